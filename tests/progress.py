@@ -107,6 +107,8 @@ class Progress:
 
     def pytest_terminal_summary(self, terminalreporter):
         """Write the seconds by folder, and the tests that took most."""
+        if not self._tests:
+            return
         folders, counts = Counter(), Counter()
         for nodeid, seconds in self._tests.items():
             folders[part_of(nodeid)] += seconds

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 
-import pytest
+from tests.cases import cases
 
 
 def public_classes(package_name):
@@ -34,26 +34,24 @@ def test_every_entry_point_loads(entry_points):
             assert callable(getattr(importlib.import_module(module), attribute)), target
 
 
-@pytest.mark.parametrize(
-    ('packages', 'group', 'endings'),
-    [
-        pytest.param(
-            (
-                'novasched.scheduler.filters',
-                'novasched.scheduler.filters.legacy',
-                'novasched.attestation',
-            ),
+@cases(
+    'packages, group, endings',
+    (
+        'filters',
+        (
             'novasched.scheduler.filters',
-            ('Filter', 'Isolation'),
-            id='filters',
+            'novasched.scheduler.filters.legacy',
+            'novasched.attestation',
         ),
-        pytest.param(
-            ('novasched.scheduler.weighers',),
-            'novasched.scheduler.weighers',
-            ('Weigher',),
-            id='weighers',
-        ),
-    ],
+        'novasched.scheduler.filters',
+        ('Filter', 'Isolation'),
+    ),
+    (
+        'weighers',
+        ('novasched.scheduler.weighers',),
+        'novasched.scheduler.weighers',
+        ('Weigher',),
+    ),
 )
 def test_every_built_in_is_listed_under_its_own_name(
     entry_points, packages, group, endings

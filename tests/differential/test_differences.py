@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import copy
 
-import pytest
-
+from tests.cases import cases
 from tests.differential import clouds
 from tests.differential.differences import decisions_in, differences
 from tests.differential.shrinking import shrink
@@ -37,40 +36,28 @@ def changed(path, value):
     return made
 
 
-@pytest.mark.parametrize(
-    ('path', 'value'),
-    [
-        pytest.param(('filters', 'F', 1), 'TypeError', id='another exception'),
-        pytest.param(('weighers', 'W', 'weights', 1), -0.0, id='minus zero'),
-        pytest.param(('weighers', 'W', 'raw', 0), 3.0, id='a whole float'),
-        pytest.param(('decisions', 1, 'raises'), 'ValueError', id='raised later'),
-    ],
+@cases(
+    'path, value',
+    ('another exception', ('filters', 'F', 1), 'TypeError'),
+    ('minus zero', ('weighers', 'W', 'weights', 1), -0.0),
+    ('a whole float', ('weighers', 'W', 'raw', 0), 3.0),
+    ('raised later', ('decisions', 1, 'raises'), 'ValueError'),
 )
 def test_not_a_difference(path, value):
     assert differences(ANSWER, changed(path, value)) == []
 
 
-@pytest.mark.parametrize(
-    ('path', 'value', 'about'),
-    [
-        pytest.param(('filters', 'F', 0), False, 'F, host 0', id='no for yes'),
-        pytest.param(('filters', 'F', 1), True, 'F, host 1', id='yes for an error'),
-        pytest.param(('weighers', 'W', 'raw', 0), 2, 'W, raw', id='a raw weight'),
-        pytest.param(
-            ('weighers', 'W', 'weights', 0), 1.0000000000000002, 'W, weights', id='ulp'
-        ),
-        pytest.param(('weighers', 'X'), WEIGHED, 'X', id='a weight for an error'),
-        pytest.param(
-            ('decisions', 0, 'ranked'), RANKED[::-1], 'decision 0, ranked', id='order'
-        ),
-        pytest.param(
-            ('decisions', 0, 'steps'), ['F: 1'], 'decision 0, steps', id='a step'
-        ),
-        pytest.param(
-            ('decisions', 0, 'taken'), 'n2', 'decision 0, taken', id='what is left'
-        ),
-        pytest.param(('decisions',), [DECIDED], 'decisions', id='one decision less'),
-    ],
+@cases(
+    'path, value, about',
+    ('no for yes', ('filters', 'F', 0), False, 'F, host 0'),
+    ('yes for an error', ('filters', 'F', 1), True, 'F, host 1'),
+    ('a raw weight', ('weighers', 'W', 'raw', 0), 2, 'W, raw'),
+    ('ulp', ('weighers', 'W', 'weights', 0), 1.0000000000000002, 'W, weights'),
+    ('a weight for an error', ('weighers', 'X'), WEIGHED, 'X'),
+    ('order', ('decisions', 0, 'ranked'), RANKED[::-1], 'decision 0, ranked'),
+    ('a step', ('decisions', 0, 'steps'), ['F: 1'], 'decision 0, steps'),
+    ('what is left', ('decisions', 0, 'taken'), 'n2', 'decision 0, taken'),
+    ('one decision less', ('decisions',), [DECIDED], 'decisions'),
 )
 def test_a_difference(path, value, about):
     (line,) = differences(ANSWER, changed(path, value))

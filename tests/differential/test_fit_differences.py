@@ -10,6 +10,7 @@ import copy
 
 import pytest
 
+from tests.cases import cases
 from tests.differential import ours_fits
 from tests.differential.fit_comparison import judge_of
 from tests.differential.fit_differences import difference
@@ -51,36 +52,28 @@ CONSUMED = (*PLACED, 'consume')
 NODE = (*PLACED, 'guest', 0)
 
 
-@pytest.mark.parametrize(
-    ('path', 'value', 'subject'),
-    [
-        pytest.param(
-            ('filters', 'PciPassthroughFilter', 'passes'),
-            False,
-            'PciPassthroughFilter',
-            id='a filter that refuses',
-        ),
-        pytest.param(
-            ('filters', 'both', 'candidates'), [], 'both', id='another candidate'
-        ),
-        pytest.param((*PLACED, 'passes'), False, 'both', id='an instance refused'),
-        pytest.param((*CONSUMED, 'error'), 'X', 'error', id='an error'),
-        pytest.param(
-            (*CONSUMED, 'request_topology_cleared'),
-            True,
-            'request_topology_cleared',
-            id='a lost topology',
-        ),
-        pytest.param((*NODE, 'host_cell'), 7, 'guest', id='another node'),
-        pytest.param((*NODE, 'pagesize'), 4, 'guest', id='another page size'),
-        pytest.param(
-            (*NODE, 'cpu_pinning_core'), {'0': 3, '1': 1}, 'guest', id='another core'
-        ),
-        pytest.param(
-            (*CONSUMED, 'numa_cells', 0, 'cpu_usage'), 9, 'numa_cells', id='usage'
-        ),
-        pytest.param((*CONSUMED, 'pci_pools'), [{}], 'pci_pools', id='a pool'),
-    ],
+@cases(
+    'path, value, subject',
+    (
+        'a filter that refuses',
+        ('filters', 'PciPassthroughFilter', 'passes'),
+        False,
+        'PciPassthroughFilter',
+    ),
+    ('another candidate', ('filters', 'both', 'candidates'), [], 'both'),
+    ('an instance refused', (*PLACED, 'passes'), False, 'both'),
+    ('an error', (*CONSUMED, 'error'), 'X', 'error'),
+    (
+        'a lost topology',
+        (*CONSUMED, 'request_topology_cleared'),
+        True,
+        'request_topology_cleared',
+    ),
+    ('another node', (*NODE, 'host_cell'), 7, 'guest'),
+    ('another page size', (*NODE, 'pagesize'), 4, 'guest'),
+    ('another core', (*NODE, 'cpu_pinning_core'), {'0': 3, '1': 1}, 'guest'),
+    ('usage', (*CONSUMED, 'numa_cells', 0, 'cpu_usage'), 9, 'numa_cells'),
+    ('a pool', (*CONSUMED, 'pci_pools'), [{}], 'pci_pools'),
 )
 def test_a_difference(path, value, subject):
     found = difference(changed(path, value), answer(CASES['pin-ht-isolate-legacy']))
@@ -88,17 +81,15 @@ def test_a_difference(path, value, subject):
     assert subject in str(found)
 
 
-@pytest.mark.parametrize(
-    ('path', 'value'),
-    [
-        pytest.param((*NODE, 'cpu_pinning'), {}, id='another thread of a core'),
-        pytest.param((*CONSUMED, 'numa_cells', 0, 'pinned_cpus'), [9], id='and booked'),
-        pytest.param(
-            ('filters', 'NUMATopologyFilter'),
-            {'passes': False, 'candidates': [], 'error': 'ValueError'},
-            id='a filter that nova cannot finish',
-        ),
-    ],
+@cases(
+    'path, value',
+    ('another thread of a core', (*NODE, 'cpu_pinning'), {}),
+    ('and booked', (*CONSUMED, 'numa_cells', 0, 'pinned_cpus'), [9]),
+    (
+        'a filter that nova cannot finish',
+        ('filters', 'NUMATopologyFilter'),
+        {'passes': False, 'candidates': [], 'error': 'ValueError'},
+    ),
 )
 def test_not_a_difference(path, value):
     ours = answer(CASES['pin-ht-isolate-legacy'])

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, Impatient, boot, until
 from tests.functional.conftest import Host
@@ -38,12 +39,10 @@ def gone(caplog):
     return sum(line.startswith('A caller is gone') for line in caplog.messages)
 
 
-@pytest.mark.parametrize(
-    ('expires_s', 'timeout_s'),
-    [
-        pytest.param(2, None, id='it waits for an answer'),
-        pytest.param(30, 2, id='it waits for a sign of life'),
-    ],
+@cases(
+    'expires_s, timeout_s',
+    ('it waits for an answer', 2, None),
+    ('it waits for a sign of life', 30, 2),
 )
 @pytest.mark.scenario('F11', 'I2')
 def test_who_gave_up_before_his_turn_gets_no_claim(
@@ -64,13 +63,11 @@ def test_who_gave_up_before_his_turn_gets_no_claim(
     assert said == ['WARNING']
 
 
-@pytest.mark.parametrize(
-    ('takes_s', 'stays'),
-    [
-        pytest.param(LONG_S, False, id='in a long request'),
-        pytest.param(2, False, id='in a short request'),
-        pytest.param(2, True, id='and left its reply queue behind'),
-    ],
+@cases(
+    'takes_s, stays',
+    ('in a long request', LONG_S, False),
+    ('in a short request', 2, False),
+    ('and left its reply queue behind', 2, True),
 )
 @pytest.mark.scenario('F9', 'I2')
 def test_the_claim_for_a_caller_that_died_is_undone(
@@ -121,12 +118,10 @@ def test_a_server_that_stops_does_not_wait_for_the_dead(cloud, rabbitmq, url):
     assert made.held() == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     'stays',
-    [
-        pytest.param(False, id='to a new queue'),
-        pytest.param(True, id='to the queue that it had'),
-    ],
+    ('to a new queue', False),
+    ('to the queue that it had', True),
 )
 def test_a_caller_that_reconnects_gets_its_answer_and_keeps_its_claim(
     cloud, rabbitmq, url, stays

@@ -11,6 +11,7 @@ import pytest
 from novasched import errors
 from novasched.objects.context import RequestContext
 from tests import factories
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import child
 from tests.functional.conftest import Host, named_uuid, new_uuids
@@ -96,12 +97,10 @@ def test_no_look_behind_a_limit_that_cut_nothing(cloud):
     assert len(queries(made)) == 1
 
 
-@pytest.mark.parametrize(
-    ('hints', 'limited'),
-    [
-        pytest.param({}, True, id='no hint'),
-        pytest.param({'different_host': ['x']}, False, id='a host is to be avoided'),
-    ],
+@cases(
+    'hints, limited',
+    ('no hint', {}, True),
+    ('a host is to be avoided', {'different_host': ['x']}, False),
 )
 def test_a_hint_about_other_servers_drops_the_limit(made, hints, limited):
     assert ask(made, scheduler_hints=hints) == [['h1']]
@@ -116,12 +115,10 @@ def pinning(cloud):
     return cloud(HOSTS, [child(HOSTS[1], 'cpus', PCPU=4)])
 
 
-@pytest.mark.parametrize(
-    ('failing', 'host'),
-    [
-        pytest.param('VCPU', 'h2', id='the second fails'),
-        pytest.param('PCPU', 'h1', id='the first fails'),
-    ],
+@cases(
+    'failing, host',
+    ('the second fails', 'VCPU', 'h2'),
+    ('the first fails', 'PCPU', 'h1'),
 )
 def test_one_of_two_queries_is_enough(pinning, failing, host):
     pinning.proxy.on('GET', f'{QUERY}.*C{failing}', PAGE, times=9)
@@ -138,13 +135,11 @@ def test_two_failing_queries_are_no_valid_host(pinning):
 # -- placement is away, or somebody else answers
 
 
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(proxy.drop, id='the connection breaks'),
-        pytest.param(proxy.cut, id='the answer breaks off'),
-        pytest.param(PAGE, id='a gateway has no server'),
-    ],
+    ('the connection breaks', proxy.drop),
+    ('the answer breaks off', proxy.cut),
+    ('a gateway has no server', PAGE),
 )
 def test_placement_may_be_away_for_a_moment(made, fault):
     made.proxy.on('GET', QUERY, fault)
@@ -157,18 +152,16 @@ def test_a_slow_placement_is_waited_for(made):
     assert len(queries(made)) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(proxy.late, id='no answer in time'),
-        pytest.param(proxy.drop, id='the connection breaks'),
-        pytest.param(proxy.cut, id='the answer breaks off'),
-        pytest.param(PAGE, id='an error page'),
-        pytest.param(proxy.answers(200, b'<html>', 'text/html'), id='a page'),
-        pytest.param(proxy.answers(200, b'[]'), id='other JSON'),
-        pytest.param(proxy.answers(400, b'{}'), id='an error without words'),
-        pytest.param(proxy.answers(401, b'no'), id='credentials that do not work'),
-    ],
+    ('no answer in time', proxy.late),
+    ('the connection breaks', proxy.drop),
+    ('the answer breaks off', proxy.cut),
+    ('an error page', PAGE),
+    ('a page', proxy.answers(200, b'<html>', 'text/html')),
+    ('other JSON', proxy.answers(200, b'[]')),
+    ('an error without words', proxy.answers(400, b'{}')),
+    ('credentials that do not work', proxy.answers(401, b'no')),
 )
 def test_whatever_placement_does_is_no_valid_host(made, fault):
     made.adapter.session.timeout = 0.2
@@ -211,48 +204,38 @@ def test_the_log_tells_a_bad_query_from_a_dead_placement_and_a_full_cloud(made, 
 UNHEARD_OF = {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}}
 
 
-@pytest.mark.parametrize(
-    ('level', 'request_', 'fault', 'said'),
-    [
-        pytest.param(
-            'none', {}, None, 'There are not enough hosts available.', id='as nova'
-        ),
-        pytest.param(
-            'user',
-            {},
-            None,
-            '0 of 2 hosts: service-disabled 1, service-down 1.',
-            id='filters, for users',
-        ),
-        pytest.param(
-            'admin',
-            {},
-            None,
-            '0 of 2 hosts: service-disabled 1 (h1), service-down 1 (h2).',
-            id='filters, for admins',
-        ),
-        pytest.param(
-            'user',
-            {'vcpus': 99},
-            None,
-            'Placement has no allocation candidates for what is asked for.',
-            id='a full cloud',
-        ),
-        pytest.param(
-            'user',
-            UNHEARD_OF,
-            None,
-            'Placement does not know the trait that is asked for.',
-            id='a trait that nobody knows',
-        ),
-        pytest.param(
-            'user',
-            {},
-            proxy.drop,
-            'Placement did not answer.',
-            id='a dead placement',
-        ),
-    ],
+@cases(
+    'level, request_, fault, said',
+    ('as nova', 'none', {}, None, 'There are not enough hosts available.'),
+    (
+        'filters, for users',
+        'user',
+        {},
+        None,
+        '0 of 2 hosts: service-disabled 1, service-down 1.',
+    ),
+    (
+        'filters, for admins',
+        'admin',
+        {},
+        None,
+        '0 of 2 hosts: service-disabled 1 (h1), service-down 1 (h2).',
+    ),
+    (
+        'a full cloud',
+        'user',
+        {'vcpus': 99},
+        None,
+        'Placement has no allocation candidates for what is asked for.',
+    ),
+    (
+        'a trait that nobody knows',
+        'user',
+        UNHEARD_OF,
+        None,
+        'Placement does not know the trait that is asked for.',
+    ),
+    ('a dead placement', 'user', {}, proxy.drop, 'Placement did not answer.'),
 )
 def test_the_caller_may_be_told_why(cloud, level, request_, fault, said):
     hosts = [Host('h1', disabled=True), Host('h2', down=True)]
@@ -270,13 +253,11 @@ def test_the_caller_may_be_told_why(cloud, level, request_, fault, said):
 # -- requests that are not as nova expects them
 
 
-@pytest.mark.parametrize(
-    ('values', 'unset'),
-    [
-        pytest.param({'image': None}, [], id='image is null'),
-        pytest.param({'image': {}}, ['is_bfv'], id='is_bfv is not set'),
-        pytest.param({'image': None}, ['is_bfv', 'image'], id='neither is set'),
-    ],
+@cases(
+    'values, unset',
+    ('image is null', {'image': None}, []),
+    ('is_bfv is not set', {'image': {}}, ['is_bfv']),
+    ('neither is set', {'image': None}, ['is_bfv', 'image']),
 )
 def test_a_request_without_an_image_is_served(cloud, values, unset):
     options = {

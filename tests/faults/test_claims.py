@@ -14,6 +14,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER
 from novasched.ports import CallerGone
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import child
 from tests.functional.conftest import CELLS, Host, named_uuid, new_uuids
@@ -93,12 +94,10 @@ def test_no_valid_host_stays_that_when_a_claim_cannot_be_undone(made, caplog):
 # -- the outcome is unknown
 
 
-@pytest.mark.parametrize(
-    ('count', 'method'),
-    [
-        pytest.param(1, 'PUT', id='of one instance'),
-        pytest.param(2, 'POST', id='of two together'),
-    ],
+@cases(
+    'count, method',
+    ('of one instance', 1, 'PUT'),
+    ('of two together', 2, 'POST'),
 )
 @pytest.mark.scenario('F16', 'I2', 'I4')
 def test_a_claim_whose_answer_is_late_is_looked_up(cloud, count, method):
@@ -109,14 +108,12 @@ def test_a_claim_whose_answer_is_late_is_looked_up(cloud, count, method):
     assert len(made.proxy.asked(method, CLAIMS)) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(proxy.lose, id='the answer is lost'),
-        pytest.param(proxy.drop, id='the request is lost'),
-        pytest.param(proxy.answers(504, b'<html>', after=True), id='a gateway tires'),
-        pytest.param(proxy.answers(502, b'<html>'), id='a gateway fails'),
-    ],
+    ('the answer is lost', proxy.lose),
+    ('the request is lost', proxy.drop),
+    ('a gateway tires', proxy.answers(504, b'<html>', after=True)),
+    ('a gateway fails', proxy.answers(502, b'<html>')),
 )
 @pytest.mark.scenario('F16', 'I2', 'I4')
 def test_a_claim_without_a_word_of_placement_is_looked_up(made, fault):
@@ -138,12 +135,10 @@ def test_a_claim_that_arrives_late_adds_nothing(cloud):
     }
 
 
-@pytest.mark.parametrize(
-    ('count', 'method'),
-    [
-        pytest.param(1, 'PUT', id='of one instance'),
-        pytest.param(3, 'POST', id='of three together'),
-    ],
+@cases(
+    'count, method',
+    ('of one instance', 1, 'PUT'),
+    ('of three together', 3, 'POST'),
 )
 @pytest.mark.scenario('F16', 'I2')
 def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
@@ -209,15 +204,13 @@ def test_once_placement_is_silent_no_more_is_asked_to_be_undone(made, caplog):
 # -- what placement says is not what it should be
 
 
-@pytest.mark.parametrize(
-    ('status', 'body'),
-    [
-        pytest.param(503, b'<html>no server is available</html>', id='a page'),
-        pytest.param(500, b'', id='nothing'),
-        pytest.param(400, b'{"errors": [{"detail": "no"}]}', id='no code'),
-        pytest.param(400, b'{"errors": []}', id='no errors'),
-        pytest.param(409, b'[]', id='no dict'),
-    ],
+@cases(
+    'status, body',
+    ('a page', 503, b'<html>no server is available</html>'),
+    ('nothing', 500, b''),
+    ('no code', 400, b'{"errors": [{"detail": "no"}]}'),
+    ('no errors', 400, b'{"errors": []}'),
+    ('no dict', 409, b'[]'),
 )
 def test_an_odd_refusal_takes_the_next_host(made, status, body):
     made.proxy.on('PUT', CLAIM, proxy.answers(status, body, 'text/html'))
@@ -334,12 +327,10 @@ def select(made, scheduler, uuids, caller=None, **values):
     return [[each.service_host for each in selections] for selections in found]
 
 
-@pytest.mark.parametrize(
-    ('held', 'move'),
-    [
-        pytest.param({'h1': {'VCPU': 1}}, {'ignore_hosts': ['h1']}, id='evacuate'),
-        pytest.param({}, {'requested_destination': IN_CELL}, id='unshelve'),
-    ],
+@cases(
+    'held, move',
+    ('evacuate', {'h1': {'VCPU': 1}}, {'ignore_hosts': ['h1']}),
+    ('unshelve', {}, {'requested_destination': IN_CELL}),
 )
 def test_a_move_that_was_made_again_and_answered_is_not_undone(
     made, new_uuid, held, move
@@ -381,12 +372,10 @@ def test_what_was_claimed_for_a_new_consumer_is_not_undone(
     assert set(kept) == {'h2'}
 
 
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(('GET', proxy.answers(500, b'oops')), id='no look is possible'),
-        pytest.param(('PUT', proxy.lose), id='the first undo is lost'),
-    ],
+    ('no look is possible', ('GET', proxy.answers(500, b'oops'))),
+    ('the first undo is lost', ('PUT', proxy.lose)),
 )
 def test_an_undo_never_removes_what_another_process_claimed(made, new_uuid, fault):
     server = new_uuid()
@@ -442,12 +431,10 @@ def test_several_that_are_delivered_twice_hold_one_host_each(made):
 BOMB = b'[' * 200_000
 
 
-@pytest.mark.parametrize(
-    ('method', 'where', 'status'),
-    [
-        pytest.param('GET', '^/allocation_candidates', 200, id='candidates'),
-        pytest.param('PUT', CLAIM, 409, id='claim'),
-    ],
+@cases(
+    'method, where, status',
+    ('candidates', 'GET', '^/allocation_candidates', 200),
+    ('claim', 'PUT', CLAIM, 409),
 )
 def test_json_that_is_nested_too_deep_is_an_error(made, method, where, status):
     made.proxy.on(method, where, proxy.answers(status, BOMB), times=9)

@@ -18,6 +18,7 @@ from novasched.objects.context import admin
 from novasched.placement.allocations import held_by
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import Intent
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, WAIT_S, boot, until
 from tests.faults.conftest import CONF, PATIENT_S
@@ -242,19 +243,15 @@ class Uptime:
         return Moment('boot', self.seconds)
 
 
-@pytest.mark.parametrize(
-    ('looks', 'named'),
-    [
-        pytest.param([2, 25, 120], False, id='another worker lives'),
-        pytest.param([70, 120], True, id='all workers were dead meanwhile'),
-    ],
+@cases(
+    'looks, named',
+    ('another worker lives', [2, 25, 120], False),
+    ('all workers were dead meanwhile', [70, 120], True),
 )
-@pytest.mark.parametrize(
+@cases(
     'before',
-    [
-        pytest.param(False, id='of a server that held nothing'),
-        pytest.param(True, id='of a server that held something'),
-    ],
+    ('of a server that held nothing', False),
+    ('of a server that held something', True),
 )
 @pytest.mark.scenario('F3', 'I4')
 def test_a_move_that_is_made_again_later_stays(

@@ -22,6 +22,7 @@ from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.mirror import copy
 from novasched.providers.contents import build
+from tests.cases import cases
 from tests.combinations import SERVERS
 from tests.configuration import make_conf
 from tests.functional.conftest import Host
@@ -375,13 +376,11 @@ def test_placement_is_asked_while_the_copy_cannot_be_read(
     assert not found.lines(logging.ERROR)
 
 
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(refused, id='nobody listens'),
-        pytest.param(hidden(*TABLES), id='an empty database'),
-        pytest.param(truncated('resource_classes'), id='ids without names'),
-    ],
+    ('nobody listens', refused),
+    ('an empty database', hidden(*TABLES)),
+    ('ids without names', truncated('resource_classes')),
 )
 def test_a_copy_that_cannot_be_read_at_the_start_comes_later(
     mirrored, seen, gate, new_uuid, fault

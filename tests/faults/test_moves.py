@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.resource_providers import Inventory, Provider
+from tests.cases import cases
 from tests.faults import proxy
 from tests.functional.conftest import Host, named_uuid
 
@@ -48,12 +49,10 @@ def test_a_migration_and_its_server_hold_one_place_each(made, new_uuid):
     assert made.amounts(migration) == {'h1': ON_HOST, 'storage': {'DISK_GB': 1}}
 
 
-@pytest.mark.parametrize(
-    ('vcpus', 'fits'),
-    [
-        pytest.param(4, True, id='room for both'),
-        pytest.param(5, False, id='room for the new one alone'),
-    ],
+@cases(
+    'vcpus, fits',
+    ('room for both', 4, True),
+    ('room for the new one alone', 5, False),
 )
 def test_a_resize_on_its_own_host_needs_room_for_both(made, new_uuid, vcpus, fits):
     server, migration = new_uuid(), new_uuid()

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from novasched.placement.rollback import TOGETHER
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import Impatient
 from tests.functional.conftest import Host
@@ -47,13 +48,11 @@ def boot(caller, audit, count):
 
 
 @pytest.mark.scenario('F4', 'I2')
-@pytest.mark.parametrize(
-    ('fault', 'nth', 'count', 'left'),
-    [
-        pytest.param(proxy.late, 1, MANY, MANY, id='it was granted'),
-        pytest.param(proxy.drop, 1, MANY, 0, id='it was lost'),
-        pytest.param(proxy.drop, 2, VERY_MANY, VERY_MANY // 2, id='half was lost'),
-    ],
+@cases(
+    'fault, nth, count, left',
+    ('it was granted', proxy.late, 1, MANY, MANY),
+    ('it was lost', proxy.drop, 1, MANY, 0),
+    ('half was lost', proxy.drop, 2, VERY_MANY, VERY_MANY // 2),
 )
 def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
     made, daemons, connect, audit, fault, nth, count, left

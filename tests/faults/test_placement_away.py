@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.conftest import adapter_of
@@ -64,17 +65,11 @@ def until(ended, fault):
 
 
 @pytest.mark.scenario('F14', 'I2', 'I6', 'I7', 'I8')
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(
-            proxy.answers(503, b'<html>', 'text/html'), id='a gateway says so'
-        ),
-        pytest.param(proxy.drop, id='connections break'),
-        pytest.param(
-            proxy.answers(503, b'<html>', after=True), id='it does what it denies'
-        ),
-    ],
+    ('a gateway says so', proxy.answers(503, b'<html>', 'text/html')),
+    ('connections break', proxy.drop),
+    ('it does what it denies', proxy.answers(503, b'<html>', after=True)),
 )
 def test_an_outage_ends_without_a_restart(made, callers, audit, fault):
     made.serve()
@@ -125,12 +120,10 @@ def test_a_black_hole_takes_only_the_requests_that_fall_into_it(cloud, callers, 
 
 
 @pytest.mark.scenario('F15', 'I2', 'I7')
-@pytest.mark.parametrize(
-    ('method', 'pattern'),
-    [
-        pytest.param('GET', QUERY, id='queries'),
-        pytest.param('PUT', CLAIMS, id='claims'),
-    ],
+@cases(
+    'method, pattern',
+    ('queries', 'GET', QUERY),
+    ('claims', 'PUT', CLAIMS),
 )
 def test_threads_come_back_from_a_black_hole(cloud, callers, audit, method, pattern):
     made = cloud(HOSTS, timeout_s=IMPATIENT_S, DEFAULT=FEW)
@@ -152,22 +145,18 @@ def test_threads_come_back_from_a_black_hole(cloud, callers, audit, method, patt
 
 
 @pytest.mark.scenario('F17', 'I2', 'I4', 'I8')
-@pytest.mark.parametrize(
-    ('methods', 'pattern'),
-    [
-        pytest.param(['GET'], QUERY, id='candidates'),
-        pytest.param(['PUT', 'POST'], CLAIMS, id='claims'),
-        pytest.param(['PUT', 'POST', 'GET'], CLAIMS, id='claims and looks'),
-    ],
+@cases(
+    'methods, pattern',
+    ('candidates', ['GET'], QUERY),
+    ('claims', ['PUT', 'POST'], CLAIMS),
+    ('claims and looks', ['PUT', 'POST', 'GET'], CLAIMS),
 )
-@pytest.mark.parametrize(
+@cases(
     'fault',
-    [
-        pytest.param(proxy.cut, id='a body that breaks off'),
-        pytest.param(proxy.answers(502, b'<html>', after=True), id='a page'),
-        pytest.param(proxy.answers(409, b'{"errors": {}}'), id='an odd refusal'),
-        pytest.param(proxy.answers(200, b'{"allocations": 7}'), id='another answer'),
-    ],
+    ('a body that breaks off', proxy.cut),
+    ('a page', proxy.answers(502, b'<html>', after=True)),
+    ('an odd refusal', proxy.answers(409, b'{"errors": {}}')),
+    ('another answer', proxy.answers(200, b'{"allocations": 7}')),
 )
 def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
     nonsensical, callers, audit, fault, methods, pattern
@@ -196,12 +185,10 @@ def keystone(made):
 
 
 @pytest.mark.scenario('F18', 'I4', 'I6', 'I7')
-@pytest.mark.parametrize(
-    ('method', 'pattern'),
-    [
-        pytest.param('GET', QUERY, id='at a query'),
-        pytest.param('PUT', CLAIMS, id='at a claim'),
-    ],
+@cases(
+    'method, pattern',
+    ('at a query', 'GET', QUERY),
+    ('at a claim', 'PUT', CLAIMS),
 )
 def test_a_token_that_ended_is_replaced_once(
     made, callers, audit, tmp_path, keystone, method, pattern

@@ -11,6 +11,7 @@ from novasched import errors
 from novasched.clock import SystemClock
 from novasched.db import tables
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 PLAIN = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
@@ -112,25 +113,23 @@ def test_members_that_come_one_by_one_are_kept_apart(make):
     assert sorted(found) == [['h1'], ['h2'], ['h3']]
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'filters', 'asked'),
-    [
-        pytest.param(
-            [
-                Host(f'h{number}', numa_topology=factories.numa_topology(node()))
-                for number in range(4)
-            ],
-            ['NUMATopologyFilter'],
-            lambda uuid: pinned(),
-            id='a node each',
-        ),
-        pytest.param(
-            [Host(f'h{number}') for number in range(4)],
-            APART,
-            lambda uuid: {'instance_group': factories.group(members=[uuid])},
-            id='members of one group',
-        ),
-    ],
+@cases(
+    'hosts, filters, asked',
+    (
+        'a node each',
+        [
+            Host(f'h{number}', numa_topology=factories.numa_topology(node()))
+            for number in range(4)
+        ],
+        ['NUMATopologyFilter'],
+        lambda uuid: pinned(),
+    ),
+    (
+        'members of one group',
+        [Host(f'h{number}') for number in range(4)],
+        APART,
+        lambda uuid: {'instance_group': factories.group(members=[uuid])},
+    ),
 )
 def test_requests_at_once_never_get_one_host(make, hosts, filters, asked):
     made = make(hosts, filters, assume_picks=True)

@@ -17,6 +17,7 @@ from oslo_utils import timeutils
 
 from novasched.attestation.trusted import TrustedFilter
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 
 LEVELS = {'n1': 'trusted', 'n2': 'untrusted'}
@@ -154,15 +155,13 @@ def test_statuses_that_are_good(server, made, status):
     assert passed(made()) == ['n1']
 
 
-@pytest.mark.parametrize(
-    ('status', 'body', 'said'),
-    [
-        pytest.param(204, None, None, id='no content'),
-        pytest.param(404, None, 'HTTP 404', id='not found'),
-        pytest.param(500, None, 'HTTP 500', id='an error'),
-        pytest.param(200, b'<html>', 'fails', id='no JSON'),
-        pytest.param(200, b'[]', 'no list of hosts', id='another shape'),
-    ],
+@cases(
+    'status, body, said',
+    ('no content', 204, None, None),
+    ('not found', 404, None, 'HTTP 404'),
+    ('an error', 500, None, 'HTTP 500'),
+    ('no JSON', 200, b'<html>', 'fails'),
+    ('another shape', 200, b'[]', 'no list of hosts'),
 )
 def test_answers_that_make_all_levels_unknown(server, made, caplog, status, body, said):
     server.status, server.body = status, body

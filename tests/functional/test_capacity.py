@@ -20,6 +20,7 @@ from novasched.placement.snapshot import ApiSource, node_sizes
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.unit.commands import played
 
@@ -418,15 +419,13 @@ class TestCommand:
         assert (code, answer['cells_left_out']) == (4, {'cell2': 1})
         assert said.startswith('warning: cell2 stopped answering; it is not known')
 
-    @pytest.mark.parametrize(
-        ('demand', 'words'),
-        [
-            pytest.param('hw:numa_nodes=2', 'no 2 equal parts', id='nonsense'),
-            pytest.param('trait:CUSTOM_NONE=required', 'no such trait', id='trait'),
-            pytest.param('resources:CUSTOM_NONE=1', 'no such resource', id='class'),
-            pytest.param(GROUPS, 'need a group_policy', id='no policy'),
-            pytest.param('fails=yes', 'Failing failed: ZeroDivisionError', id='filter'),
-        ],
+    @cases(
+        'demand, words',
+        ('nonsense', 'hw:numa_nodes=2', 'no 2 equal parts'),
+        ('trait', 'trait:CUSTOM_NONE=required', 'no such trait'),
+        ('class', 'resources:CUSTOM_NONE=1', 'no such resource'),
+        ('no policy', GROUPS, 'need a group_policy'),
+        ('filter', 'fails=yes', 'Failing failed: ZeroDivisionError'),
     )
     def test_a_flavor_that_cannot_be_counted(self, made_of, demand, words):
         """It is refused alone: the others are counted."""

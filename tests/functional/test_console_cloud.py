@@ -20,6 +20,7 @@ from novasched.db import server_tables, tables
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.writing import DecisionWriter
 from novasched_lab.local.placement import adapter_to
+from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
 from tests.stored_records import SetClock, make_record, write
@@ -105,18 +106,16 @@ def test_a_changed_option_is_that_of_one_plan(made, reader):
     assert reader.plan(order)['fits'] == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     'order',
-    [
-        pytest.param(PlanOrder(), id='nothing'),
-        pytest.param(PlanOrder(flavor='huge'), id='no such flavor'),
-        pytest.param(PlanOrder(flavor=SMALL, zone='az9'), id='no such zone'),
-        pytest.param(PlanOrder(flavor=SMALL, count=0), id='none'),
-        pytest.param(PlanOrder(flavor=SMALL, hints=('a',)), id='no pair'),
-        pytest.param(PlanOrder(flavor=SMALL, what_if=('hope',)), id='no change'),
-        pytest.param(PlanOrder(like='d-0000000000000'), id='no such decision'),
-        pytest.param(PlanOrder(flavor=SMALL, like='x'), id='twice'),
-    ],
+    ('nothing', PlanOrder()),
+    ('no such flavor', PlanOrder(flavor='huge')),
+    ('no such zone', PlanOrder(flavor=SMALL, zone='az9')),
+    ('none', PlanOrder(flavor=SMALL, count=0)),
+    ('no pair', PlanOrder(flavor=SMALL, hints=('a',))),
+    ('no change', PlanOrder(flavor=SMALL, what_if=('hope',))),
+    ('no such decision', PlanOrder(like='d-0000000000000')),
+    ('twice', PlanOrder(flavor=SMALL, like='x')),
 )
 def test_a_plan_that_makes_no_sense(reader, order):
     with pytest.raises(errors.OptionError):

@@ -7,6 +7,7 @@ import pytest
 import requests
 
 from novasched import errors
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 HOSTS = [Host('h1', memory_mb=9000, vcpus=4), Host('h2', vcpus=4)]
@@ -94,12 +95,10 @@ def test_a_claim_that_cannot_be_undone_ends_all_and_says_so(made):
     assert made.held() == {uuid: {'h1'}}
 
 
-@pytest.mark.parametrize(
-    ('count', 'asked'),
-    [
-        pytest.param(1, ['PUT', 'PUT'], id='one server'),
-        pytest.param(2, ['POST', 'POST'], id='two servers'),
-    ],
+@cases(
+    'count, asked',
+    ('one server', 1, ['PUT', 'PUT']),
+    ('two servers', 2, ['POST', 'POST']),
 )
 def test_a_placement_that_cannot_be_reached_is_not_tried_for_each_host(
     cloud, count, asked

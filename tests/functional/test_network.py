@@ -11,6 +11,7 @@ from novasched.network.client import NetworkClient
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched_lab.resource_providers import Provider, provide
+from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.neutron import Neutron
 
@@ -85,20 +86,18 @@ def segment(cloud, *zones):
     provide(cloud.adapter, [Provider(SEGMENT, 'segment', {}, frozenset(), aggregates)])
 
 
-@pytest.mark.parametrize(
-    ('network', 'asked'),
-    [
-        pytest.param(
-            {'network_id': NETWORK},
-            [('own', f'/v2.0/subnets?network_id={NETWORK}&fields=segment_id')],
-            id='a network',
-        ),
-        pytest.param(
-            {'port_id': PORT},
-            [('users', f'/v2.0/ports/{PORT}'), ('own', f'/v2.0/subnets/{SUBNET}')],
-            id='a port with an address',
-        ),
-    ],
+@cases(
+    'network, asked',
+    (
+        'a network',
+        {'network_id': NETWORK},
+        [('own', f'/v2.0/subnets?network_id={NETWORK}&fields=segment_id')],
+    ),
+    (
+        'a port with an address',
+        {'port_id': PORT},
+        [('users', f'/v2.0/ports/{PORT}'), ('own', f'/v2.0/subnets/{SUBNET}')],
+    ),
 )
 def test_a_host_that_reaches_the_segment_is_found(
     schedulers, neutron, user, network, asked

@@ -16,6 +16,7 @@ from novasched.compat import deprecated_options
 from novasched.compat.driver_loading import driver_from_conf
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
+from tests.cases import cases
 
 FIVE = (
     'ComputeFilter',
@@ -181,15 +182,13 @@ def renamed(tmp_path):
     return lambda: DEPRECATED.findall((tmp_path / 'nova.log').read_text())
 
 
-@pytest.mark.parametrize(
+@cases(
     'case',
-    [
-        pytest.param(JUNO, id='Juno'),
-        pytest.param(MITAKA, id='Mitaka'),
-        pytest.param(PIKE, id='Pike'),
-        pytest.param(ROCKY, id='Rocky'),
-        pytest.param(TODAY, id='2026'),
-    ],
+    ('Juno', JUNO),
+    ('Mitaka', MITAKA),
+    ('Pike', PIKE),
+    ('Rocky', ROCKY),
+    ('2026', TODAY),
 )
 def test_a_configuration_of_a_release(configure, case, renamed):
     conf = configure(case.text)

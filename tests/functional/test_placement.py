@@ -31,6 +31,7 @@ from novasched.ports import (
 from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.cases import cases
 from tests.configuration import make_conf
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
@@ -172,12 +173,10 @@ def test_our_query_is_understood(client, context, nodes):
     assert [set(one['allocations']) for one in found.requests] == [{nodes[0]}]
 
 
-@pytest.mark.parametrize(
-    ('query', 'text'),
-    [
-        pytest.param('resources=', 'resources', id='no resources'),
-        pytest.param('resources=VCPU%3A1&required=NONSENSE', 'NONSENSE', id='a trait'),
-    ],
+@cases(
+    'query, text',
+    ('no resources', 'resources=', 'resources'),
+    ('a trait', 'resources=VCPU%3A1&required=NONSENSE', 'NONSENSE'),
 )
 def test_a_bad_query_fails(client, context, nodes, query, text):
     failed = client.candidates(context, query)
@@ -266,16 +265,12 @@ def test_a_consumer_that_holds_something_gets_no_second_host(
     assert held(consumer) == {nodes[0]: 2}
 
 
-@pytest.mark.parametrize(
-    ('how', 'kind', 'requests_'),
-    [
-        pytest.param('lose', Claimed, ['PUT', 'GET'], id='the answer is lost'),
-        pytest.param('drop', Claimed, ['PUT', 'GET', 'PUT'], id='the request is lost'),
-        pytest.param((504, b'<html/>'), Claimed, ['PUT', 'GET'], id='a gateway tires'),
-        pytest.param(
-            (503, b'<html/>'), Claimed, ['PUT', 'GET'], id='a gateway fails too late'
-        ),
-    ],
+@cases(
+    'how, kind, requests_',
+    ('the answer is lost', 'lose', Claimed, ['PUT', 'GET']),
+    ('the request is lost', 'drop', Claimed, ['PUT', 'GET', 'PUT']),
+    ('a gateway tires', (504, b'<html/>'), Claimed, ['PUT', 'GET']),
+    ('a gateway fails too late', (503, b'<html/>'), Claimed, ['PUT', 'GET']),
 )
 def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):
     faults.spoil(how, 'PUT')

@@ -12,6 +12,7 @@ from novasched.clock import SystemClock
 from novasched.db import tables
 from novasched.objects.request_spec import CellMapping, Destination
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 THREE = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
@@ -148,12 +149,10 @@ class TestCells:
         found = made.ask(made.compose(), new_uuids(), requested_destination=wanted)
         assert found == [['far']]
 
-    @pytest.mark.parametrize(
-        ('weight', 'expected'),
-        [
-            pytest.param(1e6, 'far', id='the cell is preferred'),
-            pytest.param(0.0, 'near', id='a better host is preferred'),
-        ],
+    @cases(
+        'weight, expected',
+        ('the cell is preferred', 1e6, 'far'),
+        ('a better host is preferred', 0.0, 'near'),
     )
     def test_a_move_across_cells_may_leave_it(self, cloud, weight, expected):
         made = cloud(self.HOSTS)

@@ -18,6 +18,7 @@ import yaml
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.writing import DecisionWriter
+from tests.cases import cases
 from tests.live.daemon import own_program
 from tests.live.servers.process import completed
 from tests.stored_records import make_record, write
@@ -118,12 +119,10 @@ def test_a_pipe_gets_one_frame(conf):
     assert r'scheduled      cmp-1\x1b]0;x' in lines[-1]
 
 
-@pytest.mark.parametrize(
-    ('form', 'read'),
-    [
-        pytest.param('json', json.loads, id='json'),
-        pytest.param('yaml', yaml.safe_load, id='yaml'),
-    ],
+@cases(
+    'form, read',
+    ('json', 'json', json.loads),
+    ('yaml', 'yaml', yaml.safe_load),
 )
 def test_programs_get_an_object(conf, form, read):
     found = read(in_pipe(conf, '-f', form))

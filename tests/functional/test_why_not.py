@@ -13,6 +13,7 @@ from novasched import errors
 from novasched.commands.why_not import WhyNot
 from novasched.inspection import session
 from novasched.scheduler.weighers import Weigher
+from tests.cases import cases
 from tests.functional import test_plugins_misbehave
 from tests.functional.test_capacity import sources
 from tests.functional.test_host import made as hosts_with_servers
@@ -65,14 +66,10 @@ def test_a_host_that_only_the_request_leaves_out_lacks_nothing(why_not):
     assert 'aggregate' in answer['conditions'][0]['text']
 
 
-@pytest.mark.parametrize(
-    ('flavor', 'failing'),
-    [
-        pytest.param('vcpus=1,ram=512,disk=1', ['Misbehaving'], id='asked by a boot'),
-        pytest.param(
-            'vcpus=1,ram=99999,disk=1', ['placement', 'Misbehaving'], id='not offered'
-        ),
-    ],
+@cases(
+    'flavor, failing',
+    ('asked by a boot', 'vcpus=1,ram=512,disk=1', ['Misbehaving']),
+    ('not offered', 'vcpus=1,ram=99999,disk=1', ['placement', 'Misbehaving']),
 )
 def test_a_filter_that_raises_is_a_condition_that_could_not_be_asked(
     made, why_not, flavor, failing

@@ -15,6 +15,7 @@ from novasched.objects.selection import Selection
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid, new_uuids
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples' / 'rpc'
@@ -51,14 +52,12 @@ def dicts_of(spec):
     }
 
 
-@pytest.mark.parametrize(
-    ('objects', 'alternates', 'hosts'),
-    [
-        pytest.param(False, False, None, id='dicts'),
-        pytest.param(False, True, None, id='dicts have no alternates'),
-        pytest.param(True, False, ['h1'], id='objects'),
-        pytest.param(True, True, ['h1', 'h2', 'h3'], id='objects and alternates'),
-    ],
+@cases(
+    'objects, alternates, hosts',
+    ('dicts', False, False, None),
+    ('dicts have no alternates', False, True, None),
+    ('objects', True, False, ['h1']),
+    ('objects and alternates', True, True, ['h1', 'h2', 'h3']),
 )
 @pytest.mark.parametrize('named', [True, False], ids=['named', 'not named'])
 def test_what_is_returned(made, call, objects, alternates, hosts, named):
@@ -109,13 +108,11 @@ def test_dicts_that_leave_out_what_prefilters_read(cloud):
     assert [one['host'] for one in found] == ['h1']
 
 
-@pytest.mark.parametrize(
-    ('uuids', 'num_instances', 'count'),
-    [
-        pytest.param(3, 1, 3, id='the uuids count, whatever the spec says'),
-        pytest.param(1, 3, 1, id='so they do for a spec that is stale'),
-        pytest.param(None, 3, 3, id='the spec counts where there are none'),
-    ],
+@cases(
+    'uuids, num_instances, count',
+    ('the uuids count, whatever the spec says', 3, 1, 3),
+    ('so they do for a spec that is stale', 1, 3, 1),
+    ('the spec counts where there are none', None, 3, 3),
 )
 def test_how_many_instances(made, call, uuids, num_instances, count):
     found = call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from tests.cases import cases
 
 
 def test_a_boot_goes_to_the_best_host_and_is_claimed_there(
@@ -133,12 +133,10 @@ def test_a_move_to_the_provider_held_already_keeps_the_old_amounts(
     assert placement.allocations(consumer) == {node.uuid: {'VCPU': 3}}
 
 
-@pytest.mark.parametrize(
+@cases(
     'server',
-    [
-        pytest.param('mariadb', id='tables of our own on MariaDB'),
-        pytest.param('postgres', id='tables of our own on PostgreSQL'),
-    ],
+    ('tables of our own on MariaDB', 'mariadb'),
+    ('tables of our own on PostgreSQL', 'postgres'),
 )
 def test_a_boot_in_a_cloud_of_our_own(
     server, clouds_of_our_own, daemon, placement, claims

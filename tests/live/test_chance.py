@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.live.peer import PeerError
 
 pytestmark = pytest.mark.ours
@@ -49,39 +50,25 @@ def test_alternates_are_of_the_cell(chance, cloud):
     assert chosen['service_host'] not in others
 
 
-@pytest.mark.parametrize(
-    ('request_', 'host'),
-    [
-        pytest.param({'force_hosts': ['NODE-4']}, 'node-4', id='a forced host'),
-        pytest.param(
-            {'force_nodes': ['node-3.example.org']}, 'node-3', id='a forced node'
-        ),
-        pytest.param(
-            {'ignore_hosts': sorted(UP - {'node-6'})}, 'node-6', id='ignored hosts'
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-5', 'node': None}},
-            'node-5',
-            id='a requested host',
-        ),
-    ],
+@cases(
+    'request_, host',
+    ('a forced host', {'force_hosts': ['NODE-4']}, 'node-4'),
+    ('a forced node', {'force_nodes': ['node-3.example.org']}, 'node-3'),
+    ('ignored hosts', {'ignore_hosts': sorted(UP - {'node-6'})}, 'node-6'),
+    ('a requested host', {'destination': {'host': 'node-5', 'node': None}}, 'node-5'),
 )
 def test_the_request_names_hosts(chance, request_, host):
     assert chance.select(**request_).hosts == [host]
 
 
-@pytest.mark.parametrize(
-    ('request_', 'reason'),
-    [
-        pytest.param(
-            {'ignore_hosts': sorted(UP)}, 'Could not find another compute', id='ignored'
-        ),
-        pytest.param(
-            {'force_hosts': ['node-down']},
-            'Could not find another compute',
-            id='a host that is down is not there to be forced',
-        ),
-    ],
+@cases(
+    'request_, reason',
+    ('ignored', {'ignore_hosts': sorted(UP)}, 'Could not find another compute'),
+    (
+        'a host that is down is not there to be forced',
+        {'force_hosts': ['node-down']},
+        'Could not find another compute',
+    ),
 )
 def test_no_host_is_said_in_novas_words(chance, request_, reason):
     with pytest.raises(PeerError) as raised:

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from tests.cases import cases
 from tests.live.peer import PeerError
 
 GOLD, SILVER = 'CUSTOM_GOLD', 'CUSTOM_SILVER'
@@ -68,23 +69,17 @@ def with_metadata(cloud):
 
 
 class TestTraits:
-    @pytest.mark.parametrize(
-        ('specs', 'image', 'host'),
-        [
-            pytest.param({f'trait:{GOLD}': 'required'}, {}, 'node-3', id='required'),
-            pytest.param(
-                {f'trait:{SILVER}': 'forbidden'}, {}, 'node-2', id='forbidden'
-            ),
-            pytest.param(
-                {}, {f'trait:{GOLD}': 'required'}, 'node-3', id='by the image'
-            ),
-            pytest.param(
-                {f'trait:{GOLD}': 'required', f'trait:{SILVER}': 'forbidden'},
-                {},
-                'node-4',
-                id='one required, one forbidden',
-            ),
-        ],
+    @cases(
+        'specs, image, host',
+        ('required', {f'trait:{GOLD}': 'required'}, {}, 'node-3'),
+        ('forbidden', {f'trait:{SILVER}': 'forbidden'}, {}, 'node-2'),
+        ('by the image', {}, {f'trait:{GOLD}': 'required'}, 'node-3'),
+        (
+            'one required, one forbidden',
+            {f'trait:{GOLD}': 'required', f'trait:{SILVER}': 'forbidden'},
+            {},
+            'node-4',
+        ),
     )
     def test_a_trait_of_the_host(self, scheduler, claims, marked, specs, image, host):
         traits = {'node-1': [SILVER], 'node-3': [GOLD], 'node-4': [GOLD]}

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cases import cases
+
 pytestmark = pytest.mark.ours
 
 ROOT = Path(__file__).parents[2]
@@ -194,12 +196,10 @@ def test_five_programs_are_there_and_with_the_lab_two_more(installed, with_lab):
     }
 
 
-@pytest.mark.parametrize(
-    ('fixture', 'offered'),
-    [
-        pytest.param('installed', OURS, id='novasched alone'),
-        pytest.param('with_lab', OURS | LAB, id='the lab, too'),
-    ],
+@cases(
+    'fixture, offered',
+    ('novasched alone', 'installed', OURS),
+    ('the lab, too', 'with_lab', OURS | LAB),
 )
 def test_commands_of_the_lab_are_there_with_the_lab(request, fixture, offered):
     usage = request.getfixturevalue(fixture).run('novasched', '--help').stdout
@@ -289,12 +289,10 @@ def test_the_unit_and_the_manual_pages_come_along(installed):
     assert pages == {path.name for path in (ROOT / 'docs/man').iterdir()}
 
 
-@pytest.mark.parametrize(
-    ('typed', 'offered'),
-    [
-        pytest.param('novasched he', ['help'], id='a command'),
-        pytest.param('novasched complete --n', ['--name'], id='an option'),
-    ],
+@cases(
+    'typed, offered',
+    ('a command', 'novasched he', ['help']),
+    ('an option', 'novasched complete --n', ['--name']),
 )
 def test_bash_completes_without_the_package_bash_completion(installed, typed, offered):
     words = typed.split()

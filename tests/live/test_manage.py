@@ -20,6 +20,7 @@ from novasched.db.transactions import Database
 from novasched.manage.program import CommandProgram
 from novasched.manage.status import Status
 from novasched_lab.db import schema
+from tests.cases import cases
 from tests.combinations import SERVERS
 from tests.databases import node, service
 from tests.live.daemon import own_program
@@ -258,15 +259,13 @@ def test_a_collision_is_told_alike(sides, words):
 
 
 @pytest.mark.parametrize('sides', ['sqlite'], indirect=True)
-@pytest.mark.parametrize(
+@cases(
     'words',
-    [
-        pytest.param((), id='nothing'),
-        pytest.param(('cell_v2',), id='no action'),
-        pytest.param(('cell_v2', 'none'), id='an unknown action'),
-        pytest.param(('cell_v2', 'list_cells', '--none'), id='an unknown option'),
-        pytest.param(('cell_v2', 'list_hosts', '--cell_uuid'), id='no value'),
-    ],
+    ('nothing', ()),
+    ('no action', ('cell_v2',)),
+    ('an unknown action', ('cell_v2', 'none')),
+    ('an unknown option', ('cell_v2', 'list_cells', '--none')),
+    ('no value', ('cell_v2', 'list_hosts', '--cell_uuid')),
 )
 def test_wrong_use_has_the_same_code(sides, words):
     assert [side.run('manage', *words)[0] for side in sides] == [2, 2]

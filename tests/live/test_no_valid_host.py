@@ -5,77 +5,72 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.live.peer import PeerError
 
 PREFIX = 'No valid host was found. '
 NOT_ENOUGH = 'There are not enough hosts available.'
 
 
-@pytest.mark.parametrize(
-    ('request_', 'reason'),
-    [
-        pytest.param({'flavor': {'vcpus': 41}}, '', id='no provider is large enough'),
-        pytest.param(
-            {'flavor': {'vcpus': 33}},
-            NOT_ENOUGH,
-            id='only hosts that are disabled or down are large enough',
-        ),
-        pytest.param(
-            {'flavor': {'extra_specs': {'trait:HW_CPU_X86_SGX': 'required'}}},
-            '',
-            id='no provider has the trait',
-        ),
-        pytest.param(
-            {'image': {'hw_architecture': 'aarch64'}},
-            NOT_ENOUGH,
-            id='every host is filtered out',
-        ),
-        pytest.param(
-            {'ignore_hosts': [f'node-{number}' for number in range(1, 7)]},
-            NOT_ENOUGH,
-            id='every host is ignored',
-        ),
-        pytest.param(
-            {'force_hosts': ['nosuch']},
-            'No such host - host: nosuch node: None ',
-            id='the forced host is unknown',
-        ),
-        pytest.param(
-            {'force_nodes': ['nosuch.example.org']},
-            'No such host - host: None node: nosuch.example.org ',
-            id='the forced node is unknown',
-        ),
-        pytest.param(
-            {'destination': {'host': 'nosuch'}},
-            'No such host - host: nosuch node: None ',
-            id='the requested host is unknown',
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-1', 'node': 'nosuch.example.org'}},
-            'No such host - host: node-1 node: nosuch.example.org ',
-            id='the requested node is not of the requested host',
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-disabled'}},
-            NOT_ENOUGH,
-            id='the requested host is disabled',
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-down'}},
-            NOT_ENOUGH,
-            id='the requested host is down',
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-3'}, 'zone': 'az1'},
-            '',
-            id='the requested host is in another zone',
-        ),
-        pytest.param(
-            {'force_hosts': ['node-6'], 'flavor': {'vcpus': 13}},
-            '',
-            id='the forced host is too small',
-        ),
-    ],
+@cases(
+    'request_, reason',
+    ('no provider is large enough', {'flavor': {'vcpus': 41}}, ''),
+    (
+        'only hosts that are disabled or down are large enough',
+        {'flavor': {'vcpus': 33}},
+        NOT_ENOUGH,
+    ),
+    (
+        'no provider has the trait',
+        {'flavor': {'extra_specs': {'trait:HW_CPU_X86_SGX': 'required'}}},
+        '',
+    ),
+    (
+        'every host is filtered out',
+        {'image': {'hw_architecture': 'aarch64'}},
+        NOT_ENOUGH,
+    ),
+    (
+        'every host is ignored',
+        {'ignore_hosts': [f'node-{number}' for number in range(1, 7)]},
+        NOT_ENOUGH,
+    ),
+    (
+        'the forced host is unknown',
+        {'force_hosts': ['nosuch']},
+        'No such host - host: nosuch node: None ',
+    ),
+    (
+        'the forced node is unknown',
+        {'force_nodes': ['nosuch.example.org']},
+        'No such host - host: None node: nosuch.example.org ',
+    ),
+    (
+        'the requested host is unknown',
+        {'destination': {'host': 'nosuch'}},
+        'No such host - host: nosuch node: None ',
+    ),
+    (
+        'the requested node is not of the requested host',
+        {'destination': {'host': 'node-1', 'node': 'nosuch.example.org'}},
+        'No such host - host: node-1 node: nosuch.example.org ',
+    ),
+    (
+        'the requested host is disabled',
+        {'destination': {'host': 'node-disabled'}},
+        NOT_ENOUGH,
+    ),
+    ('the requested host is down', {'destination': {'host': 'node-down'}}, NOT_ENOUGH),
+    (
+        'the requested host is in another zone',
+        {'destination': {'host': 'node-3'}, 'zone': 'az1'},
+        '',
+    ),
+    (
+        'the forced host is too small',
+        {'force_hosts': ['node-6'], 'flavor': {'vcpus': 13}},
+        '',
+    ),
 )
 def test_no_valid_host(scheduler, request_, reason):
     with pytest.raises(PeerError) as raised:

@@ -5,57 +5,56 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.live import wire as wire_
 from tests.live.peer import PeerError
 
 
-@pytest.mark.parametrize(
-    ('version', 'namespace', 'method', 'class_', 'text'),
-    [
-        pytest.param(
-            '4.6',
-            None,
-            'select_destinations',
-            'UnsupportedVersion',
-            'Endpoint does not support RPC version 4.6.'
-            ' Attempted method: select_destinations',
-            id='a newer minor version',
-        ),
-        pytest.param(
-            '5.0',
-            None,
-            'select_destinations',
-            'UnsupportedVersion',
-            'Endpoint does not support RPC version 5.0.'
-            ' Attempted method: select_destinations',
-            id='another major version',
-        ),
-        pytest.param(
-            '4.5',
-            'nosuch',
-            'select_destinations',
-            'UnsupportedVersion',
-            'Endpoint does not support RPC version 4.5.'
-            ' Attempted method: select_destinations',
-            id='an unknown namespace',
-        ),
-        pytest.param(
-            '4.5',
-            None,
-            'nosuch_method',
-            'NoSuchMethod',
-            'Endpoint does not support RPC method nosuch_method',
-            id='an unknown method',
-        ),
-        pytest.param(
-            '4.5',
-            None,
-            '_schedule',
-            'NoSuchMethod',
-            'Endpoint does not support RPC method _schedule',
-            id='a private method',
-        ),
-    ],
+@cases(
+    'version, namespace, method, class_, text',
+    (
+        'a newer minor version',
+        '4.6',
+        None,
+        'select_destinations',
+        'UnsupportedVersion',
+        'Endpoint does not support RPC version 4.6.'
+        ' Attempted method: select_destinations',
+    ),
+    (
+        'another major version',
+        '5.0',
+        None,
+        'select_destinations',
+        'UnsupportedVersion',
+        'Endpoint does not support RPC version 5.0.'
+        ' Attempted method: select_destinations',
+    ),
+    (
+        'an unknown namespace',
+        '4.5',
+        'nosuch',
+        'select_destinations',
+        'UnsupportedVersion',
+        'Endpoint does not support RPC version 4.5.'
+        ' Attempted method: select_destinations',
+    ),
+    (
+        'an unknown method',
+        '4.5',
+        None,
+        'nosuch_method',
+        'NoSuchMethod',
+        'Endpoint does not support RPC method nosuch_method',
+    ),
+    (
+        'a private method',
+        '4.5',
+        None,
+        '_schedule',
+        'NoSuchMethod',
+        'Endpoint does not support RPC method _schedule',
+    ),
 )
 @pytest.mark.scenario('F26', 'I8')
 def test_what_the_endpoint_does_not_serve(
@@ -99,13 +98,11 @@ def test_get_backdoor_port(scheduler):
     assert answer is None
 
 
-@pytest.mark.parametrize(
-    ('level', 'claimed'),
-    [
-        pytest.param('4.0', False, id='4.0 sends dicts'),
-        pytest.param('4.3', False, id='4.3 sends a spec without uuids'),
-        pytest.param('4.4', True, id='4.4 sends a spec and uuids'),
-    ],
+@cases(
+    'level, claimed',
+    ('4.0 sends dicts', '4.0', False),
+    ('4.3 sends a spec without uuids', '4.3', False),
+    ('4.4 sends a spec and uuids', '4.4', True),
 )
 def test_a_client_of_an_older_release(
     scheduler, cloud, placement, claims, level, claimed

@@ -5,42 +5,30 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
-    ('request_', 'host'),
-    [
-        pytest.param({'force_hosts': ['node-4']}, 'node-4', id='a forced host'),
-        pytest.param(
-            {'force_nodes': ['node-3.example.org']}, 'node-3', id='a forced node'
-        ),
-        pytest.param(
-            {'force_hosts': ['node-down']}, 'node-down', id='forced past the filters'
-        ),
-        pytest.param({'ignore_hosts': ['node-1']}, 'node-2', id='an ignored host'),
-        pytest.param(
-            {'ignore_hosts': ['NODE-1', 'node-2']},
-            'node-3',
-            id='ignored in whatever case',
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-5'}}, 'node-5', id='a requested host'
-        ),
-        pytest.param(
-            {'destination': {'host': 'node-6', 'node': 'node-6.example.org'}},
-            'node-6',
-            id='a requested host and node',
-        ),
-        pytest.param({'zone': 'az2'}, 'node-3', id='an availability zone'),
-        pytest.param({'zone': 'az3'}, 'node-5', id='the zone of the other cell'),
-        pytest.param(
-            {'zone': 'nosuch'}, 'node-1', id='a zone of no aggregate limits nothing'
-        ),
-        pytest.param(
-            {'flavor': {'extra_specs': {'trait:HW_CPU_X86_AVX2': 'required'}}},
-            'node-1',
-            id='a trait that every host has',
-        ),
-    ],
+
+@cases(
+    'request_, host',
+    ('a forced host', {'force_hosts': ['node-4']}, 'node-4'),
+    ('a forced node', {'force_nodes': ['node-3.example.org']}, 'node-3'),
+    ('forced past the filters', {'force_hosts': ['node-down']}, 'node-down'),
+    ('an ignored host', {'ignore_hosts': ['node-1']}, 'node-2'),
+    ('ignored in whatever case', {'ignore_hosts': ['NODE-1', 'node-2']}, 'node-3'),
+    ('a requested host', {'destination': {'host': 'node-5'}}, 'node-5'),
+    (
+        'a requested host and node',
+        {'destination': {'host': 'node-6', 'node': 'node-6.example.org'}},
+        'node-6',
+    ),
+    ('an availability zone', {'zone': 'az2'}, 'node-3'),
+    ('the zone of the other cell', {'zone': 'az3'}, 'node-5'),
+    ('a zone of no aggregate limits nothing', {'zone': 'nosuch'}, 'node-1'),
+    (
+        'a trait that every host has',
+        {'flavor': {'extra_specs': {'trait:HW_CPU_X86_AVX2': 'required'}}},
+        'node-1',
+    ),
 )
 def test_the_request_names_hosts(scheduler, cloud, placement, claims, request_, host):
     reply = scheduler.select(**request_)
@@ -57,12 +45,10 @@ def test_a_forced_host_has_no_alternates(scheduler, claims):
     assert reply.alternates == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'change',
-    [
-        pytest.param({'disabled': True}, id='a disabled service'),
-        pytest.param({'forced_down': True}, id='a service forced down'),
-    ],
+    ('a disabled service', {'disabled': True}),
+    ('a service forced down', {'forced_down': True}),
 )
 def test_a_change_of_a_service_counts_for_the_next_request(
     scheduler, cloud, claims, change

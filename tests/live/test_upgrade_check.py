@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from novasched.cmd.status import COMMANDS
 from novasched.manage.status import Status
+from tests.cases import cases
 
 pytestmark = pytest.mark.ours
 
@@ -52,16 +53,12 @@ def urls(placement, cloud):
     }
 
 
-@pytest.mark.parametrize(
-    ('account', 'says'),
-    [
-        pytest.param('whole', None, id='one that may read all'),
-        pytest.param('nobody', 'Access denied for user', id='one that there is not'),
-        pytest.param(
-            'partly', "command denied to user 'partly'", id='one that lacks a table'
-        ),
-        pytest.param('API database', 'database of placement', id='another database'),
-    ],
+@cases(
+    'account, says',
+    ('one that may read all', 'whole', None),
+    ('one that there is not', 'nobody', 'Access denied for user'),
+    ('one that lacks a table', 'partly', "command denied to user 'partly'"),
+    ('another database', 'API database', 'database of placement'),
 )
 def test_the_account_of_the_copy_is_tried(cloud, tmp_path, urls, account, says):
     conf = cloud.write_conf(

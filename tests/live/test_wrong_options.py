@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.cases import cases
 from tests.live.daemon import own_program
 from tests.live.peer import PeerError
 from tests.live.servers.keystone import WRONG
@@ -51,64 +52,53 @@ def _placement(**options):
     return lambda cloud: {'placement': options}
 
 
-@pytest.mark.parametrize(
-    ('sections', 'group', 'option'),
-    [
-        pytest.param(
-            _api(lambda url: None), 'api_database', 'connection', id='no API database'
-        ),
-        pytest.param(
-            _own(lambda url: None), 'database', 'connection', id='no own database'
-        ),
-        pytest.param(
-            _api(_closed_port),
-            'api_database',
-            'connection',
-            id='an API database that nobody serves',
-        ),
-        pytest.param(
-            _api(_wrong_password),
-            'api_database',
-            'connection',
-            id='an API database with a wrong password',
-        ),
-        pytest.param(
-            _own(_closed_port),
-            'database',
-            'connection',
-            id='an own database that nobody serves',
-        ),
-        pytest.param(
-            _broker(_wrong_password),
-            'DEFAULT',
-            'transport_url',
-            id='a broker with a wrong password',
-        ),
-        pytest.param(
-            _broker(_closed_port),
-            'DEFAULT',
-            'transport_url',
-            id='a broker that nobody serves',
-        ),
-        pytest.param(
-            lambda cloud: {'filter_scheduler': {'enabled_filters': 'NoSuchFilter'}},
-            'filter_scheduler',
-            'enabled_filters',
-            id='an unknown filter',
-        ),
-        pytest.param(
-            _placement(auth_type=None),
-            'placement',
-            'auth_type',
-            id='no way to authenticate to placement',
-        ),
-        pytest.param(
-            _placement(password=WRONG),
-            'placement',
-            'auth_type',
-            id='a wrong password for placement',
-        ),
-    ],
+@cases(
+    'sections, group, option',
+    ('no API database', _api(lambda url: None), 'api_database', 'connection'),
+    ('no own database', _own(lambda url: None), 'database', 'connection'),
+    (
+        'an API database that nobody serves',
+        _api(_closed_port),
+        'api_database',
+        'connection',
+    ),
+    (
+        'an API database with a wrong password',
+        _api(_wrong_password),
+        'api_database',
+        'connection',
+    ),
+    (
+        'an own database that nobody serves',
+        _own(_closed_port),
+        'database',
+        'connection',
+    ),
+    (
+        'a broker with a wrong password',
+        _broker(_wrong_password),
+        'DEFAULT',
+        'transport_url',
+    ),
+    ('a broker that nobody serves', _broker(_closed_port), 'DEFAULT', 'transport_url'),
+    (
+        'an unknown filter',
+        lambda cloud: {'filter_scheduler': {'enabled_filters': 'NoSuchFilter'}},
+        'filter_scheduler',
+        'enabled_filters',
+    ),
+    (
+        'no way to authenticate to placement',
+        _placement(auth_type=None),
+        'placement',
+        'auth_type',
+    ),
+    (
+        'a wrong password for placement',
+        _placement(password=WRONG),
+        'placement',
+        'auth_type',
+    ),
 )
 def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option):
     ended = daemon(wait=False, **sections(cloud))
@@ -120,19 +110,12 @@ def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option
     assert WRONG not in said[0]
 
 
-@pytest.mark.parametrize(
-    ('change', 'result', 'says'),
-    [
-        pytest.param(lambda url: url, 0, None, id='a broker that answers'),
-        pytest.param(_closed_port, 2, 'connection refused', id='a wrong port'),
-        pytest.param(_wrong_password, 2, 'ACCESS_REFUSED', id='a wrong password'),
-        pytest.param(
-            lambda url: f'{url}-nosuch',
-            2,
-            'vhost .*-nosuch not found',
-            id='no such vhost',
-        ),
-    ],
+@cases(
+    'change, result, says',
+    ('a broker that answers', lambda url: url, 0, None),
+    ('a wrong port', _closed_port, 2, 'connection refused'),
+    ('a wrong password', _wrong_password, 2, 'ACCESS_REFUSED'),
+    ('no such vhost', lambda url: f'{url}-nosuch', 2, 'vhost .*-nosuch not found'),
 )
 def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, says):
     conf = tmp_path / 'nova.conf'

@@ -12,6 +12,7 @@ from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import Cutting, FakePlacement, candidate
 
@@ -79,14 +80,12 @@ def test_shared_cpus_come_after_dedicated_ones(ask):
     ]
 
 
-@pytest.mark.parametrize(
-    ('dedicated', 'shared', 'expected'),
-    [
-        pytest.param(offered('a'), AWAY, [candidate('a')], id='the fallback fails'),
-        pytest.param(AWAY, offered('a'), [candidate('a')], id='the first query fails'),
-        pytest.param(offered('a'), NOTHING, [candidate('a')], id='no shared ones'),
-        pytest.param(NOTHING, offered('a'), [candidate('a')], id='no dedicated ones'),
-    ],
+@cases(
+    'dedicated, shared, expected',
+    ('the fallback fails', offered('a'), AWAY, [candidate('a')]),
+    ('the first query fails', AWAY, offered('a'), [candidate('a')]),
+    ('no shared ones', offered('a'), NOTHING, [candidate('a')]),
+    ('no dedicated ones', NOTHING, offered('a'), [candidate('a')]),
 )
 def test_one_answer_will_do(ask, dedicated, shared, expected):
     found = ask(Twofold(dedicated, shared), extra_specs=PINNED)
@@ -112,13 +111,11 @@ def test_the_fallback_is_told(ask, caplog):
     ]
 
 
-@pytest.mark.parametrize(
-    ('offers', 'limit', 'cut'),
-    [
-        pytest.param('abc', 2, True, id='as many as the limit'),
-        pytest.param('a', 2, False, id='less than the limit'),
-        pytest.param('abc', None, False, id='no limit'),
-    ],
+@cases(
+    'offers, limit, cut',
+    ('as many as the limit', 'abc', 2, True),
+    ('less than the limit', 'a', 2, False),
+    ('no limit', 'abc', None, False),
 )
 def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
     found = ask(Cutting(*offers), limit=limit)
@@ -126,13 +123,11 @@ def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
     assert ask.cut == ([found] if cut else [])
 
 
-@pytest.mark.parametrize(
-    ('placement', 'looked_at'),
-    [
-        pytest.param(FakePlacement(), [AGG], id='there are no candidates'),
-        pytest.param(FakePlacement('a'), [], id='there are some'),
-        pytest.param(Twofold(AWAY, AWAY), [], id='the query failed'),
-    ],
+@cases(
+    'placement, looked_at',
+    ('there are no candidates', FakePlacement(), [AGG]),
+    ('there are some', FakePlacement('a'), []),
+    ('the query failed', Twofold(AWAY, AWAY), []),
 )
 def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_at):
     ask(placement, member_of=[frozenset({AGG})])

@@ -86,14 +86,12 @@ def test_directories_are_looked_into(write, known, tmp_path):
     assert len(list(configuration.misspelt(conf, known))) == 1
 
 
-@pytest.mark.parametrize(
-    ('option', 'name', 'says'),
-    [
-        pytest.param('--config-file', 'none', 'No such file', id='no file'),
-        pytest.param('--config-file', 'latin', 'it is no UTF-8 text', id='no text'),
-        pytest.param('--config-dir', 'none', 'No such file', id='no directory'),
-        pytest.param('--config-dir', 'conf.d', 'Is a directory', id='no file in one'),
-    ],
+@cases(
+    'option, name, says',
+    ('no file', '--config-file', 'none', 'No such file'),
+    ('no text', '--config-file', 'latin', 'it is no UTF-8 text'),
+    ('no directory', '--config-dir', 'none', 'No such file'),
+    ('no file in one', '--config-dir', 'conf.d', 'Is a directory'),
 )
 def test_what_cannot_be_read_is_named(write, tmp_path, option, name, says):
     write(b'[DEFAULT]\nhost = \xff\n', 'latin')
@@ -143,14 +141,12 @@ CONNECTION = cfg.StrOpt('connection', secret=True)
 PASSWORD = cfg.StrOpt('admin_password', secret=True)
 
 
-@pytest.mark.parametrize(
-    ('line', 'option'),
-    [
-        pytest.param('connection = a://u:p$secret@h/', 'connection', id='a URL'),
-        pytest.param('connection = a://u:p${secret}@h/', 'connection', id='in braces'),
-        pytest.param('connection = a://u:$x.secret@h/', 'connection', id='a group'),
-        pytest.param('admin_password = p$secret', 'admin_password', id='a password'),
-    ],
+@cases(
+    'line, option',
+    ('a URL', 'connection = a://u:p$secret@h/', 'connection'),
+    ('in braces', 'connection = a://u:p${secret}@h/', 'connection'),
+    ('a group', 'connection = a://u:$x.secret@h/', 'connection'),
+    ('a password', 'admin_password = p$secret', 'admin_password'),
 )
 def test_what_is_behind_a_dollar_is_not_shown(write, line, option):
     conf = cfg.ConfigOpts()

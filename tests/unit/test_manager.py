@@ -18,6 +18,7 @@ from novasched.ports import Cell
 from novasched.resources.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.cases import cases
 from tests.fakes import (
     LAST,
     Choosy,
@@ -276,14 +277,12 @@ class Watched(FakeView):
         self.queries_before.append(len(self._placement.queries))
 
 
-@pytest.mark.parametrize(
-    ('values', 'offered', 'queries_before'),
-    [
-        pytest.param({}, ['uuid-1'], [1], id='after placement has answered'),
-        pytest.param({'force_hosts': ['h1']}, ['uuid-1'], [0], id='for a named host'),
-        pytest.param(REBUILD, [], [0], id='for a rebuild'),
-        pytest.param({}, [], [], id='not where there are no candidates'),
-    ],
+@cases(
+    'values, offered, queries_before',
+    ('after placement has answered', {}, ['uuid-1'], [1]),
+    ('for a named host', {'force_hosts': ['h1']}, ['uuid-1'], [0]),
+    ('for a rebuild', REBUILD, [], [0]),
+    ('not where there are no candidates', {}, [], []),
 )
 def test_the_view_is_refreshed_once(select, values, offered, queries_before):
     placement = FakePlacement(*offered)
@@ -312,12 +311,10 @@ def silent_view(*uuids, **options):
     return view
 
 
-@pytest.mark.parametrize(
-    ('silent', 'said'),
-    [
-        pytest.param('', [], id='all cells answer'),
-        pytest.param('ab', ['east, b'], id='two cells do not'),
-    ],
+@cases(
+    'silent, said',
+    ('all cells answer', '', []),
+    ('two cells do not', 'ab', ['east, b']),
 )
 def test_a_request_that_finds_no_host_names_the_cells_left_out(
     select, caplog, silent, said

@@ -11,18 +11,17 @@ from novasched.objects.image_meta import ImageMetaProps
 from novasched.resources.cpu import cpus_in
 from novasched.rpc.serializer import decode
 from tests import factories
+from tests.cases import cases
 
 DEEP = '[' * 100_000
 
 
-@pytest.mark.parametrize(
+@cases(
     'texts',
-    [
-        pytest.param(['0-99999999999'], id='one range'),
-        pytest.param(['^0-99999999999'], id='what is left out counts, too'),
-        pytest.param(['0-40000,0-40000'], id='one range twice'),
-        pytest.param(['0-40000', '0-40000'], id='two nodes of a guest'),
-    ],
+    ('one range', ['0-99999999999']),
+    ('what is left out counts, too', ['^0-99999999999']),
+    ('one range twice', ['0-40000,0-40000']),
+    ('two nodes of a guest', ['0-40000', '0-40000']),
 )
 def test_cpus_that_an_image_names(texts):
     image = {f'hw_numa_cpus.{place}': text for place, text in enumerate(texts)}

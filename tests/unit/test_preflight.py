@@ -187,12 +187,10 @@ def test_what_is_unknown_is_named(configure, cloud, text, error, words):
         preflight.check(configure(text))
 
 
-@pytest.mark.parametrize(
-    ('made', 'group', 'command'),
-    [
-        pytest.param((), 'database', 'db sync', id='both'),
-        pytest.param(('database',), 'api_database', 'api_db sync', id='the API'),
-    ],
+@cases(
+    'made, group, command',
+    ('both', (), 'database', 'db sync'),
+    ('the API', ('database',), 'api_database', 'api_db sync'),
 )
 def test_a_database_without_tables_is_named(configure, made, group, command):
     conf = configure()
@@ -235,13 +233,11 @@ def test_options_that_are_not_served_are_warned_of(cloud, caplog):
     assert said in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('minimum', 'tolerated'),
-    [
-        pytest.param(0, False, id='no computes'),
-        pytest.param(72, False, id='the oldest that is supported'),
-        pytest.param(71, True, id='an older one that is tolerated'),
-    ],
+@cases(
+    'minimum, tolerated',
+    ('no computes', 0, False),
+    ('the oldest that is supported', 72, False),
+    ('an older one that is tolerated', 71, True),
 )
 def test_compute_versions_that_pass(minimum, tolerated):
     preflight.check_compute_version(minimum, tolerated)

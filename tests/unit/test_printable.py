@@ -14,6 +14,7 @@ from oslo_log import formatters, log
 
 from novasched import printable
 from novasched.inspection import text
+from tests.cases import cases
 
 CONTROLS = [
     *(chr(code) for code in [*range(9), *range(11, 32), *range(127, 160)]),
@@ -22,19 +23,15 @@ CONTROLS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ('given', 'expected'),
-    [
-        pytest.param('\x1b[2J\x07', r'\x1b[2J\x07', id='C0'),
-        pytest.param('\x7f', r'\x7f', id='DEL'),
-        pytest.param('\x9b31m', r'\x9b31m', id='C1'),
-        pytest.param('\u202edoog', r'\u202edoog', id='bidirectional'),
-        pytest.param(
-            'a\nb\r\u2028', r'a\nb\r\u2028'.replace(r'\r', r'\x0d'), id='lines'
-        ),
-        pytest.param('\x1b[1mx', r'\x1b[1mx', id='a style of ours'),
-        pytest.param('é\t日本\xa0…🙂', 'é\t日本\xa0…🙂', id='text stays'),
-    ],
+@cases(
+    'given, expected',
+    ('C0', '\x1b[2J\x07', r'\x1b[2J\x07'),
+    ('DEL', '\x7f', r'\x7f'),
+    ('C1', '\x9b31m', r'\x9b31m'),
+    ('bidirectional', '\u202edoog', r'\u202edoog'),
+    ('lines', 'a\nb\r\u2028', r'a\nb\r\u2028'.replace(r'\r', r'\x0d')),
+    ('a style of ours', '\x1b[1mx', r'\x1b[1mx'),
+    ('text stays', 'é\t日本\xa0…🙂', 'é\t日本\xa0…🙂'),
 )
 def test_a_line_shows_controls(given, expected):
     assert printable.line(given) == expected
@@ -52,18 +49,16 @@ def test_values_are_shown_wherever_they_stand():
     assert printable.values(given) == expected
 
 
-@pytest.mark.parametrize(
-    ('text', 'masked'),
-    [
-        pytest.param('none:///', 'none:///', id='no location'),
-        pytest.param('rabbit://u:p@h:1/v', 'rabbit://u:****@h:1/v', id='a password'),
-        pytest.param('rabbit://u@h/v', 'rabbit://u@h/v', id='no password'),
-        pytest.param('a://u:p/q@h:1/v', 'a://u:****@h:1/v', id='a slash in it'),
-        pytest.param('a://u:p@q@h/v', 'a://u:****@h/v', id='an @ in it'),
-        pytest.param('a://h/v?passwd=p&x=1', 'a://h/v?passwd=****&x=1', id='PyMySQL'),
-        pytest.param('a://h/v?password=p', 'a://h/v?password=****', id='in the query'),
-        pytest.param('sqlite:////abs/x', 'sqlite:////abs/x', id='a file'),
-    ],
+@cases(
+    'text, masked',
+    ('no location', 'none:///', 'none:///'),
+    ('a password', 'rabbit://u:p@h:1/v', 'rabbit://u:****@h:1/v'),
+    ('no password', 'rabbit://u@h/v', 'rabbit://u@h/v'),
+    ('a slash in it', 'a://u:p/q@h:1/v', 'a://u:****@h:1/v'),
+    ('an @ in it', 'a://u:p@q@h/v', 'a://u:****@h/v'),
+    ('PyMySQL', 'a://h/v?passwd=p&x=1', 'a://h/v?passwd=****&x=1'),
+    ('in the query', 'a://h/v?password=p', 'a://h/v?password=****'),
+    ('a file', 'sqlite:////abs/x', 'sqlite:////abs/x'),
 )
 def test_mask(text, masked):
     assert printable.mask(text) == masked
@@ -160,13 +155,11 @@ class TestLog:
         assert 'cret' not in made
         assert made.count('rabbit://u:****@h/') == 3
 
-    @pytest.mark.parametrize(
+    @cases(
         'given',
-        [
-            pytest.param(('rabbit://%s:%s@%s/', ('u', 'secret', 'h')), id='parts'),
-            pytest.param(('rabbit://u:secret@h/', ()), id='a format'),
-            pytest.param(('%s', (OSError('rabbit://u:secret@h/'),)), id='an error'),
-        ],
+        ('parts', ('rabbit://%s:%s@%s/', ('u', 'secret', 'h'))),
+        ('a format', ('rabbit://u:secret@h/', ())),
+        ('an error', ('%s', (OSError('rabbit://u:secret@h/'),))),
     )
     def test_json_shows_a_password_nowhere(self, given):
         made = logged(formatters.JSONFormatter(), *given)

@@ -15,6 +15,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from novasched.service import Scheduler
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import Part
 
@@ -102,15 +103,13 @@ def test_a_report_shows_cells_hosts_and_requests(told):
     }
 
 
-@pytest.mark.parametrize(
-    ('manager_s', 'graceful_s', 'expected'),
-    [
-        pytest.param(160, 180, 140, id='defaults'),
-        pytest.param(15, 180, 0, id='less than what is kept back'),
-        pytest.param(160, 100, 70, id='bounded by graceful_shutdown_timeout'),
-        pytest.param(160, 0, 140, id='no bound'),
-        pytest.param(160, 5, 0, id='a bound of next to nothing'),
-    ],
+@cases(
+    'manager_s, graceful_s, expected',
+    ('defaults', 160, 180, 140),
+    ('less than what is kept back', 15, 180, 0),
+    ('bounded by graceful_shutdown_timeout', 160, 100, 70),
+    ('no bound', 160, 0, 140),
+    ('a bound of next to nothing', 160, 5, 0),
 )
 def test_how_long_requests_may_take_when_the_service_stops(
     manager_s, graceful_s, expected, caplog

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import testing
+from tests.cases import cases
 
 
 def test_hosts_differ_in_what_is_given():
@@ -22,22 +23,20 @@ def test_hosts_share_no_dict():
     assert second.limits == {}
 
 
-@pytest.mark.parametrize(
-    ('columns', 'error', 'said'),
-    [
-        pytest.param(
-            {'free_ram': [1], 'x': [1]},
-            TypeError,
-            'no columns free_ram, x',
-            id='columns that hosts do not have',
-        ),
-        pytest.param(
-            {'count': 2, 'free_ram_mb': [1]},
-            ValueError,
-            'not 2 values: free_ram_mb',
-            id='another number of values',
-        ),
-    ],
+@cases(
+    'columns, error, said',
+    (
+        'columns that hosts do not have',
+        {'free_ram': [1], 'x': [1]},
+        TypeError,
+        'no columns free_ram, x',
+    ),
+    (
+        'another number of values',
+        {'count': 2, 'free_ram_mb': [1]},
+        ValueError,
+        'not 2 values: free_ram_mb',
+    ),
 )
 def test_mistakes_are_named(columns, error, said):
     with pytest.raises(error, match=said):

@@ -13,6 +13,7 @@ from lab.tests.functional.test_servers import run as run_lab
 from novasched.commands.capacity import CountCapacity
 from novasched.commands.host import ShowHost
 from novasched_lab.commands.servers import BootServers
+from tests.cases import cases
 
 FILTERS = ['ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter']
 FLAT = 'vcpus=3,ram=512,disk=1'
@@ -55,14 +56,12 @@ def filled(made, flavor):
         found.update(each['Host'] for each in booted)
 
 
-@pytest.mark.parametrize(
-    ('flavor', 'hosts'),
-    [
-        pytest.param('vcpus=7,ram=512,disk=1', 4, id='flat'),
-        pytest.param(PINNED, 2, id='dedicated CPUs'),
-        pytest.param(TWO_NODES, 2, id='two NUMA nodes'),
-        pytest.param(SMALL_PAGES, 2, id='memory pages'),
-    ],
+@cases(
+    'flavor, hosts',
+    ('flat', 'vcpus=7,ram=512,disk=1', 4),
+    ('dedicated CPUs', PINNED, 2),
+    ('two NUMA nodes', TWO_NODES, 2),
+    ('memory pages', SMALL_PAGES, 2),
 )
 def test_as_many_as_counted_can_be_booted(whole, flavor, hosts):
     made = whole()

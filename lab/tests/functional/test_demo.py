@@ -18,6 +18,7 @@ import pytest
 from novasched.inspection import funnel
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
+from tests.cases import cases
 from tests.live.servers.process import completed
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
@@ -180,15 +181,13 @@ def test_help_does_not_wait_for_what_only_the_demo_needs():
     assert heavy.isdisjoint(run.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ('args', 'expected'),
-    [
-        pytest.param(['--version'], 'novasched 0.1.0', id='the version'),
-        pytest.param(['--help'], 'demo ', id='the commands'),
-        pytest.param(['demo', '--help'], '--placement URL', id='the options'),
-        pytest.param(['complete'], "cmds_demo='", id='a completion script'),
-        pytest.param([], 'usage: novasched', id='help without a command'),
-    ],
+@cases(
+    'args, expected',
+    ('the version', ['--version'], 'novasched 0.1.0'),
+    ('the commands', ['--help'], 'demo '),
+    ('the options', ['demo', '--help'], '--placement URL'),
+    ('a completion script', ['complete'], "cmds_demo='"),
+    ('help without a command', [], 'usage: novasched'),
 )
 def test_what_the_command_says_about_itself(novasched, args, expected):
     run = novasched(*args)

@@ -21,6 +21,7 @@ from novasched.db import engines, server_tables, tables
 from novasched.inspection import dry, session
 from novasched.objects.request_spec import RequestSpec
 from novasched_lab.commands.servers import BootServers, MoveServer
+from tests.cases import cases
 from tests.unit.commands.played import run
 
 HOSTS = [
@@ -129,15 +130,11 @@ TOO_LARGE = ('--flavor', 'vcpus=1,ram=99999,disk=1')
 APART = (*SMALL, '--policy', 'anti-affinity', '--count', '7')
 
 
-@pytest.mark.parametrize(
-    ('kind', 'words', 'reason'),
-    [
-        pytest.param(PlanBoot, TOO_LARGE, 'amount-not-allowed', id='of placement'),
-        pytest.param(PlanBoot, APART, 'group-limit', id='of a filter'),
-        pytest.param(
-            WhyNot, ('cell1-h1', *TOO_LARGE), 'amount-not-allowed', id='of a host'
-        ),
-    ],
+@cases(
+    'kind, words, reason',
+    ('of placement', PlanBoot, TOO_LARGE, 'amount-not-allowed'),
+    ('of a filter', PlanBoot, APART, 'group-limit'),
+    ('of a host', WhyNot, ('cell1-h1', *TOO_LARGE), 'amount-not-allowed'),
 )
 def test_a_refusal_in_yaml(whole, kind, words, reason):
     more = () if kind is WhyNot else ('--explain', '--long')
@@ -343,13 +340,11 @@ def lose_servers(whole, cell):
         server_tables.instance_extra.drop(connection)
 
 
-@pytest.mark.parametrize(
-    ('kind', 'words'),
-    [
-        pytest.param(PlanDrain, ('cell1-h1',), id='a host is drained'),
-        pytest.param(PlanDrain, ('--cell', 'cell1'), id='a cell is drained'),
-        pytest.param(PlanMove, ('one',), id='a server is moved'),
-    ],
+@cases(
+    'kind, words',
+    ('a host is drained', PlanDrain, ('cell1-h1',)),
+    ('a cell is drained', PlanDrain, ('--cell', 'cell1')),
+    ('a server is moved', PlanMove, ('one',)),
 )
 def test_servers_that_cannot_be_read_leave_the_answer_in_part(whole, kind, words):
     made = whole()
@@ -364,12 +359,10 @@ def test_servers_that_cannot_be_read_leave_the_answer_in_part(whole, kind, words
     )
 
 
-@pytest.mark.parametrize(
-    ('by', 'code'),
-    [
-        pytest.param('Name', 4, id='it may have one of the same name'),
-        pytest.param('ID', 0, id='a uuid is that of one server'),
-    ],
+@cases(
+    'by, code',
+    ('it may have one of the same name', 'Name', 4),
+    ('a uuid is that of one server', 'ID', 0),
 )
 def test_a_move_beside_a_cell_that_is_away(whole, by, code):
     made = whole()
@@ -379,12 +372,10 @@ def test_a_move_beside_a_cell_that_is_away(whole, by, code):
     assert (found, planned['fits']) == (code, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param('no JSON', id='what is no request'),
-        pytest.param(EMPTY, id='a request with nothing in it'),
-    ],
+    ('what is no request', 'no JSON'),
+    ('a request with nothing in it', EMPTY),
 )
 def test_one_odd_request_leaves_the_plans_of_others(whole, text):
     made = whole()
@@ -404,12 +395,10 @@ def test_one_odd_request_leaves_the_plans_of_others(whole, text):
         assert stuck['error']
 
 
-@pytest.mark.parametrize(
-    ('kind', 'words'),
-    [
-        pytest.param(PlanDrain, ('cell2-h1',), id='it is drained'),
-        pytest.param(PlanBoot, (*SMALL, '--host', 'cell2-h1'), id='it is asked for'),
-    ],
+@cases(
+    'kind, words',
+    ('it is drained', PlanDrain, ('cell2-h1',)),
+    ('it is asked for', PlanBoot, (*SMALL, '--host', 'cell2-h1')),
 )
 def test_a_host_of_a_cell_that_is_away_is_no_unknown_one(whole, kind, words):
     made = whole()

@@ -19,6 +19,7 @@ from novasched_lab.commands.servers import (
     MoveServer,
     ShowServer,
 )
+from tests.cases import cases
 
 HOSTS = [
     {
@@ -96,25 +97,23 @@ def test_servers_of_a_group_are_booted_apart_and_freed(whole):
 SMALL = 'vcpus=1,ram=512,disk=1'
 
 
-@pytest.mark.parametrize(
-    ('words', 'fault'),
-    [
-        pytest.param(
-            ('--flavor', f'{SMALL},trait:CUSTOM_X=required'),
-            'Placement does not know the trait CUSTOM_X that is asked for.',
-            id='an unknown trait',
-        ),
-        pytest.param(
-            ('--flavor', f'{SMALL},resources:CUSTOM_Y=1'),
-            'Placement does not know the resource class CUSTOM_Y that is asked for.',
-            id='an unknown resource class',
-        ),
-        pytest.param(
-            ('--count', '5', '--group', 'web', '--policy', 'anti-affinity'),
-            'For server 5 of 5: 0 of 4 hosts: group-limit 4 (',
-            id='one more than there are hosts',
-        ),
-    ],
+@cases(
+    'words, fault',
+    (
+        'an unknown trait',
+        ('--flavor', f'{SMALL},trait:CUSTOM_X=required'),
+        'Placement does not know the trait CUSTOM_X that is asked for.',
+    ),
+    (
+        'an unknown resource class',
+        ('--flavor', f'{SMALL},resources:CUSTOM_Y=1'),
+        'Placement does not know the resource class CUSTOM_Y that is asked for.',
+    ),
+    (
+        'one more than there are hosts',
+        ('--count', '5', '--group', 'web', '--policy', 'anti-affinity'),
+        'For server 5 of 5: 0 of 4 hosts: group-limit 4 (',
+    ),
 )
 def test_the_fault_says_why_there_is_no_host(whole, words, fault):
     made = whole(novasched={'no_valid_host_detail': 'admin'})
@@ -131,12 +130,10 @@ def test_a_zone_that_there_is_not_is_refused(whole):
     assert run(made, ListServers)[1] == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'words',
-    [
-        pytest.param(('--host', 'cell2-h1'), id='asked for'),
-        pytest.param(('--availability-zone', 'zone-cell2:cell2-h1'), id='forced'),
-    ],
+    ('asked for', ('--host', 'cell2-h1')),
+    ('forced', ('--availability-zone', 'zone-cell2:cell2-h1')),
 )
 def test_a_server_goes_to_the_host_that_is_named(whole, words):
     made = whole()

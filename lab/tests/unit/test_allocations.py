@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as ksa
 from lab.tests.unit.fakes import context
 from novasched import errors
 from novasched_lab.allocations import Allocations
+from tests.cases import cases
 
 HELD = {'rp': {'resources': {'VCPU': 1}, 'generation': 3}}
 CONFLICT = {
@@ -80,37 +81,33 @@ def test_a_swap_gives_all_to_the_other_consumer():
     assert body['m']['consumer_generation'] is None
 
 
-@pytest.mark.parametrize(
-    ('answers', 'swapped'),
-    [
-        pytest.param([held({}), held(HELD)], True, id='it was done before'),
-        pytest.param([held({}), held({})], False, id='nobody holds anything'),
-        pytest.param(
-            [
-                held(HELD),
-                held({}),
-                Answer(409, CONFLICT),
-                held(HELD),
-                held({}),
-                Answer(204),
-            ],
-            True,
-            id='a provider changed meanwhile',
-        ),
-        pytest.param(
-            [held(HELD), held({}), ksa.ConnectFailure('gone'), held({}), held(HELD)],
-            True,
-            id='the answer was lost',
-        ),
-        pytest.param(
-            [held(HELD), held({}), Answer(400)], False, id='placement refuses'
-        ),
-        pytest.param(
-            [held(HELD), held({}), Answer(409, CONFLICT)] * 4,
-            False,
-            id='providers keep changing',
-        ),
-    ],
+@cases(
+    'answers, swapped',
+    ('it was done before', [held({}), held(HELD)], True),
+    ('nobody holds anything', [held({}), held({})], False),
+    (
+        'a provider changed meanwhile',
+        [
+            held(HELD),
+            held({}),
+            Answer(409, CONFLICT),
+            held(HELD),
+            held({}),
+            Answer(204),
+        ],
+        True,
+    ),
+    (
+        'the answer was lost',
+        [held(HELD), held({}), ksa.ConnectFailure('gone'), held({}), held(HELD)],
+        True,
+    ),
+    ('placement refuses', [held(HELD), held({}), Answer(400)], False),
+    (
+        'providers keep changing',
+        [held(HELD), held({}), Answer(409, CONFLICT)] * 4,
+        False,
+    ),
 )
 def test_how_a_swap_ends(answers, swapped):
     assert Allocations(Adapter(*answers)).swap(context(), 'i', 'm') == swapped
@@ -127,15 +124,13 @@ def test_what_cannot_be_read_is_not_swapped():
         Allocations(Adapter(Answer(500))).swap(context(), 'i', 'm')
 
 
-@pytest.mark.parametrize(
-    ('answers', 'removed'),
-    [
-        pytest.param([Answer(204)], True, id='at once'),
-        pytest.param([Answer(404)], True, id='there is nothing'),
-        pytest.param([Answer(500), Answer(204)], True, id='at the second time'),
-        pytest.param([Answer(400)], False, id='placement refuses'),
-        pytest.param([Answer(500)] * 4, False, id='placement fails'),
-    ],
+@cases(
+    'answers, removed',
+    ('at once', [Answer(204)], True),
+    ('there is nothing', [Answer(404)], True),
+    ('at the second time', [Answer(500), Answer(204)], True),
+    ('placement refuses', [Answer(400)], False),
+    ('placement fails', [Answer(500)] * 4, False),
 )
 def test_how_removing_ends(answers, removed):
     assert Allocations(Adapter(*answers)).remove(context(), 'i') == removed

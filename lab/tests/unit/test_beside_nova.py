@@ -15,6 +15,7 @@ from novasched.db import tables
 from novasched_lab import program
 from novasched_lab.cmd import BESIDE_NOVA
 from novasched_lab.host_inventory import name_uuid
+from tests.cases import cases
 from tests.databases import service
 
 SECOND = datetime.timedelta(seconds=1)
@@ -45,14 +46,12 @@ def test_beside_a_living_service_of_nova_it_does_not_start(seen, binary):
     program.refuse_beside_nova(made)
 
 
-@pytest.mark.parametrize(
-    ('binary', 'seconds_ago', 'id_'),
-    [
-        pytest.param('nova-conductor', 70, str(uuid.uuid4()), id='silent'),
-        pytest.param('nova-scheduler', 10, str(uuid.uuid4()), id='a scheduler'),
-        pytest.param('nova-conductor', 10, program.new_uuid(), id='our conductor'),
-        pytest.param('nova-compute', 10, name_uuid('service', 'h1'), id='our compute'),
-    ],
+@cases(
+    'binary, seconds_ago, id_',
+    ('silent', 'nova-conductor', 70, str(uuid.uuid4())),
+    ('a scheduler', 'nova-scheduler', 10, str(uuid.uuid4())),
+    ('our conductor', 'nova-conductor', 10, program.new_uuid()),
+    ('our compute', 'nova-compute', 10, name_uuid('service', 'h1')),
 )
 def test_beside_others_it_starts(seen, binary, seconds_ago, id_):
     program.refuse_beside_nova(seen(binary, seconds_ago, id_))

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.ports import Cell
 from novasched_lab.cells import CellLinks
+from tests.cases import cases
 
 URL = 'sqlite://'
 
@@ -71,17 +72,15 @@ def test_a_cell_that_is_mapped_anew_is_opened_anew():
     assert opened == [URL, 'sqlite:///other']
 
 
-@pytest.mark.parametrize(
-    ('cells', 'wanted'),
-    [
-        pytest.param(made(cell('one')), 'two', id='one that is not mapped'),
-        pytest.param(made(cell('one', None)), 'one', id='one without a database'),
-        pytest.param(
-            made(cell('one'), make=errors.OptionError('o', 'bad', 'mend')),
-            'one',
-            id='one whose URL is wrong',
-        ),
-    ],
+@cases(
+    'cells, wanted',
+    ('one that is not mapped', made(cell('one')), 'two'),
+    ('one without a database', made(cell('one', None)), 'one'),
+    (
+        'one whose URL is wrong',
+        made(cell('one'), make=errors.OptionError('o', 'bad', 'mend')),
+        'one',
+    ),
 )
 def test_cells_that_cannot_be_asked(cells, wanted):
     with pytest.raises(errors.StoreFailed):

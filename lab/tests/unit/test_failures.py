@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import oslo_messaging
-import pytest
 
 from novasched import errors
 from novasched.rpc import faults
@@ -13,46 +12,31 @@ from novasched_lab.failures import (
     fault_of,
     is_no_valid_host,
 )
+from tests.cases import cases
 
 WIRE = faults.to_wire(errors.NoValidHost('full'))
 
 
-@pytest.mark.parametrize(
-    ('problem', 'message'),
-    [
-        pytest.param(
-            errors.NoValidHost(''), 'No valid host was found. ', id='an error of ours'
-        ),
-        pytest.param(WIRE, 'No valid host was found. full', id='one in wire form'),
-        pytest.param(
-            oslo_messaging.RemoteError('NoValidHost', 'text', []), 'text', id='remote'
-        ),
-        pytest.param(
-            oslo_messaging.RemoteError('KeyError', 'x', []), 'KeyError', id='a defect'
-        ),
-        pytest.param(
-            oslo_messaging.MessagingTimeout('late'), 'MessagingTimeout', id='a library'
-        ),
-        pytest.param(
-            MaxRetriesExceeded('Why.'),
-            'Exceeded maximum number of retries. Why.',
-            id='retries',
-        ),
-    ],
+@cases(
+    'problem, message',
+    ('an error of ours', errors.NoValidHost(''), 'No valid host was found. '),
+    ('one in wire form', WIRE, 'No valid host was found. full'),
+    ('remote', oslo_messaging.RemoteError('NoValidHost', 'text', []), 'text'),
+    ('a defect', oslo_messaging.RemoteError('KeyError', 'x', []), 'KeyError'),
+    ('a library', oslo_messaging.MessagingTimeout('late'), 'MessagingTimeout'),
+    ('retries', MaxRetriesExceeded('Why.'), 'Exceeded maximum number of retries. Why.'),
 )
 def test_the_message(problem, message):
     assert fault_of(problem).message == message
 
 
-@pytest.mark.parametrize(
-    ('problem', 'expected'),
-    [
-        pytest.param(errors.NoValidHost(''), True, id='ours'),
-        pytest.param(WIRE, True, id='in wire form'),
-        pytest.param(oslo_messaging.RemoteError('NoValidHost'), True, id='remote'),
-        pytest.param(oslo_messaging.RemoteError('KeyError'), False, id='a defect'),
-        pytest.param(oslo_messaging.MessagingTimeout(), False, id='no answer'),
-    ],
+@cases(
+    'problem, expected',
+    ('ours', errors.NoValidHost(''), True),
+    ('in wire form', WIRE, True),
+    ('remote', oslo_messaging.RemoteError('NoValidHost'), True),
+    ('a defect', oslo_messaging.RemoteError('KeyError'), False),
+    ('no answer', oslo_messaging.MessagingTimeout(), False),
 )
 def test_who_answers_that_there_is_no_host(problem, expected):
     assert is_no_valid_host(problem) == expected

@@ -11,6 +11,7 @@ from novasched_lab.resource_providers import (
     name_of,
     register,
 )
+from tests.cases import cases
 from tests.unit.placement.conftest import scripted
 
 __all__ = ['scripted']
@@ -88,14 +89,12 @@ def test_consumers(scripted):
     assert held_on(adapter, 'r') == ['u1', 'u2']
 
 
-@pytest.mark.parametrize(
-    ('answer', 'expected'),
-    [
-        pytest.param((200, {'name': 'h1'}), 'h1', id='its name'),
-        pytest.param((404, {}), 'uuid', id='it is gone'),
-        pytest.param((200, {}), 'uuid', id='no name'),
-        pytest.param((500, 'broken'), 'uuid', id='an error'),
-    ],
+@cases(
+    'answer, expected',
+    ('its name', (200, {'name': 'h1'}), 'h1'),
+    ('it is gone', (404, {}), 'uuid'),
+    ('no name', (200, {}), 'uuid'),
+    ('an error', (500, 'broken'), 'uuid'),
 )
 def test_the_name_of_a_provider(scripted, answer, expected):
     adapter, _ = scripted(answer)

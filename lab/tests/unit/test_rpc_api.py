@@ -18,6 +18,7 @@ from novasched_lab import opts, rpc_api
 from novasched_lab.cells import Brokers
 from novasched_lab.rpc_api import sending
 from tests import factories
+from tests.cases import cases
 
 ARGUMENTS = {
     'instance': None,
@@ -115,16 +116,14 @@ def test_conductors(transport):
     assert recorder.told[2][1]['host_list'] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(OperationalError('gone'), id='the broker is gone'),
-        pytest.param(ConnectionRefusedError(), id='nobody listens'),
-        pytest.param(
-            oslo_messaging.MessageUndeliverable(None, None, None, None),
-            id='there is no such queue',
-        ),
-    ],
+    ('the broker is gone', OperationalError('gone')),
+    ('nobody listens', ConnectionRefusedError()),
+    (
+        'there is no such queue',
+        oslo_messaging.MessageUndeliverable(None, None, None, None),
+    ),
 )
 def test_what_is_not_sent_is_one_error(problem):
     with pytest.raises(oslo_messaging.MessageDeliveryFailure), sending():

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from novasched.inspection.explain import explanation, of_host
+from tests.cases import cases
 from tests.golden.explain import test_screens as screens
 
 SCHEMA = json.loads(
@@ -38,13 +39,11 @@ def test_hosts(name):
     VALIDATOR.validate({**explanation(record), 'of_host': of_host(record, host)})
 
 
-@pytest.mark.parametrize(
+@cases(
     'wrong',
-    [
-        pytest.param({'blocker': 'weather'}, id='no such blocker'),
-        pytest.param({'more': 1}, id='a field that is not described'),
-        pytest.param({'at': 5}, id='a time that is a number'),
-    ],
+    ('no such blocker', {'blocker': 'weather'}),
+    ('a field that is not described', {'more': 1}),
+    ('a time that is a number', {'at': 5}),
 )
 def test_what_differs_is_not_valid(wrong):
     record, _ = screens.SCREENS['scheduled']

@@ -120,6 +120,9 @@ def write(answer):
 
 def main():
     """Load the modules, and serve."""
+    with contextlib.suppress(ModuleNotFoundError):
+        # It finds the memory of the title only as long as the environment is as it was.
+        importlib.import_module('setproctitle').getproctitle()
     for name in sys.argv[1:]:
         importlib.import_module(name)
     assert threading.active_count() == 1, 'a fork has the thread that forks only'

@@ -25,13 +25,16 @@ OURS = (
     'novasched.instrumented',
     'novasched.preflight',
     'novasched.workers',
-    'novasched.console.program',
+    'cheroot.wsgi',
+    'flask',
+    'keystonemiddleware.auth_token',
     'novasched_lab.program',
     'novasched_lab.compute.service',
     'novasched_lab.conductor.service',
     'pymysql',
 )
-"""What our programs import beyond their own module."""
+"""What our programs import beyond their own module, but for prometheus_client: that
+looks at the environment when it is loaded."""
 PLACEMENTS = ('placement.cmd.manage', 'placement.deploy', 'gunicorn.app.wsgiapp')
 """What those of placement import, which is installed beside ours."""
 

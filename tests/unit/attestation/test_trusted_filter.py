@@ -8,6 +8,7 @@ import pytest
 from novasched.attestation.trusted import TrustedFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 
 
 class FakeLevels:
@@ -28,16 +29,14 @@ def asks(level):
     return factories.request(extra_specs=specs)
 
 
-@pytest.mark.parametrize(
-    ('level', 'expected'),
-    [
-        pytest.param(None, ['h1', 'h2', 'h3'], id='nothing is asked'),
-        pytest.param('trusted', ['h1'], id='trusted'),
-        pytest.param('untrusted', ['h2'], id='untrusted'),
-        pytest.param('unknown', ['h3'], id='unknown'),
-        pytest.param('Trusted', [], id='case counts'),
-        pytest.param('', [], id='an empty level'),
-    ],
+@cases(
+    'level, expected',
+    ('nothing is asked', None, ['h1', 'h2', 'h3']),
+    ('trusted', 'trusted', ['h1']),
+    ('untrusted', 'untrusted', ['h2']),
+    ('unknown', 'unknown', ['h3']),
+    ('case counts', 'Trusted', []),
+    ('an empty level', '', []),
 )
 def test_trust(level, expected):
     rule = TrustedFilter(FakeLevels(h1='trusted', h2='untrusted'))

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-import pytest
+from tests.cases import cases
 
 SCRIPT = """
 import sys
@@ -20,16 +20,14 @@ print(chosen, backend.get_backend_type().value, 'green' in socket.socket.__modul
 """
 
 
-@pytest.mark.parametrize(
-    ('environment', 'option', 'backend'),
-    [
-        pytest.param(None, None, 'threading', id='nothing said'),
-        pytest.param(None, 'auto', 'threading', id='auto'),
-        pytest.param(None, 'threading', 'threading', id='threads'),
-        pytest.param(None, 'eventlet', 'eventlet', id='eventlet'),
-        pytest.param('Yes', 'eventlet', 'threading', id='the environment says threads'),
-        pytest.param('0', 'threading', 'eventlet', id='the environment says eventlet'),
-    ],
+@cases(
+    'environment, option, backend',
+    ('nothing said', None, None, 'threading'),
+    ('auto', None, 'auto', 'threading'),
+    ('threads', None, 'threading', 'threading'),
+    ('eventlet', None, 'eventlet', 'eventlet'),
+    ('the environment says threads', 'Yes', 'eventlet', 'threading'),
+    ('the environment says eventlet', '0', 'threading', 'eventlet'),
 )
 def test_the_backend(tmp_path, environment, option, backend):
     path = tmp_path / 'nova.conf'

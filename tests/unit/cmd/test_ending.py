@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from tests.cases import cases
+
 PROGRAM = """
 import sys
 from {module} import main
@@ -66,19 +68,17 @@ def conf(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    ('module', 'name'),
-    [
-        pytest.param('main', 'cliff.app', id='novasched, while it is imported'),
-        pytest.param('main', 'novasched_lab.api.servers', id='novasched, at work'),
-        pytest.param('manage', 'sqlalchemy', id='novasched-manage'),
-        pytest.param('status', 'numpy', id='novasched-status'),
-        pytest.param('compute', 'oslo_config', id='novasched-compute'),
-        pytest.param('conductor', 'oslo_service', id='novasched-conductor'),
-        pytest.param('scheduler', 'oslo_config', id='the scheduler, at once'),
-        pytest.param('scheduler', 'oslo_messaging', id='the scheduler, later'),
-        pytest.param('scheduler', 'pymysql', id='the scheduler, when it has a log'),
-    ],
+@cases(
+    'module, name',
+    ('novasched, while it is imported', 'main', 'cliff.app'),
+    ('novasched, at work', 'main', 'novasched_lab.api.servers'),
+    ('novasched-manage', 'manage', 'sqlalchemy'),
+    ('novasched-status', 'status', 'numpy'),
+    ('novasched-compute', 'compute', 'oslo_config'),
+    ('novasched-conductor', 'conductor', 'oslo_service'),
+    ('the scheduler, at once', 'scheduler', 'oslo_config'),
+    ('the scheduler, later', 'scheduler', 'oslo_messaging'),
+    ('the scheduler, when it has a log', 'scheduler', 'pymysql'),
 )
 def test_ctrl_c_ends_a_program_without_a_word(conf, module, name):
     words = ['--config-file', str(conf), *(['list'] if module == 'main' else [])]
@@ -106,35 +106,33 @@ def test_output_that_is_not_read_on_is_no_error(module):
     assert done.stderr == ''
 
 
-@pytest.mark.parametrize(
-    ('words', 'says'),
-    [
-        pytest.param(
-            ['--log-file', '/proc/nowhere/x.log'],
-            '[DEFAULT] log_file: /proc/nowhere/x.log: No such file or directory. ',
-            id='a log that cannot be written',
-        ),
-        pytest.param(
-            ['--log-config-append', '/proc/nowhere/x.conf'],
-            '[DEFAULT] log_config_append: ',
-            id='a configuration of the log that is not there',
-        ),
-        pytest.param(
-            ['--shell_completion', 'bash'],
-            '--shell_completion: not offered. Leave it out.',
-            id='a completion that has no template',
-        ),
-        pytest.param(
-            ['--config-dir', '/proc/self/cmdline'],
-            '--config-dir: /proc/self/cmdline: Not a directory. ',
-            id='a directory that is none',
-        ),
-        pytest.param(
-            ['--config-file', '/proc/self'],
-            '--config-file: /proc/self: Is a directory. ',
-            id='a file that is a directory',
-        ),
-    ],
+@cases(
+    'words, says',
+    (
+        'a log that cannot be written',
+        ['--log-file', '/proc/nowhere/x.log'],
+        '[DEFAULT] log_file: /proc/nowhere/x.log: No such file or directory. ',
+    ),
+    (
+        'a configuration of the log that is not there',
+        ['--log-config-append', '/proc/nowhere/x.conf'],
+        '[DEFAULT] log_config_append: ',
+    ),
+    (
+        'a completion that has no template',
+        ['--shell_completion', 'bash'],
+        '--shell_completion: not offered. Leave it out.',
+    ),
+    (
+        'a directory that is none',
+        ['--config-dir', '/proc/self/cmdline'],
+        '--config-dir: /proc/self/cmdline: Not a directory. ',
+    ),
+    (
+        'a file that is a directory',
+        ['--config-file', '/proc/self'],
+        '--config-file: /proc/self: Is a directory. ',
+    ),
 )
 @pytest.mark.parametrize('module', ['scheduler', 'conductor'])
 def test_a_daemon_says_in_one_line_what_is_wrong(conf, module, words, says):

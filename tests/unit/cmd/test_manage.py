@@ -15,6 +15,7 @@ from novasched.cmd.manage import commands, main
 from novasched.db import tables as declared
 from novasched.manage.program import CommandProgram
 from novasched.rpc.transport import HOW_TO_WRITE
+from tests.cases import cases
 from tests.databases import Databases, node, service
 
 CELL0 = '00000000-0000-0000-0000-000000000000'
@@ -138,21 +139,15 @@ def test_a_cell_is_made_of_the_configured_urls_but_once(synced, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ('url', 'problem'),
-    [
-        pytest.param('nonsense', 'No scheme specified', id='no URL'),
-        pytest.param(
-            'rabbit://h:port/',
-            "invalid literal for int() with base 10: 'port'",
-            id='a port that is no number',
-        ),
-        pytest.param(
-            'rabbit://nova:pa/ss@h:5672/',
-            HOW_TO_WRITE,
-            id='a password that is not encoded',
-        ),
-    ],
+@cases(
+    'url, problem',
+    ('no URL', 'nonsense', 'No scheme specified'),
+    (
+        'a port that is no number',
+        'rabbit://h:port/',
+        "invalid literal for int() with base 10: 'port'",
+    ),
+    ('a password that is not encoded', 'rabbit://nova:pa/ss@h:5672/', HOW_TO_WRITE),
 )
 def test_a_cell_needs_a_transport_url_that_makes_sense(synced, url, problem):
     refused = synced('cell_v2', 'create_cell', '--transport-url', url)
@@ -215,12 +210,10 @@ def test_hosts_of_one_cell_are_listed(synced, two_cells):
     assert (missing.code, missing.out, missing.err) == (1, said, '')
 
 
-@pytest.mark.parametrize(
-    ('words', 'codes'),
-    [
-        pytest.param((), (0, 0), id='plain'),
-        pytest.param(('--strict',), (0, 1), id='strict: the second run finds none'),
-    ],
+@cases(
+    'words, codes',
+    ('plain', (), (0, 0)),
+    ('strict: the second run finds none', ('--strict',), (0, 1)),
 )
 def test_hosts_are_discovered(synced, tables, words, codes):
     synced('cell_v2', 'create_cell', '--name', 'c1')
@@ -303,35 +296,31 @@ def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
 API_IS_NOT_SET = '[api_database] connection: not set. Set it to the URL of a database.'
 
 
-@pytest.mark.parametrize(
-    ('content', 'words', 'code', 'says'),
-    [
-        pytest.param('', ('api_db', 'sync'), 255, API_IS_NOT_SET, id='no API database'),
-        pytest.param(
-            '', ('cell_v2', 'list_hosts'), 255, API_IS_NOT_SET, id='nothing to list'
-        ),
-        pytest.param(
-            '',
-            ('db', 'sync'),
-            1,
-            '[database] connection: not set. Set it to the URL of a database.',
-            id='no main database',
-        ),
-        pytest.param(
-            '',
-            ('cell_v2', 'map_cell0'),
-            255,
-            '[database] connection: not set. Set it, or give --database_connection.',
-            id='no main database to put cell0 beside',
-        ),
-        pytest.param(
-            '[api_database]\nconnection = sqlite://\n',
-            ('cell_v2', 'list_cells'),
-            255,
-            'sqlite:// could not be asked: no such table: cell_mappings',
-            id='no tables',
-        ),
-    ],
+@cases(
+    'content, words, code, says',
+    ('no API database', '', ('api_db', 'sync'), 255, API_IS_NOT_SET),
+    ('nothing to list', '', ('cell_v2', 'list_hosts'), 255, API_IS_NOT_SET),
+    (
+        'no main database',
+        '',
+        ('db', 'sync'),
+        1,
+        '[database] connection: not set. Set it to the URL of a database.',
+    ),
+    (
+        'no main database to put cell0 beside',
+        '',
+        ('cell_v2', 'map_cell0'),
+        255,
+        '[database] connection: not set. Set it, or give --database_connection.',
+    ),
+    (
+        'no tables',
+        '[api_database]\nconnection = sqlite://\n',
+        ('cell_v2', 'list_cells'),
+        255,
+        'sqlite:// could not be asked: no such table: cell_mappings',
+    ),
 )
 def test_errors_are_one_plain_line(manage, tmp_path, content, words, code, says):
     conf = tmp_path / 'other.conf'

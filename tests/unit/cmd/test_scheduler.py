@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.cmd.scheduler import main
+from tests.cases import cases
 
 
 def test_the_version_is_told(capsys):
@@ -25,17 +26,15 @@ def test_the_help_names_the_options(capsys):
     assert '--config-file' in out
 
 
-@pytest.mark.parametrize(
-    ('text', 'words'),
-    [
-        pytest.param(None, 'no.conf', id='a file that is missing'),
-        pytest.param('nonsense', 'no.conf', id='a file that makes no sense'),
-        pytest.param(
-            '[DEFAULT]\nconcurrency_backend = riddle\n',
-            'concurrency_backend',
-            id='a wrong backend',
-        ),
-    ],
+@cases(
+    'text, words',
+    ('a file that is missing', None, 'no.conf'),
+    ('a file that makes no sense', 'nonsense', 'no.conf'),
+    (
+        'a wrong backend',
+        '[DEFAULT]\nconcurrency_backend = riddle\n',
+        'concurrency_backend',
+    ),
 )
 def test_what_keeps_it_from_starting_is_one_line(tmp_path, capsys, text, words):
     path = tmp_path / 'no.conf'

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from novasched.cmd.status import main
 from novasched.db import tables as declared
 from novasched.ports import CELL0_UUID
+from tests.cases import cases
 from tests.databases import cell_mapping, node, service
 from tests.unit.cmd.status_cloud import CHECKS, FAILURE, SUCCESS, WARNING, versions
 
@@ -61,19 +62,11 @@ def test_cell0_is_needed(cloud):
     assert code == 2
 
 
-@pytest.mark.parametrize(
-    ('nodes', 'code', 'says'),
-    [
-        pytest.param(
-            [], SUCCESS, 'No host mappings or compute nodes were found.', id='no hosts'
-        ),
-        pytest.param(
-            [node(deleted=7)], SUCCESS, 'No host mappings or', id='a host that was'
-        ),
-        pytest.param(
-            [node()], FAILURE, 'No host mappings found but there are', id='a host'
-        ),
-    ],
+@cases(
+    'nodes, code, says',
+    ('no hosts', [], SUCCESS, 'No host mappings or compute nodes were found.'),
+    ('a host that was', [node(deleted=7)], SUCCESS, 'No host mappings or'),
+    ('a host', [node()], FAILURE, 'No host mappings found but there are'),
 )
 def test_hosts_are_to_be_mapped(cloud, nodes, code, says):
     cloud.remove(declared.host_mappings)
@@ -85,33 +78,27 @@ def test_hosts_are_to_be_mapped(cloud, nodes, code, says):
     assert 'novasched-manage cell_v2 discover_hosts' in details
 
 
-@pytest.mark.parametrize(
-    ('answer', 'says'),
-    [
-        pytest.param(
-            versions('1.10'),
-            'Placement API version 1.36 needed, you have 1.10.',
-            id='too old',
-        ),
-        pytest.param(
-            (404, b'{}'),
-            'Placement API does not seem to be running. URL/ answers HTTP 404: correct '
-            '[placement] endpoint_override or the endpoint in the service catalog.',
-            id='not found',
-        ),
-        pytest.param(
-            (500, b'oh'),
-            'Placement API does not seem to be running. URL/ answers HTTP 500: correct '
-            '[placement] endpoint_override or the endpoint in the service catalog.',
-            id='broken',
-        ),
-        pytest.param(
-            (401, b'{}'),
-            'Placement service credentials do not work. URL/ answers HTTP 401: correct '
-            '[placement] auth_type and what it asks for.',
-            id='unknown',
-        ),
-    ],
+@cases(
+    'answer, says',
+    ('too old', versions('1.10'), 'Placement API version 1.36 needed, you have 1.10.'),
+    (
+        'not found',
+        (404, b'{}'),
+        'Placement API does not seem to be running. URL/ answers HTTP 404: correct '
+        '[placement] endpoint_override or the endpoint in the service catalog.',
+    ),
+    (
+        'broken',
+        (500, b'oh'),
+        'Placement API does not seem to be running. URL/ answers HTTP 500: correct '
+        '[placement] endpoint_override or the endpoint in the service catalog.',
+    ),
+    (
+        'unknown',
+        (401, b'{}'),
+        'Placement service credentials do not work. URL/ answers HTTP 401: correct '
+        '[placement] auth_type and what it asks for.',
+    ),
 )
 def test_placement_must_answer(cloud, placement, answer, says):
     placement.answer = answer
@@ -182,21 +169,19 @@ def test_what_does_nothing_is_a_warning(cloud):
     assert 'use_baremetal_filters' in details
 
 
-@pytest.mark.parametrize(
-    ('more', 'says'),
-    [
-        pytest.param(
-            '[scheduler]\nworkerz = 1\n',
-            '[scheduler] workerz is no option and does nothing. Did you mean workers?',
-            id='an option',
-        ),
-        pytest.param(
-            '[filter_schedular]\nhost_subset_size = 2\n',
-            '[filter_schedular] is no group of options and does nothing. '
-            'Did you mean [filter_scheduler]?',
-            id='a group',
-        ),
-    ],
+@cases(
+    'more, says',
+    (
+        'an option',
+        '[scheduler]\nworkerz = 1\n',
+        '[scheduler] workerz is no option and does nothing. Did you mean workers?',
+    ),
+    (
+        'a group',
+        '[filter_schedular]\nhost_subset_size = 2\n',
+        '[filter_schedular] is no group of options and does nothing. '
+        'Did you mean [filter_scheduler]?',
+    ),
 )
 def test_what_is_misspelt_is_a_warning(cloud, more, says):
     code, verdicts = cloud.judge(more=more)
@@ -228,17 +213,15 @@ def test_a_value_that_is_none_is_named_with_its_line(cloud, tmp_path):
     assert verdicts['Databases'] == (SUCCESS, None)
 
 
-@pytest.mark.parametrize(
-    ('text', 'says'),
-    [
-        pytest.param(
-            'rubbish s3cret\n',
-            "/nova.conf, line 10: no ':' or '=' found in assignment. Write options as "
-            'name = value, below the [group] that they are of.',
-            id='a line that is none',
-        ),
-        pytest.param(None, '/nova.conf: No such file or directory.', id='no file'),
-    ],
+@cases(
+    'text, says',
+    (
+        'a line that is none',
+        'rubbish s3cret\n',
+        "/nova.conf, line 10: no ':' or '=' found in assignment. Write options as "
+        'name = value, below the [group] that they are of.',
+    ),
+    ('no file', None, '/nova.conf: No such file or directory.'),
 )
 def test_a_file_that_cannot_be_used_is_a_failure(cloud, text, says):
     with pytest.raises(SystemExit) as ended:
@@ -266,26 +249,24 @@ def test_a_check_that_fails_is_not_the_end(cloud, placement):
     assert 'invalid literal' in err
 
 
-@pytest.mark.parametrize(
-    ('more', 'skipped'),
-    [
-        pytest.param(
-            '[api_database]\nconnection = sqlite:////nonexistent/x\n',
-            {'Older than N-1 computes', 'Databases'},
-            id='one database',
-        ),
-        pytest.param(
-            '[api_database]\nconnection = mysql+mysqldb://h/x\n'
-            '[database]\nconnection = mysql+mysqldb://h/y\n',
-            {
-                'Older than N-1 computes',
-                'Newer schedulers',
-                'Databases',
-                'Driver, filters and weighers',
-            },
-            id='a driver that both databases lack',
-        ),
-    ],
+@cases(
+    'more, skipped',
+    (
+        'one database',
+        '[api_database]\nconnection = sqlite:////nonexistent/x\n',
+        {'Older than N-1 computes', 'Databases'},
+    ),
+    (
+        'a driver that both databases lack',
+        '[api_database]\nconnection = mysql+mysqldb://h/x\n'
+        '[database]\nconnection = mysql+mysqldb://h/y\n',
+        {
+            'Older than N-1 computes',
+            'Newer schedulers',
+            'Databases',
+            'Driver, filters and weighers',
+        },
+    ),
 )
 def test_one_cause_is_named_once(cloud, more, skipped):
     code, verdicts = cloud.judge(more=more)

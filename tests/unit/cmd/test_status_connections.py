@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import pytest
 import sqlalchemy as sa
 
 from novasched.db import tables as declared
 from novasched.observability import serving
+from tests.cases import cases
 from tests.databases import node
 from tests.live.servers.process import free_port
 from tests.unit.cmd.status_cloud import (
@@ -20,52 +20,48 @@ from tests.unit.cmd.status_cloud import (
 )
 
 
-@pytest.mark.parametrize(
-    ('options', 'says'),
-    [
-        pytest.param(
-            '', 'No credentials specified for placement API in nova.conf.', id='nothing'
-        ),
-        pytest.param(
-            f'auth_type = none\nendpoint_override = {NOBODY}',
-            'Placement API does not seem to be running. Placement at '
-            f'{NOBODY}/ cannot be reached: connection refused.',
-            id='nobody listens',
-        ),
-        pytest.param(
-            PASSWORD,
-            'Discovery for placement API URI failed. Keystone at [placement] auth_url, '
-            f'{NOBODY}, cannot be reached: connection refused.',
-            id='no keystone',
-        ),
-        pytest.param(
-            'auth_type = none\nendpoint_override = ftp://127.0.0.1',
-            'Placement API does not seem to be running. Placement at ftp://127.0.0.1 '
-            'cannot be reached: ',
-            id='no HTTP',
-        ),
-        pytest.param(
-            'auth_type = none\ncafile = /none.pem',
-            '[placement] cafile: /none.pem: no such file or directory. Name a file',
-            id='no certificate',
-        ),
-        pytest.param(
-            'auth_type = none\ntls_ciphers = rot13',
-            '[placement] tls_ciphers: rot13 names no cipher that there is. Write it',
-            id='no cipher',
-        ),
-        pytest.param(
-            'auth_type = none\ntimeout = 0',
-            '[placement] timeout: it is 0. Set it to the seconds',
-            id='no time',
-        ),
-        pytest.param(
-            'auth_type = none\ncertfile = /none.pem\nkeyfile = /none.key',
-            '[placement] certfile: /none.pem: no such file or directory. Name a file',
-            id='no certificate of ours',
-        ),
-        pytest.param('auth_type = bogus', '[placement] auth_type: ', id='no plugin'),
-    ],
+@cases(
+    'options, says',
+    ('nothing', '', 'No credentials specified for placement API in nova.conf.'),
+    (
+        'nobody listens',
+        f'auth_type = none\nendpoint_override = {NOBODY}',
+        'Placement API does not seem to be running. Placement at '
+        f'{NOBODY}/ cannot be reached: connection refused.',
+    ),
+    (
+        'no keystone',
+        PASSWORD,
+        'Discovery for placement API URI failed. Keystone at [placement] auth_url, '
+        f'{NOBODY}, cannot be reached: connection refused.',
+    ),
+    (
+        'no HTTP',
+        'auth_type = none\nendpoint_override = ftp://127.0.0.1',
+        'Placement API does not seem to be running. Placement at ftp://127.0.0.1 '
+        'cannot be reached: ',
+    ),
+    (
+        'no certificate',
+        'auth_type = none\ncafile = /none.pem',
+        '[placement] cafile: /none.pem: no such file or directory. Name a file',
+    ),
+    (
+        'no cipher',
+        'auth_type = none\ntls_ciphers = rot13',
+        '[placement] tls_ciphers: rot13 names no cipher that there is. Write it',
+    ),
+    (
+        'no time',
+        'auth_type = none\ntimeout = 0',
+        '[placement] timeout: it is 0. Set it to the seconds',
+    ),
+    (
+        'no certificate of ours',
+        'auth_type = none\ncertfile = /none.pem\nkeyfile = /none.key',
+        '[placement] certfile: /none.pem: no such file or directory. Name a file',
+    ),
+    ('no plugin', 'auth_type = bogus', '[placement] auth_type: '),
 )
 def test_placement_must_be_reached(cloud, options, says):
     code, verdicts = cloud.judge(placement=options)
@@ -75,17 +71,11 @@ def test_placement_must_be_reached(cloud, options, says):
     assert code == 2
 
 
-@pytest.mark.parametrize(
-    ('options', 'says'),
-    [
-        pytest.param('region_name = Earth', None, id='where it is'),
-        pytest.param(
-            'region_name = Mars', 'internal or public in region Mars;', id='a region'
-        ),
-        pytest.param(
-            'valid_interfaces = admin', 'interface admin in any region;', id='a side'
-        ),
-    ],
+@cases(
+    'options, says',
+    ('where it is', 'region_name = Earth', None),
+    ('a region', 'region_name = Mars', 'internal or public in region Mars;'),
+    ('a side', 'valid_interfaces = admin', 'interface admin in any region;'),
 )
 def test_what_the_catalog_lacks_is_named(cloud, options, says):
     auth = f'auth_type = v3password\nauth_url = {cloud.endpoint}/v3\n{CREDENTIALS}'
@@ -107,26 +97,24 @@ def test_a_keystone_that_is_none_is_named(cloud):
     )
 
 
-@pytest.mark.parametrize(
-    ('more', 'says'),
-    [
-        pytest.param(
-            f'[neutron]\nauth_type = none\nendpoint_override = {NOBODY}\n',
-            f'[neutron]: network at {NOBODY}/ cannot be reached: connection refused.',
-            id='nobody listens',
-        ),
-        pytest.param(
-            '[neutron]\nauth_type = none\nendpoint_override = URL\ncafile = /none\n',
-            '[neutron] cafile: /none: no such file or directory.',
-            id='no certificate',
-        ),
-        pytest.param(
-            '[service_user]\nsend_service_user_token = true\n'
-            f'auth_type = v3password\nauth_url = {NOBODY}/v3\n{CREDENTIALS}',
-            f'[service_user]: keystone at [service_user] auth_url, {NOBODY}/v3, cannot',
-            id='no keystone for the token of the service',
-        ),
-    ],
+@cases(
+    'more, says',
+    (
+        'nobody listens',
+        f'[neutron]\nauth_type = none\nendpoint_override = {NOBODY}\n',
+        f'[neutron]: network at {NOBODY}/ cannot be reached: connection refused.',
+    ),
+    (
+        'no certificate',
+        '[neutron]\nauth_type = none\nendpoint_override = URL\ncafile = /none\n',
+        '[neutron] cafile: /none: no such file or directory.',
+    ),
+    (
+        'no keystone for the token of the service',
+        '[service_user]\nsend_service_user_token = true\n'
+        f'auth_type = v3password\nauth_url = {NOBODY}/v3\n{CREDENTIALS}',
+        f'[service_user]: keystone at [service_user] auth_url, {NOBODY}/v3, cannot',
+    ),
 )
 def test_the_network_service_must_be_reached(cloud, more, says):
     code, verdicts = cloud.judge(more=more)
@@ -135,21 +123,19 @@ def test_the_network_service_must_be_reached(cloud, more, says):
     assert details.startswith(says)
 
 
-@pytest.mark.parametrize(
-    ('options', 'says'),
-    [
-        pytest.param(
-            'attestation_port = 1\n',
-            'attestation_server: https://127.0.0.1:1/OpenAttestationWebServices/V1.0 '
-            'cannot be reached: connection refused.',
-            id='nobody listens',
-        ),
-        pytest.param(
-            'attestation_server_ca_file = /none.pem\n',
-            'attestation_server_ca_file: /none.pem: no such file or directory.',
-            id='no certificate',
-        ),
-    ],
+@cases(
+    'options, says',
+    (
+        'nobody listens',
+        'attestation_port = 1\n',
+        'attestation_server: https://127.0.0.1:1/OpenAttestationWebServices/V1.0 '
+        'cannot be reached: connection refused.',
+    ),
+    (
+        'no certificate',
+        'attestation_server_ca_file = /none.pem\n',
+        'attestation_server_ca_file: /none.pem: no such file or directory.',
+    ),
 )
 def test_the_attestation_server_must_be_reached(cloud, options, says):
     more = (
@@ -225,14 +211,12 @@ def test_a_broker_of_notifications_that_nobody_serves_is_a_failure(cloud):
     )
 
 
-@pytest.mark.parametrize(
-    ('connection', 'says'),
-    [
-        pytest.param('none/x', 'unable to open database file', id='no database'),
-        pytest.param('c1', 'no such table: resource_providers', id='not its tables'),
-        pytest.param('empty', 'has no resource providers, but there are', id='empty'),
-        pytest.param('full', None, id='its own'),
-    ],
+@cases(
+    'connection, says',
+    ('no database', 'none/x', 'unable to open database file'),
+    ('not its tables', 'c1', 'no such table: resource_providers'),
+    ('empty', 'empty', 'has no resource providers, but there are'),
+    ('its own', 'full', None),
 )
 def test_the_database_of_placement_is_read(cloud, tmp_path, connection, says):
     cloud.one.add(declared.compute_nodes, node())
@@ -284,22 +268,20 @@ def test_heartbeats_in_memcached_need_its_servers(cloud):
     assert details.startswith('[cache] memcache_servers: no answer: 127.0.0.1:')
 
 
-@pytest.mark.parametrize(
-    ('option', 'text', 'says'),
-    [
-        pytest.param(
-            '[healthcheck]\nuri',
-            'tcp://localhost:9107  # health',
-            "[healthcheck] uri: 'tcp://localhost:9107  # health' is no address. Write",
-            id='a comment behind it',
-        ),
-        pytest.param(
-            '[novasched]\nmetrics_uri',
-            'tcp://192.0.2.1:9108',
-            '[novasched] metrics_uri: tcp://192.0.2.1:9108: Cannot assign',
-            id='another host',
-        ),
-    ],
+@cases(
+    'option, text, says',
+    (
+        'a comment behind it',
+        '[healthcheck]\nuri',
+        'tcp://localhost:9107  # health',
+        "[healthcheck] uri: 'tcp://localhost:9107  # health' is no address. Write",
+    ),
+    (
+        'another host',
+        '[novasched]\nmetrics_uri',
+        'tcp://192.0.2.1:9108',
+        '[novasched] metrics_uri: tcp://192.0.2.1:9108: Cannot assign',
+    ),
 )
 def test_the_service_must_be_able_to_listen(cloud, option, text, says):
     code, verdicts = cloud.judge(more=f'{option} = {text}\n')
@@ -308,14 +290,10 @@ def test_the_service_must_be_able_to_listen(cloud, option, text, says):
     assert details.startswith(says)
 
 
-@pytest.mark.parametrize(
-    ('kind', 'result', 'says'),
-    [
-        pytest.param(
-            'scheduler', WARNING, 'a novasched-scheduler that runs', id='ours'
-        ),
-        pytest.param('placement', FAILURE, 'Address already in use.', id='another'),
-    ],
+@cases(
+    'kind, result, says',
+    ('ours', 'scheduler', WARNING, 'a novasched-scheduler that runs'),
+    ('another', 'placement', FAILURE, 'Address already in use.'),
 )
 def test_an_address_in_use_is_named(cloud, kind, result, says):
     address = serving.Address('127.0.0.1', free_port())

@@ -49,27 +49,25 @@ def ask(nova_conf):
     return run_locally
 
 
-@pytest.mark.parametrize(
-    ('words', 'expected'),
-    [
-        pytest.param((), [3, 2, 1, 0], id='all'),
-        pytest.param(('--server', 'two'), [3, 1], id='of a server'),
-        pytest.param(('--request', 'req-x'), [2], id='of a request'),
-        pytest.param(('--project', 'p1'), [0], id='of a project'),
-        pytest.param(('--flavor', 'large'), [3, 2, 1], id='of a flavor'),
-        pytest.param(('--zone', 'az1'), [1], id='of a zone'),
-        pytest.param(('--host', 'cmp-2'), [3], id='of a host'),
-        pytest.param(('--result', 'unschedulable'), [2, 1], id='of a result'),
-        pytest.param(('--blocker', 'no-candidates'), [2], id='of a blocker'),
-        pytest.param(('--plugin', 'RAMFilter'), [1], id='of a filter'),
-        pytest.param(('--code', 'not-enough-ram'), [1], id='of a reason'),
-        pytest.param(('--since', '2099-01-01'), [], id='of a year to come'),
-        pytest.param(('--since', '2026-09-21T14:13:21Z'), [3, 2, 1], id='since then'),
-        pytest.param(('--until', '2026-09-21T14:14:20'), [0], id='until then'),
-        pytest.param(('--limit', '2'), [3, 2], id='the newest'),
-        pytest.param(('--before', IDS[2]), [1, 0], id='older ones'),
-        pytest.param(('--flavor', 'large', '--result', 'scheduled'), [3], id='of both'),
-    ],
+@cases(
+    'words, expected',
+    ('all', (), [3, 2, 1, 0]),
+    ('of a server', ('--server', 'two'), [3, 1]),
+    ('of a request', ('--request', 'req-x'), [2]),
+    ('of a project', ('--project', 'p1'), [0]),
+    ('of a flavor', ('--flavor', 'large'), [3, 2, 1]),
+    ('of a zone', ('--zone', 'az1'), [1]),
+    ('of a host', ('--host', 'cmp-2'), [3]),
+    ('of a result', ('--result', 'unschedulable'), [2, 1]),
+    ('of a blocker', ('--blocker', 'no-candidates'), [2]),
+    ('of a filter', ('--plugin', 'RAMFilter'), [1]),
+    ('of a reason', ('--code', 'not-enough-ram'), [1]),
+    ('of a year to come', ('--since', '2099-01-01'), []),
+    ('since then', ('--since', '2026-09-21T14:13:21Z'), [3, 2, 1]),
+    ('until then', ('--until', '2026-09-21T14:14:20'), [0]),
+    ('the newest', ('--limit', '2'), [3, 2]),
+    ('older ones', ('--before', IDS[2]), [1, 0]),
+    ('of both', ('--flavor', 'large', '--result', 'scheduled'), [3]),
 )
 def test_decisions_are_listed(ask, words, expected):
     code, found, said = ask(ListDecisions, *words)

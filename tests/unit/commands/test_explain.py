@@ -199,13 +199,11 @@ def test_all_decisions_the_newest_first(explain):
     assert text.count('NO VALID HOST') == 2
 
 
-@pytest.mark.parametrize(
-    ('words', 'index', 'picked'),
-    [
-        pytest.param([SECOND], 1, 'cmp-051', id='of a server, its own'),
-        pytest.param([SECOND, '--index', '0'], 0, 'cmp-044', id='as asked for'),
-        pytest.param(['req-2'], 0, 'cmp-044', id='of a request, the first'),
-    ],
+@cases(
+    'words, index, picked',
+    ('of a server, its own', [SECOND], 1, 'cmp-051'),
+    ('as asked for', [SECOND, '--index', '0'], 0, 'cmp-044'),
+    ('of a request, the first', ['req-2'], 0, 'cmp-044'),
 )
 def test_the_server_of_a_request_for_several(explain, words, index, picked):
     _, answer, _ = explain(*words)
@@ -326,13 +324,11 @@ def test_without_databases_an_id_is_that_of_a_decision(explain):
     assert said.startswith('warning: whether a server is called d-zzzzzz is not known')
 
 
-@pytest.mark.parametrize(
-    ('what', 'problem'),
-    [
-        pytest.param('web', '2 servers are called web: 77ad', id='several'),
-        pytest.param('db', 'no server called db', id='none'),
-        pytest.param('d-typo?', 'no server called d-typo', id='a name like an id'),
-    ],
+@cases(
+    'what, problem',
+    ('several', 'web', '2 servers are called web: 77ad'),
+    ('none', 'db', 'no server called db'),
+    ('a name like an id', 'd-typo?', 'no server called d-typo'),
 )
 def test_names_must_be_those_of_one_server(explain, what, problem):
     with pytest.raises(errors.OptionError, match=problem):

@@ -16,6 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeView
 
@@ -107,14 +108,12 @@ def test_the_driver_stays_what_it_is(configure):
     assert own.ran == 'context'
 
 
-@pytest.mark.parametrize(
-    ('text', 'problem'),
-    [
-        pytest.param(None, None, id='no file is named'),
-        pytest.param('{}', None, id='the file says nothing'),
-        pytest.param('{', 'Expecting property name', id='nonsense'),
-        pytest.param('[1]', 'it has a list in the place of an object', id='a list'),
-    ],
+@cases(
+    'text, problem',
+    ('no file is named', None, None),
+    ('the file says nothing', '{}', None),
+    ('nonsense', '{', 'Expecting property name'),
+    ('a list', '[1]', 'it has a list in the place of an object'),
 )
 def test_without_options_the_driver_is_itself(configure, text, problem):
     conf, own = configure(text), driver_of(InRacks())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.compat import deprecated_options
+from tests.cases import cases
 from tests.configuration import make_conf
 
 
@@ -94,12 +95,10 @@ def test_a_file_for_filters_that_is_missing(conf, tmp_path):
     assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
 
 
-@pytest.mark.parametrize(
-    ('filters', 'warned'),
-    [
-        pytest.param(['ComputeFilter'], 1, id='no filter either'),
-        pytest.param(['AvailabilityZoneFilter'], 0, id='a filter does it'),
-    ],
+@cases(
+    'filters, warned',
+    ('no filter either', ['ComputeFilter'], 1),
+    ('a filter does it', ['AvailabilityZoneFilter'], 0),
 )
 def test_zones_that_nobody_looks_at(conf, filters, warned):
     conf.set_override('query_placement_for_availability_zone', False, 'scheduler')

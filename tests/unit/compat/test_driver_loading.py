@@ -137,13 +137,11 @@ def test_a_file_for_filters_is_read_for_the_driver(conf, parts, tmp_path):
     assert type(driver) is driver_loading.WithConfigOptions
 
 
-@pytest.mark.parametrize(
-    ('option', 'seconds'),
-    [
-        pytest.param(30, [30], id='the seconds that are set'),
-        pytest.param(0, [60], id='0 is what is usual'),
-        pytest.param(-1, [], id='less is never'),
-    ],
+@cases(
+    'option, seconds',
+    ('the seconds that are set', 30, [30]),
+    ('0 is what is usual', 0, [60]),
+    ('less is never', -1, []),
 )
 def test_periodic_tasks_run_at_intervals(conf, parts, option, seconds):
     conf.set_override('periodic_task_interval', option, 'scheduler')

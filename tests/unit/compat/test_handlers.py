@@ -12,6 +12,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 
 FEW = f'{NumInstancesFilter.__module__}.NumInstancesFilter'
 RAM = f'{RAMWeigher.__module__}.RAMWeigher'
@@ -47,15 +48,13 @@ def test_a_path_that_leads_nowhere():
         HostFilterHandler().get_matching_classes([RAM])
 
 
-@pytest.mark.parametrize(
-    ('filters', 'index', 'expected'),
-    [
-        pytest.param([], 0, ['h1', 'h2'], id='no filter'),
-        pytest.param([NumInstancesFilter(5)], 0, ['h1'], id='one'),
-        pytest.param([Once(), Stops()], 0, [], id='none is left'),
-        pytest.param([Once()], 1, ['h1', 'h2'], id='once per request'),
-        pytest.param([Stops(), Once()], 0, None, id='stops'),
-    ],
+@cases(
+    'filters, index, expected',
+    ('no filter', [], 0, ['h1', 'h2']),
+    ('one', [NumInstancesFilter(5)], 0, ['h1']),
+    ('none is left', [Once(), Stops()], 0, []),
+    ('once per request', [Once()], 1, ['h1', 'h2']),
+    ('stops', [Stops(), Once()], 0, None),
 )
 def test_filtered(filters, index, expected):
     hosts = factories.hosts(num_instances=[1, 9]).states()

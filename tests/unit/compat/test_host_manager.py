@@ -18,6 +18,7 @@ from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeView
 
 
@@ -78,12 +79,10 @@ def test_the_cells_are_looked_at_again(manager, view):
     assert view.checked == 1
 
 
-@pytest.mark.parametrize(
-    ('topic', 'up'),
-    [
-        pytest.param('compute', ['h1'], id='enabled and up, each once'),
-        pytest.param('network', [], id='no other services are known'),
-    ],
+@cases(
+    'topic, up',
+    ('enabled and up, each once', 'compute', ['h1']),
+    ('no other services are known', 'network', []),
 )
 def test_hosts_that_are_up(manager, topic, up):
     assert manager.hosts_up(topic) == up
@@ -176,13 +175,11 @@ class Once(BaseHostFilter):
         return False
 
 
-@pytest.mark.parametrize(
-    ('arguments', 'keywords'),
-    [
-        pytest.param((1,), {}, id='the third, as of late'),
-        pytest.param((None, 1), {}, id='the fourth, as of old'),
-        pytest.param((), {'index': 1}, id='by name'),
-    ],
+@cases(
+    'arguments, keywords',
+    ('the third, as of late', (1,), {}),
+    ('the fourth, as of old', (None, 1), {}),
+    ('by name', (), {'index': 1}),
 )
 def test_the_index_of_the_instance_counts(view, arguments, keywords):
     parts = DriverContext(Profile((Once(),), ()), view, None, random.Random(1))

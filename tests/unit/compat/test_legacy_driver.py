@@ -179,13 +179,11 @@ class TestGiven:
         assert driver.told[2:] == (None, None, None, False)
 
 
-@pytest.mark.parametrize(
-    ('parameters', 'problem'),
-    [
-        pytest.param((), r'takes \(\), which no release', id='nothing'),
-        pytest.param(('context',), r'takes \(context\), which', id='no request'),
-        pytest.param(tuple('abcdefgh'), r'takes \(a, b, c, d, ', id='too much'),
-    ],
+@cases(
+    'parameters, problem',
+    ('nothing', (), r'takes \(\), which no release'),
+    ('no request', ('context',), r'takes \(context\), which'),
+    ('too much', tuple('abcdefgh'), r'takes \(a, b, c, d, '),
 )
 def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
     source = f'lambda self, {", ".join(parameters)}: []'
@@ -290,13 +288,11 @@ class TestAnswers:
             run(Rocky, answer, [A, B], placement=offered)
         assert offered.held == {}
 
-    @pytest.mark.parametrize(
+    @cases(
         'answer',
-        [
-            pytest.param(None, id='nothing'),
-            pytest.param([named('h1')], id='too few'),
-            pytest.param([[named('h1')], []], id='none for one'),
-        ],
+        ('nothing', None),
+        ('too few', [named('h1')]),
+        ('none for one', [[named('h1')], []]),
     )
     def test_too_few_hosts_are_not_enough(self, run, answer):
         with pytest.raises(errors.NoValidHost, match='not enough hosts'):

@@ -17,6 +17,7 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeView
 
 A = 'c0000000-0000-4000-8000-00000000000a'
@@ -49,12 +50,10 @@ class Waits(BaseHostFilter):
         return self.end.wait(10)
 
 
-@pytest.mark.parametrize(
-    ('cls', 'expected'),
-    [
-        pytest.param('driver', ('Driver', 'Waiting'), id='the driver itself'),
-        pytest.param('filter', ('Filter', 'Waits'), id='a filter that it lets run'),
-    ],
+@cases(
+    'cls, expected',
+    ('the driver itself', 'driver', ('Driver', 'Waiting')),
+    ('a filter that it lets run', 'filter', ('Filter', 'Waits')),
 )
 def test_what_never_ends_is_known(hosts, cls, expected):
     filter_ = Waits()
@@ -111,14 +110,12 @@ class Painted(BaseHostFilter):
         return host_state.host in filter_properties.get('painted', ['h2', 'h3'])
 
 
-@pytest.mark.parametrize(
-    ('change', 'memory_mb', 'expected'),
-    [
-        pytest.param({}, 512, [['h2']], id='as it came'),
-        pytest.param({}, 9000, [['h3']], id='the request behind it counts'),
-        pytest.param({'ignore_hosts': ['h2']}, 512, [['h3']], id='hosts to ignore'),
-        pytest.param({'painted': ['h3']}, 512, [['h3']], id='a key of its own'),
-    ],
+@cases(
+    'change, memory_mb, expected',
+    ('as it came', {}, 512, [['h2']]),
+    ('the request behind it counts', {}, 9000, [['h3']]),
+    ('hosts to ignore', {'ignore_hosts': ['h2']}, 512, [['h3']]),
+    ('a key of its own', {'painted': ['h3']}, 512, [['h3']]),
 )
 def test_dicts_mean_the_request_behind_them(change, memory_mb, expected):
     hosts, painted = factories.hosts(free_ram_mb=[8000, 8000, 16000]), Painted()

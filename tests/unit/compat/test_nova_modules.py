@@ -18,6 +18,7 @@ from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import BaseHostWeigher
 from tests import factories
+from tests.cases import cases
 
 CONF = object()
 
@@ -305,19 +306,15 @@ class TooHot(NovaException):
     msg_fmt = 'Host %(host)s is too hot.'
 
 
-@pytest.mark.parametrize(
-    ('problem', 'text'),
-    [
-        pytest.param(NovaException(), 'An unknown exception occurred.', id='nothing'),
-        pytest.param(NovaException('so'), 'so', id='a text'),
-        pytest.param(TooHot(host='h1'), 'Host h1 is too hot.', id='keywords'),
-        pytest.param(TooHot(node='n1'), TooHot.msg_fmt, id='other keywords'),
-        pytest.param(NoValidHost('so'), 'so', id='no host, a text'),
-        pytest.param(
-            NoValidHost(reason='so'), 'No valid host was found. so', id='a reason'
-        ),
-        pytest.param(NoValidHost(), NoValidHost.msg_fmt, id='no host, nothing'),
-    ],
+@cases(
+    'problem, text',
+    ('nothing', NovaException(), 'An unknown exception occurred.'),
+    ('a text', NovaException('so'), 'so'),
+    ('keywords', TooHot(host='h1'), 'Host h1 is too hot.'),
+    ('other keywords', TooHot(node='n1'), TooHot.msg_fmt),
+    ('no host, a text', NoValidHost('so'), 'so'),
+    ('a reason', NoValidHost(reason='so'), 'No valid host was found. so'),
+    ('no host, nothing', NoValidHost(), NoValidHost.msg_fmt),
 )
 def test_the_text_of_an_exception(problem, text):
     assert str(problem) == problem.format_message() == text

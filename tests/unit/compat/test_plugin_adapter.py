@@ -14,6 +14,7 @@ from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 
 HERE = __name__
@@ -145,19 +146,17 @@ def test_who_knows_us_stays_as_it_is(cls, base):
     assert plugin_adapter.adopt(cls, base) is cls
 
 
-@pytest.mark.parametrize(
-    ('thing', 'base'),
-    [
-        pytest.param(Neither, BaseHostFilter, id='no filter'),
-        pytest.param(Neither, BaseHostWeigher, id='no weigher'),
-        pytest.param(Empty, BaseHostFilter, id='no hook'),
-        pytest.param(Unfinished, BaseHostFilter, id='abstract'),
-        pytest.param(RAMWeigher, BaseHostFilter, id='a weigher among filters'),
-        pytest.param(Known, BaseHostWeigher, id='a filter among weighers'),
-        pytest.param(_Hidden, BaseHostFilter, id='not public'),
-        pytest.param(nothing, BaseHostFilter, id='a function that gives nothing'),
-        pytest.param(3, BaseHostFilter, id='a number'),
-    ],
+@cases(
+    'thing, base',
+    ('no filter', Neither, BaseHostFilter),
+    ('no weigher', Neither, BaseHostWeigher),
+    ('no hook', Empty, BaseHostFilter),
+    ('abstract', Unfinished, BaseHostFilter),
+    ('a weigher among filters', RAMWeigher, BaseHostFilter),
+    ('a filter among weighers', Known, BaseHostWeigher),
+    ('not public', _Hidden, BaseHostFilter),
+    ('a function that gives nothing', nothing, BaseHostFilter),
+    ('a number', 3, BaseHostFilter),
 )
 def test_what_is_no_plugin(thing, base):
     with pytest.raises(TypeError, match='Not a class of the correct type'):
@@ -380,15 +379,13 @@ class HookAndRule(Ruled):
         """No rule, for all that its name says."""
 
 
-@pytest.mark.parametrize(
-    ('cls', 'expected'),
-    [
-        pytest.param(Base, False, id='the defaults'),
-        pytest.param(Ruled, False, id='a rule'),
-        pytest.param(Hooked, True, id='a hook'),
-        pytest.param(RuledAgain, False, id='a rule after the hook'),
-        pytest.param(HookAndRule, True, id='a plugin that has both'),
-    ],
+@cases(
+    'cls, expected',
+    ('the defaults', Base, False),
+    ('a rule', Ruled, False),
+    ('a hook', Hooked, True),
+    ('a rule after the hook', RuledAgain, False),
+    ('a plugin that has both', HookAndRule, True),
 )
 def test_overrides(cls, expected):
     assert plugin_adapter._overrides(cls(), 'hook', 'rule') is expected
@@ -400,15 +397,13 @@ def test_an_object_may_have_a_hook_that_its_class_lacks():
     assert plugin_adapter._overrides(plugin, 'hook', 'rule')
 
 
-@pytest.mark.parametrize(
-    ('hook', 'expected'),
-    [
-        pytest.param(Base().hook, False, id='as before Stein'),
-        pytest.param(Hooked().hook, True, id='a method'),
-        pytest.param(lambda host_state: 5.0, True, id='a function of the object'),
-        pytest.param(lambda *args: 5.0, True, id='whatever comes'),
-        pytest.param(staticmethod(Hooked.hook).__func__, False, id='two are missing'),
-    ],
+@cases(
+    'hook, expected',
+    ('as before Stein', Base().hook, False),
+    ('a method', Hooked().hook, True),
+    ('a function of the object', lambda host_state: 5.0, True),
+    ('whatever comes', lambda *args: 5.0, True),
+    ('two are missing', staticmethod(Hooked.hook).__func__, False),
 )
 def test_takes_host(hook, expected):
     assert plugin_adapter._takes_host(hook) is expected
@@ -439,14 +434,12 @@ class WeighsForNova(KnowsUs):
         """Another."""
 
 
-@pytest.mark.parametrize(
-    ('cls', 'expected'),
-    [
-        pytest.param(OfOurs, 'ours', id='ours'),
-        pytest.param(KnowsUs, 'of a site', id='a plugin that knows us'),
-        pytest.param(MadeForNova, 'ours', id='a filter made for nova'),
-        pytest.param(WeighsForNova, 'ours', id='a weigher made for nova'),
-    ],
+@cases(
+    'cls, expected',
+    ('ours', OfOurs, 'ours'),
+    ('a plugin that knows us', KnowsUs, 'of a site'),
+    ('a filter made for nova', MadeForNova, 'ours'),
+    ('a weigher made for nova', WeighsForNova, 'ours'),
 )
 def test_what_is_meant_by_a_name_of_ours(cls, expected):
     assert plugin_adapter._our_attribute(cls, 'config_warnings') == expected

@@ -9,6 +9,7 @@ import flask
 import pytest
 
 from novasched.console.compression import LEAST_BYTES, compressed
+from tests.cases import cases
 
 LONG = 'a host and another, ' * LEAST_BYTES
 GZIP = {'Accept-Encoding': 'gzip, br'}
@@ -37,15 +38,13 @@ def test_texts_are_compressed(client, path):
         assert 'Accept-Encoding' in answer.vary
 
 
-@pytest.mark.parametrize(
-    ('path', 'accepted'),
-    [
-        pytest.param('/long', 'br', id='client takes another'),
-        pytest.param('/long', 'gzip;q=0', id='client takes anything else'),
-        pytest.param('/short', 'gzip', id='of no use'),
-        pytest.param('/picture', 'gzip', id='compressed already'),
-        pytest.param('/gone', 'gzip', id='an error'),
-    ],
+@cases(
+    'path, accepted',
+    ('client takes another', '/long', 'br'),
+    ('client takes anything else', '/long', 'gzip;q=0'),
+    ('of no use', '/short', 'gzip'),
+    ('compressed already', '/picture', 'gzip'),
+    ('an error', '/gone', 'gzip'),
 )
 def test_others_are_as_they_are(client, path, accepted):
     answer = client.get(path, headers={'Accept-Encoding': accepted})

@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.console.security import Guard
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('client', 'has_keystone', 'status'),
-    [
-        pytest.param('127.0.0.1', False, '200 OK', id='of this machine'),
-        pytest.param('::1', False, '200 OK', id='of this machine, by IPv6'),
-        pytest.param('', False, '200 OK', id='by a local socket'),
-        pytest.param('192.0.2.7', False, '403 Forbidden', id='of another machine'),
-        pytest.param('2001:db8::7', False, '403 Forbidden', id='of another, by IPv6'),
-        pytest.param('192.0.2.7', True, '200 OK', id='of another, with keystone'),
-    ],
+@cases(
+    'client, has_keystone, status',
+    ('of this machine', '127.0.0.1', False, '200 OK'),
+    ('of this machine, by IPv6', '::1', False, '200 OK'),
+    ('by a local socket', '', False, '200 OK'),
+    ('of another machine', '192.0.2.7', False, '403 Forbidden'),
+    ('of another, by IPv6', '2001:db8::7', False, '403 Forbidden'),
+    ('of another, with keystone', '192.0.2.7', True, '200 OK'),
 )
 def test_without_keystone_only_clients_of_this_machine_are_answered(
     client, has_keystone, status

@@ -199,15 +199,13 @@ def test_the_services_of_schedulers_are_read_where_they_are_written(conf):
     assert reader(engines.main_engine(made)).url.database == 'main'
 
 
-@pytest.mark.parametrize(
-    ('main', 'cell', 'same'),
-    [
-        pytest.param(MYSQL, f'{MYSQL}?charset=utf8', True, id='other parameters'),
-        pytest.param(MYSQL, MYSQL.replace('u:', 'v:'), True, id='another user'),
-        pytest.param(MYSQL, MYSQL.replace('/x', '/y'), False, id='another database'),
-        pytest.param(MYSQL, MYSQL.replace(':1/', ':2/'), False, id='another port'),
-        pytest.param(None, MYSQL, False, id='no database of our own'),
-    ],
+@cases(
+    'main, cell, same',
+    ('other parameters', MYSQL, f'{MYSQL}?charset=utf8', True),
+    ('another user', MYSQL, MYSQL.replace('u:', 'v:'), True),
+    ('another database', MYSQL, MYSQL.replace('/x', '/y'), False),
+    ('another port', MYSQL, MYSQL.replace(':1/', ':2/'), False),
+    ('no database of our own', None, MYSQL, False),
 )
 def test_a_replica_is_that_of_one_database(conf, main, cell, same):
     made = conf(main, slave_connection=REPLICA, synchronous_reader=False)

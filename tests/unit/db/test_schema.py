@@ -10,6 +10,7 @@ from novasched import errors
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched_lab.db import schema
+from tests.cases import cases
 
 OPTION = '[database] connection'
 
@@ -50,13 +51,11 @@ def test_tables_of_others_and_more_columns_do_no_harm(database):
     assert schema.create_cell(database, OPTION) == []
 
 
-@pytest.mark.parametrize(
-    ('table', 'says'),
-    [
-        pytest.param('alembic_version', 'belong to nova', id='tables of nova'),
-        pytest.param('migrate_version', 'belong to nova', id='tables of an old nova'),
-        pytest.param('services', 'services .* has another shape', id='another shape'),
-    ],
+@cases(
+    'table, says',
+    ('tables of nova', 'alembic_version', 'belong to nova'),
+    ('tables of an old nova', 'migrate_version', 'belong to nova'),
+    ('another shape', 'services', 'services .* has another shape'),
 )
 def test_a_database_of_others_is_left_alone(database, table, says):
     execute(database, f'CREATE TABLE {table} (id INTEGER)')

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import server_names, tables
+from tests.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(5)]
 
@@ -71,15 +72,13 @@ def conf(tmp_path):
     return made
 
 
-@pytest.mark.parametrize(
-    ('name', 'uuids'),
-    [
-        pytest.param('web', [UUIDS[1]], id='one that was not deleted'),
-        pytest.param('Web', [UUIDS[2]], id='capitals count'),
-        pytest.param('failed', [UUIDS[0]], id='one that was never placed'),
-        pytest.param('gone', [UUIDS[4]], id='a deleted one'),
-        pytest.param('other', [], id='none'),
-    ],
+@cases(
+    'name, uuids',
+    ('one that was not deleted', 'web', [UUIDS[1]]),
+    ('capitals count', 'Web', [UUIDS[2]]),
+    ('one that was never placed', 'failed', [UUIDS[0]]),
+    ('a deleted one', 'gone', [UUIDS[4]]),
+    ('none', 'other', []),
 )
 def test_servers_of_a_name(conf, name, uuids):
     assert server_names.called(conf, name) == (uuids, [])

@@ -12,6 +12,7 @@ from novasched.db import engines, hosts, tables
 from novasched.db.stores import SqlApiStore, SqlCellStore, SqlCellStores
 from novasched.ports import Cell
 from tests import store_checks
+from tests.cases import cases
 from tests.databases import NOON, node
 
 CELL = Cell('c1', 'one', None, 'sqlite://', False)
@@ -75,13 +76,11 @@ def test_a_cell_is_opened_once(stores):
     assert stores.opened == ['sqlite://']
 
 
-@pytest.mark.parametrize(
-    ('forgotten', 'kept'),
-    [
-        pytest.param(['c1'], False, id='the cell itself is forgotten'),
-        pytest.param(['c2', 'unknown'], True, id='other cells are forgotten'),
-        pytest.param(None, False, id='all are forgotten'),
-    ],
+@cases(
+    'forgotten, kept',
+    ('the cell itself is forgotten', ['c1'], False),
+    ('other cells are forgotten', ['c2', 'unknown'], True),
+    ('all are forgotten', None, False),
 )
 def test_a_cell_stays_open_until_it_is_forgotten(stores, forgotten, kept):
     before = stores.open(CELL)
@@ -90,22 +89,20 @@ def test_a_cell_stays_open_until_it_is_forgotten(stores, forgotten, kept):
     assert (stores.open(CELL) is before) == kept
 
 
-@pytest.mark.parametrize(
-    ('cell', 'says'),
-    [
-        pytest.param(
-            CELL._replace(database_connection=None),
-            'Cell c1(one) could not be asked: its mapping has no database_connection',
-            id='a mapping without a URL',
-        ),
-        pytest.param(
-            CELL._replace(name=None, database_connection='no url'),
-            'Cell c1 could not be asked: cell_mappings.database_connection: '
-            'not a database URL. '
-            'Write it as driver://user:password@host:port/database.',
-            id='a mapping whose URL is none',
-        ),
-    ],
+@cases(
+    'cell, says',
+    (
+        'a mapping without a URL',
+        CELL._replace(database_connection=None),
+        'Cell c1(one) could not be asked: its mapping has no database_connection',
+    ),
+    (
+        'a mapping whose URL is none',
+        CELL._replace(name=None, database_connection='no url'),
+        'Cell c1 could not be asked: cell_mappings.database_connection: '
+        'not a database URL. '
+        'Write it as driver://user:password@host:port/database.',
+    ),
 )
 def test_a_cell_that_cannot_be_opened_is_a_store_that_failed(stores, cell, says):
     with pytest.raises(errors.StoreFailed) as failed:

@@ -23,12 +23,10 @@ def database(databases):
     return Database(databases.cell, 'the cell')
 
 
-@pytest.mark.parametrize(
-    ('deadlocks', 'result'),
-    [
-        pytest.param(0, 'done', id='at once'),
-        pytest.param(2, 'done', id='after two deadlocks'),
-    ],
+@cases(
+    'deadlocks, result',
+    ('at once', 0, 'done'),
+    ('after two deadlocks', 2, 'done'),
 )
 @pytest.mark.scenario('F22')
 def test_a_deadlock_is_tried_again(database, deadlocks, result):
@@ -128,12 +126,10 @@ def test_a_read_is_made_twice_at_most(losing, problems, error):
     assert len(losing.used) == len(problems)
 
 
-@pytest.mark.parametrize(
+@cases(
     'aborted',
-    [
-        pytest.param(db_exc.DBDeadlock(), id='a deadlock, a lock not had in time'),
-        pytest.param(db_exc.DBConnectionError(), id='a connection that is lost'),
-    ],
+    ('a deadlock, a lock not had in time', db_exc.DBDeadlock()),
+    ('a connection that is lost', db_exc.DBConnectionError()),
 )
 @pytest.mark.scenario('F22')
 def test_a_read_that_a_server_aborts_is_made_again(database, aborted):

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from novasched.decision_log.bounds import MOST_BYTES, bounded
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.record import encode
@@ -14,6 +12,7 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.reasons import Code, Reason
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakePlacement
 from tests.recordings import Recorded
 
@@ -103,12 +102,10 @@ def test_then_texts_go():
         assert kept['steps'][0]['reasons'] == [['rejected', '', 1, 'h1']]
 
 
-@pytest.mark.parametrize(
+@cases(
     'large',
-    [
-        pytest.param(body(name=200_000), id='names of hosts'),
-        pytest.param(body(odd=object()), id='what cannot be encoded'),
-    ],
+    ('names of hosts', body(name=200_000)),
+    ('what cannot be encoded', body(odd=object())),
 )
 def test_at_last_only_the_servers_are_left(large):
     found = bounded(large)

@@ -383,12 +383,10 @@ def silent(*names):
     return view
 
 
-@pytest.mark.parametrize(
+@cases(
     'options',
-    [
-        pytest.param({}, id='with a decision'),
-        pytest.param({'filters': [NumInstancesFilter(limit=0)]}, id='with no host'),
-    ],
+    ('with a decision', {}),
+    ('with no host', {'filters': [NumInstancesFilter(limit=0)]}),
 )
 def test_cells_left_out_are_those_of_the_decision(options):
     recorded = Recorded(view=silent('east'), **options)
@@ -429,15 +427,13 @@ def test_without_a_decision_the_cells_are_those_of_now():
 DIAGNOSIS = {'hosts': 3, 'offered': 0, 'reasons': []}
 
 
-@pytest.mark.parametrize(
-    ('diagnose', 'waits', 'placement', 'state'),
-    [
-        pytest.param(None, False, FakePlacement(), '', id='off'),
-        pytest.param(lambda q: DIAGNOSIS, True, FakePlacement(), 'made', id='at once'),
-        pytest.param(lambda q: None, True, FakePlacement(), 'waiting', id='later'),
-        pytest.param(lambda q: None, False, FakePlacement(), '', id='never'),
-        pytest.param(lambda q: None, True, failing(503), '', id='of an error'),
-    ],
+@cases(
+    'diagnose, waits, placement, state',
+    ('off', None, False, FakePlacement(), ''),
+    ('at once', lambda q: DIAGNOSIS, True, FakePlacement(), 'made'),
+    ('later', lambda q: None, True, FakePlacement(), 'waiting'),
+    ('never', lambda q: None, False, FakePlacement(), ''),
+    ('of an error', lambda q: None, True, failing(503), ''),
 )
 def test_requests_without_candidates_are_diagnosed(diagnose, waits, placement, state):
     recorded = Recorded(

@@ -16,16 +16,15 @@ from novasched.decision_log.encoding import MOST_KNOWN, RecordEncoder
 from novasched.decision_log.record import LONG_OUTCOMES, decode, encode
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
+from tests.cases import cases
 from tests.stored_records import make_record
 
 
-@pytest.mark.parametrize(
-    ('multiplier', 'kept'),
-    [
-        pytest.param(Decimal('1.5'), 1.5, id='a decimal number'),
-        pytest.param(np.int64(2), 2.0, id='of numpy'),
-        pytest.param(object(), None, id='no number'),
-    ],
+@cases(
+    'multiplier, kept',
+    ('a decimal number', Decimal('1.5'), 1.5),
+    ('of numpy', np.int64(2), 2.0),
+    ('no number', object(), None),
 )
 def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
     profile = Profile((), (RAMWeigher(multiplier),))

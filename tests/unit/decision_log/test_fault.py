@@ -296,13 +296,11 @@ def test_of_very_many_hosts_not_all_are_asked_about():
     assert plugin.asked == ASKED_OF_FAILURE
 
 
-@pytest.mark.parametrize(
+@cases(
     'words',
-    [
-        pytest.param('not on h1', id='a text that names a host'),
-        pytest.param(None, id='nothing'),
-        pytest.param(ValueError('h1'), id='it fails to say'),
-    ],
+    ('a text that names a host', 'not on h1'),
+    ('nothing', None),
+    ('it fails to say', ValueError('h1')),
 )
 @pytest.mark.parametrize(
     ('level', 'text'), [(USER, 'rejected 5.'), (ADMIN, 'rejected 5 (h1 ...).')]
@@ -340,12 +338,10 @@ class Once(BaseHostFilter):
         return [h for h in hosts if h.host != 'h1'] if self._calls != 2 else []
 
 
-@pytest.mark.parametrize(
+@cases(
     'filter_',
-    [
-        pytest.param(Once(), id='it changes its mind'),
-        pytest.param(Once(RuntimeError('x')), id='it breaks'),
-    ],
+    ('it changes its mind', Once()),
+    ('it breaks', Once(RuntimeError('x'))),
 )
 def test_a_filter_that_decides_otherwise_for_the_record_is_not_believed(filter_):
     hosts, view = factories.hosts(count=3), silent('east')

@@ -18,6 +18,7 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeClock, FakePlacement, FakeView
 from tests.recordings import Recorded
 
@@ -191,15 +192,11 @@ class Broken(BaseHostFilter):
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    ('options', 'kind'),
-    [
-        pytest.param({}, None, id='answered'),
-        pytest.param(
-            {'filters': [NumInstancesFilter(limit=0)]}, errors.NoValidHost, id='refused'
-        ),
-        pytest.param({'filters': [Broken()]}, errors.ExtensionFailed, id='broken'),
-    ],
+@cases(
+    'options, kind',
+    ('answered', {}, None),
+    ('refused', {'filters': [NumInstancesFilter(limit=0)]}, errors.NoValidHost),
+    ('broken', {'filters': [Broken()]}, errors.ExtensionFailed),
 )
 def test_every_request_has_one_record_however_it_ends(options, kind):
     recorded = Recorded(**options)

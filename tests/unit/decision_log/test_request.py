@@ -8,6 +8,7 @@ import pytest
 from novasched.decision_log.request import HINTS, summary
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from tests import factories
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,12 @@ class NewerProperties(ImageMetaProps):
         return {**super().set_fields(), 'encryption_key': 'secret'}
 
 
-@pytest.mark.parametrize(
-    ('name', 'value', 'text'),
-    [
-        pytest.param('hw_machine_type', 'q35', 'q35', id='hw_'),
-        pytest.param('os_distro', 'debian', 'debian', id='os_'),
-        pytest.param('img_hv_type', 'kvm', 'kvm', id='img_'),
-        pytest.param('traits_required', ['CUSTOM_A'], "['CUSTOM_A']", id='traits'),
-    ],
+@cases(
+    'name, value, text',
+    ('hw_', 'hw_machine_type', 'q35', 'q35'),
+    ('os_', 'os_distro', 'debian', 'debian'),
+    ('img_', 'img_hv_type', 'kvm', 'kvm'),
+    ('traits', 'traits_required', ['CUSTOM_A'], "['CUSTOM_A']"),
 )
 def test_properties_of_an_image(name, value, text):
     request = factories.request()

@@ -9,6 +9,7 @@ import os
 import pytest
 
 from novasched.decision_log.retention import INTERVAL_S, Retention, total_size
+from tests.cases import cases
 from tests.stored_records import NOON, SetClock
 
 DAY_S = 86400.0
@@ -88,12 +89,10 @@ def test_old_files_go(put, names, retention, clock):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     'wall_s',
-    [
-        pytest.param(INTERVAL_S + 30 * DAY_S, id='forward 30 days'),
-        pytest.param(INTERVAL_S - 3600, id='back 1 h'),
-    ],
+    ('forward 30 days', INTERVAL_S + 30 * DAY_S),
+    ('back 1 h', INTERVAL_S - 3600),
 )
 def test_nothing_goes_when_the_clock_was_set(put, names, retention, clock, wall_s):
     put('000001.sqlite', days_old=15, size=10)

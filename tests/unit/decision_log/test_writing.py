@@ -17,6 +17,7 @@ from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.writing import FILE_AGE_S, MOST_AT_ONCE, DecisionWriter
+from tests.cases import cases
 from tests.stored_records import NOON, SetClock, make_record, write
 
 HOSTS = ('cmp-1', 'cmp-2')
@@ -214,12 +215,10 @@ def test_odd_values_are_written_as_well_as_can_be(make_writer, reader):
     assert 'v' not in reader.read(no_body.id).body
 
 
-@pytest.mark.parametrize(
+@cases(
     'odd',
-    [
-        pytest.param({'profiles': {'abc': {'RAMWeigher': Decimal(1)}}}, id='profile'),
-        pytest.param({'host_lists': {'abc': [Decimal(1)]}}, id='list of hosts'),
-    ],
+    ('profile', {'profiles': {'abc': {'RAMWeigher': Decimal(1)}}}),
+    ('list of hosts', {'host_lists': {'abc': [Decimal(1)]}}),
 )
 def test_an_odd_value_that_a_record_refers_to_costs_its_body(make_writer, reader, odd):
     record = make_record(**odd)

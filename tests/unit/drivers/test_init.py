@@ -12,6 +12,7 @@ from novasched.drivers import (
     ScheduleRequest,
 )
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 
 
@@ -20,13 +21,11 @@ def conf():
     return make_conf()
 
 
-@pytest.mark.parametrize(
-    ('uuids', 'required'),
-    [
-        pytest.param(['a'], 1, id='the instances that are named count'),
-        pytest.param([], 5, id='an empty list counts for nothing'),
-        pytest.param(None, 5, id='none are named'),
-    ],
+@cases(
+    'uuids, required',
+    ('the instances that are named count', ['a'], 1),
+    ('an empty list counts for nothing', [], 5),
+    ('none are named', None, 5),
 )
 def test_how_many_hosts_are_required(uuids, required):
     request = factories.request(num_instances=5)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from novasched.drivers.host_candidates import RemainingCapacity
+from tests.cases import cases
 
 
 def candidate(provider='rp', **amounts):
@@ -27,18 +28,16 @@ class Unread(Mapping):
     __iter__ = __len__ = None
 
 
-@pytest.mark.parametrize(
-    ('known', 'taken', 'fits'),
-    [
-        pytest.param(summaries(), 1, True, id='room for one more'),
-        pytest.param(summaries(), 2, False, id='used up by us'),
-        pytest.param(summaries(used=1), 1, False, id='used up by us and others'),
-        pytest.param(summaries(capacity=5), 2, False, id='too little left'),
-        pytest.param({}, 9, True, id='an unknown provider'),
-        pytest.param({'rp': {'resources': {}}}, 9, True, id='an unknown class'),
-        pytest.param({'rp': None}, 9, True, id='a summary that is none'),
-        pytest.param(summaries(capacity=None), 9, True, id='an unknown capacity'),
-    ],
+@cases(
+    'known, taken, fits',
+    ('room for one more', summaries(), 1, True),
+    ('used up by us', summaries(), 2, False),
+    ('used up by us and others', summaries(used=1), 1, False),
+    ('too little left', summaries(capacity=5), 2, False),
+    ('an unknown provider', {}, 9, True),
+    ('an unknown class', {'rp': {'resources': {}}}, 9, True),
+    ('a summary that is none', {'rp': None}, 9, True),
+    ('an unknown capacity', summaries(capacity=None), 9, True),
 )
 def test_what_was_taken_is_gone(known, taken, fits):
     room = RemainingCapacity(known)
@@ -54,14 +53,12 @@ def test_nobody_reads_the_summaries_before_something_is_taken_there():
     assert room.fits(candidate())
 
 
-@pytest.mark.parametrize(
-    ('wanted', 'fits'),
-    [
-        pytest.param({'VCPU': 2}, False, id='the same'),
-        pytest.param({'VCPU': 3}, False, id='more'),
-        pytest.param({'VCPU': 1}, True, id='less'),
-        pytest.param({'MEMORY_MB': 512}, True, id='of another class'),
-    ],
+@cases(
+    'wanted, fits',
+    ('the same', {'VCPU': 2}, False),
+    ('more', {'VCPU': 3}, False),
+    ('less', {'VCPU': 1}, True),
+    ('of another class', {'MEMORY_MB': 512}, True),
 )
 def test_what_was_refused_is_not_worth_another_claim(wanted, fits):
     room = RemainingCapacity({})
@@ -72,12 +69,10 @@ def test_what_was_refused_is_not_worth_another_claim(wanted, fits):
     assert room.fits(candidate('other'))
 
 
-@pytest.mark.parametrize(
+@cases(
     'exhausted',
-    [
-        pytest.param(None, id='for another reason'),
-        pytest.param(('stranger', 'VCPU'), id='for want of what was not asked for'),
-    ],
+    ('for another reason', None),
+    ('for want of what was not asked for', ('stranger', 'VCPU')),
 )
 def test_other_refusals_say_nothing_about_room(exhausted):
     room = RemainingCapacity({})
@@ -98,12 +93,10 @@ def test_a_copy_goes_its_own_way():
     assert not copy.copy().fits(candidate())
 
 
-@pytest.mark.parametrize(
-    ('taken', 'fits'),
-    [
-        pytest.param(1, True, id='one less'),
-        pytest.param(2, False, id='as many again'),
-    ],
+@cases(
+    'taken, fits',
+    ('one less', 1, True),
+    ('as many again', 2, False),
 )
 def test_what_was_refused_together_is_not_worth_another_claim(taken, fits):
     room = RemainingCapacity({})

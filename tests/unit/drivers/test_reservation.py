@@ -27,6 +27,7 @@ from novasched.scheduler.filters.affinity import (
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
@@ -95,12 +96,10 @@ def test_a_request_counts_its_own_picks_once(cloud):
     assert seen.free_ram_mb.tolist() == [8000 - 512, 7900 - 512, 7800]
 
 
-@pytest.mark.parametrize(
-    ('script', 'together', 'expected'),
-    [
-        pytest.param(['claimed'] * 2, 'refused', ['h1', 'h2'], id='one by one'),
-        pytest.param(['refused'], 'refused', ['h2', 'h3'], id='after a refusal'),
-    ],
+@cases(
+    'script, together, expected',
+    ('one by one', ['claimed'] * 2, 'refused', ['h1', 'h2']),
+    ('after a refusal', ['refused'], 'refused', ['h2', 'h3']),
 )
 def test_what_could_not_be_claimed_is_not_assumed(cloud, script, together, expected):
     cloud.placement.script = script
@@ -110,13 +109,11 @@ def test_what_could_not_be_claimed_is_not_assumed(cloud, script, together, expec
     assert seen.host[seen.num_instances == 1].tolist() == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     'script',
-    [
-        pytest.param(['refused'] * 3, id='no host is left'),
-        pytest.param(['unknown'], id='nobody knows what became of the claim'),
-        pytest.param([KeyboardInterrupt()], id='an interrupt'),
-    ],
+    ('no host is left', ['refused'] * 3),
+    ('nobody knows what became of the claim', ['unknown']),
+    ('an interrupt', [KeyboardInterrupt()]),
 )
 def test_a_request_that_fails_leaves_nothing(cloud, script):
     cloud.placement.script = script
@@ -191,12 +188,10 @@ class Meanwhile(BaseHostFilter):
         return hosts
 
 
-@pytest.mark.parametrize(
-    ('uuids', 'expected'),
-    [
-        pytest.param([A], ['h3'], id='of one'),
-        pytest.param([A, B], ['h3', 'h1'], id='of several'),
-    ],
+@cases(
+    'uuids, expected',
+    ('of one', [A], ['h3']),
+    ('of several', [A, B], ['h3', 'h1']),
 )
 def test_who_is_behind_decides_again(uuids, expected, caplog):
     caplog.set_level(logging.DEBUG, LOGGER)

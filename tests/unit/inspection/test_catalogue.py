@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.inspection import catalogue
+from tests.cases import cases
 
 FILE = """
 [[flavors]]
@@ -41,19 +42,17 @@ def size(flavor):
     return flavor.vcpus, flavor.memory_mb, flavor.root_gb
 
 
-@pytest.mark.parametrize(
-    ('text', 'expected', 'extra'),
-    [
-        pytest.param('m1.tiny', (1, 512, 1), {}, id='built in'),
-        pytest.param('m1.large', (4, 8192, 80), {}, id='built in, large'),
-        pytest.param('vcpus=2,ram=2048,disk=0', (2, 2048, 0), {}, id='in full'),
-        pytest.param(
-            'vcpus=2,ram=64,disk=1,hw:numa_cpus.0=0,1,hw:mem_page_size=large',
-            (2, 64, 1),
-            {'hw:numa_cpus.0': '0,1', 'hw:mem_page_size': 'large'},
-            id='in full, with extra specs that have commas',
-        ),
-    ],
+@cases(
+    'text, expected, extra',
+    ('built in', 'm1.tiny', (1, 512, 1), {}),
+    ('built in, large', 'm1.large', (4, 8192, 80), {}),
+    ('in full', 'vcpus=2,ram=2048,disk=0', (2, 2048, 0), {}),
+    (
+        'in full, with extra specs that have commas',
+        'vcpus=2,ram=64,disk=1,hw:numa_cpus.0=0,1,hw:mem_page_size=large',
+        (2, 64, 1),
+        {'hw:numa_cpus.0': '0,1', 'hw:mem_page_size': 'large'},
+    ),
 )
 def test_a_flavor(text, expected, extra):
     found = catalogue.flavor_of(text)
@@ -117,14 +116,12 @@ def test_an_image_must_fit_into_the_flavor(path):
         catalogue.check_fit(catalogue.flavor_of('m1.small'), image)
 
 
-@pytest.mark.parametrize(
-    ('text', 'problem'),
-    [
-        pytest.param(None, 'No such file', id='missing'),
-        pytest.param('flavors = 1', 'as tables', id='of another shape'),
-        pytest.param('[[flavors]]\nvcpus = 1', 'has no name', id='without a name'),
-        pytest.param('nonsense', 'as tables', id='no TOML'),
-    ],
+@cases(
+    'text, problem',
+    ('missing', None, 'No such file'),
+    ('of another shape', 'flavors = 1', 'as tables'),
+    ('without a name', '[[flavors]]\nvcpus = 1', 'has no name'),
+    ('no TOML', 'nonsense', 'as tables'),
 )
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, problem):
     path = tmp_path / 'wrong.toml'

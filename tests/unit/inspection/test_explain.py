@@ -16,6 +16,7 @@ from novasched.inspection.explain import explanation, index_of, of_host
 from novasched.inspection.render import as_text, host_as_text
 from novasched.inspection.text import Style
 from tests import decision_records as records
+from tests.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(3)]
 
@@ -85,13 +86,11 @@ def test_reasons_of_placement_come_from_the_diagnosis():
     assert first['text'] == '8 wanted, at most 6 free, the only obstacle for 200'
 
 
-@pytest.mark.parametrize(
-    ('age_s', 'words'),
-    [
-        pytest.param(60, causes.WHILE_WAITING, id='while the record waits'),
-        pytest.param(3600, causes.UNKNOWN, id='after it was given up'),
-        pytest.param(86400, causes.UNKNOWN, id='long after'),
-    ],
+@cases(
+    'age_s, words',
+    ('while the record waits', 60, causes.WHILE_WAITING),
+    ('after it was given up', 3600, causes.UNKNOWN),
+    ('long after', 86400, causes.UNKNOWN),
 )
 def test_a_diagnosis_is_promised_while_one_may_be_made(age_s, words):
     waiting = {'diagnosis': 'waiting', 'candidates': 0}
@@ -187,14 +186,12 @@ def test_the_hosts_of_later_servers_are_what_earlier_ones_left():
     }
 
 
-@pytest.mark.parametrize(
-    ('index', 'picked', 'attempt'),
-    [
-        pytest.param(None, 'a', 2, id='the first one, in its last attempt'),
-        pytest.param(0, 'a', 2, id='the first'),
-        pytest.param(1, 'b', 2, id='one that is kept by its host only'),
-        pytest.param(2, 'c', 2, id='the last, not what came after for the alternates'),
-    ],
+@cases(
+    'index, picked, attempt',
+    ('the first one, in its last attempt', None, 'a', 2),
+    ('the first', 0, 'a', 2),
+    ('one that is kept by its host only', 1, 'b', 2),
+    ('the last, not what came after for the alternates', 2, 'c', 2),
 )
 def test_the_decision_for_a_server(index, picked, attempt):
     def whole(index, attempt, host):
@@ -266,16 +263,14 @@ def test_numbers_that_json_lacks_are_null():
     assert explained['margin']['by'] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     'changes',
-    [
-        pytest.param({'top': ['a'], 'totals': [1.0], 'host': 'a'}, id='one host'),
-        pytest.param({'top': ['a', 'b'], 'totals': [1.0, 0.5]}, id='none was picked'),
-        pytest.param(
-            {'top': ['a', 'b'], 'totals': [1.0, 0.5], 'host': 'z'},
-            id='the picked one is not among the best',
-        ),
-    ],
+    ('one host', {'top': ['a'], 'totals': [1.0], 'host': 'a'}),
+    ('none was picked', {'top': ['a', 'b'], 'totals': [1.0, 0.5]}),
+    (
+        'the picked one is not among the best',
+        {'top': ['a', 'b'], 'totals': [1.0, 0.5], 'host': 'z'},
+    ),
 )
 def test_without_a_second_there_is_no_margin(changes):
     decision = records.decision(2, 2, [], **changes)

@@ -13,6 +13,7 @@ from novasched.inspection.hosts import HostCriteria, ListedHosts
 from novasched.providers.contents import Contents, build
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.cases import cases
 
 AZ1 = Aggregate(1, 'a1', 'az1', metadata={'availability_zone': 'az1'})
 SSD = Aggregate(2, 'a2', 'ssd')
@@ -103,17 +104,15 @@ def test_without_placement_it_is_not_known_what_is_used(nodes):
     assert [each['used'] for each in found['hosts']] == [{}, {}, {}]
 
 
-@pytest.mark.parametrize(
-    ('criteria', 'expected'),
-    [
-        pytest.param({'name': 'A'}, ['a'], id='part of a name'),
-        pytest.param({'name': '[ab]'}, ['a', 'b'], id='pattern'),
-        pytest.param({'cell': 'one'}, ['b', 'c'], id='cell'),
-        pytest.param({'zone': 'nova'}, ['b'], id='zone'),
-        pytest.param({'aggregate': 'ssd'}, ['a'], id='aggregate'),
-        pytest.param({'state': 'down'}, ['c'], id='state'),
-        pytest.param({'zone': 'az1', 'state': 'enabled'}, [], id='none'),
-    ],
+@cases(
+    'criteria, expected',
+    ('part of a name', {'name': 'A'}, ['a']),
+    ('pattern', {'name': '[ab]'}, ['a', 'b']),
+    ('cell', {'cell': 'one'}, ['b', 'c']),
+    ('zone', {'zone': 'nova'}, ['b']),
+    ('aggregate', {'aggregate': 'ssd'}, ['a']),
+    ('state', {'state': 'down'}, ['c']),
+    ('none', {'zone': 'az1', 'state': 'enabled'}, []),
 )
 def test_criteria(listed, criteria, expected):
     found = page(listed, **criteria)

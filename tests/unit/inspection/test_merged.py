@@ -16,6 +16,7 @@ from novasched.decision_log.record import encode
 from novasched.inspection.merged import PAGE, MergedDecisions
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
+from tests.cases import cases
 from tests.stored_records import NOON, SetClock, make_record, write
 from tests.unit.inspection.machines import log_of, merged
 
@@ -199,12 +200,10 @@ def test_what_a_later_release_knows_of_a_head_is_ignored():
     assert head_of({**dataclasses.asdict(head), 'news': 1}) == head
 
 
-@pytest.mark.parametrize(
+@cases(
     'sent',
-    [
-        pytest.param('bm9uc2Vuc2U=', id='no record'),
-        pytest.param(base64.b64encode(encode({'head': {}})).decode(), id='no body'),
-    ],
+    ('no record', 'bm9uc2Vuc2U='),
+    ('no body', base64.b64encode(encode({'head': {}})).decode()),
 )
 def test_nonsense_is_said_of_who_sends_it(sent):
     class Odd:

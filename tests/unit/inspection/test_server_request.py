@@ -28,15 +28,13 @@ def made(image=None, specs=None, **values):
     )
 
 
-@pytest.mark.parametrize(
-    ('zone', 'expected'),
-    [
-        pytest.param(None, (None, None, None), id='anywhere'),
-        pytest.param('az1', ('az1', None, None), id='a zone'),
-        pytest.param('az1:h1', ('az1', ['h1'], None), id='a host'),
-        pytest.param('az1:h1:n1', ('az1', ['h1'], ['n1']), id='a host and a node'),
-        pytest.param('az1::n1', ('az1', None, ['n1']), id='a node'),
-    ],
+@cases(
+    'zone, expected',
+    ('anywhere', None, (None, None, None)),
+    ('a zone', 'az1', ('az1', None, None)),
+    ('a host', 'az1:h1', ('az1', ['h1'], None)),
+    ('a host and a node', 'az1:h1:n1', ('az1', ['h1'], ['n1'])),
+    ('a node', 'az1::n1', ('az1', None, ['n1'])),
 )
 def test_a_zone_may_force_a_host(zone, expected):
     found = made(availability_zone=zone)

@@ -152,12 +152,10 @@ def test_a_look_makes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'attempt',
-    [
-        pytest.param(look, id='by a look'),
-        pytest.param(make, id='by making it'),
-    ],
+    ('by a look', look),
+    ('by making it', make),
 )
 @pytest.mark.parametrize('name', ['here', 'here/below'])
 def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
@@ -167,17 +165,15 @@ def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
     assert choose(found, attempt).path == str(tmp_path / 'mine')
 
 
-@pytest.mark.parametrize(
-    ('number', 'stays'),
-    [
-        pytest.param(errno.ENOSPC, True, id='a full disk'),
-        pytest.param(errno.EDQUOT, True, id='a full quota'),
-        pytest.param(errno.EMFILE, True, id='too many files of ours'),
-        pytest.param(errno.ENFILE, True, id='too many files of all'),
-        pytest.param(errno.ENOMEM, True, id='no memory'),
-        pytest.param(errno.EACCES, False, id='another user'),
-        pytest.param(errno.EROFS, False, id='a disk that is not to be written'),
-    ],
+@cases(
+    'number, stays',
+    ('a full disk', errno.ENOSPC, True),
+    ('a full quota', errno.EDQUOT, True),
+    ('too many files of ours', errno.EMFILE, True),
+    ('too many files of all', errno.ENFILE, True),
+    ('no memory', errno.ENOMEM, True),
+    ('another user', errno.EACCES, False),
+    ('a disk that is not to be written', errno.EROFS, False),
 )
 def test_all_workers_agree_while_the_disk_is_full(number, stays):
     problem = OSError(number, os.strerror(number))

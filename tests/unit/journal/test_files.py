@@ -13,6 +13,7 @@ import pytest
 
 from novasched.journal import store
 from novasched.journal.store import SETTLED, File, Moment, Record, abandoned
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -98,15 +99,13 @@ def test_only_the_files_of_this_machine_count(directory):
     assert taken(directory) == []
 
 
-@pytest.mark.parametrize(
-    ('host', 'boot', 'is_ours'),
-    [
-        pytest.param('here', 'other', True, id='the machine was started anew'),
-        pytest.param('other', 'this', True, id='a container was made anew'),
-        pytest.param('other', 'other', False, id='another machine'),
-        pytest.param('here-1', 'other', False, id='one with a name like ours'),
-        pytest.param('other', 'unknown', False, id='nobody knows which start'),
-    ],
+@cases(
+    'host, boot, is_ours',
+    ('the machine was started anew', 'here', 'other', True),
+    ('a container was made anew', 'other', 'this', True),
+    ('another machine', 'other', 'other', False),
+    ('one with a name like ours', 'here-1', 'other', False),
+    ('nobody knows which start', 'other', 'unknown', False),
 )
 def test_files_of_this_machine_are_taken_over(directory, host, boot, is_ours):
     made = File.create(str(directory))
@@ -194,12 +193,10 @@ def test_a_file_that_is_gone_may_be_removed(directory):
     made.remove()
 
 
-@pytest.mark.parametrize(
+@cases(
     'make',
-    [
-        pytest.param(lambda path: path.mkdir(), id='a directory'),
-        pytest.param(lambda path: path.symlink_to('/dev/null'), id='a link'),
-    ],
+    ('a directory', lambda path: path.mkdir()),
+    ('a link', lambda path: path.symlink_to('/dev/null')),
 )
 def test_what_cannot_be_read_stops_no_other(directory, make):
     made = File.create(str(directory))

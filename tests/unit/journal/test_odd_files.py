@@ -9,6 +9,7 @@ import pytest
 
 from novasched.journal.recovery import Look, Recovery
 from novasched.journal.store import Content, Record
+from tests.cases import cases
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 
@@ -24,13 +25,11 @@ def spoil(directory):
     return add
 
 
-@pytest.mark.parametrize(
+@cases(
     'line',
-    [
-        pytest.param(b'o{"allocations": 5}', id='of another shape'),
-        pytest.param(b'o' + b'[' * 200_000, id='without end'),
-        pytest.param(b'\xff', id='no text'),
-    ],
+    ('of another shape', b'o{"allocations": 5}'),
+    ('without end', b'o' + b'[' * 200_000),
+    ('no text', b'\xff'),
 )
 def test_an_odd_line_is_named_and_kept_and_stops_no_other(
     killed, look, consumers, caplog, spoil, line, files, said

@@ -28,17 +28,15 @@ def test_a_line_is_read_as_it_was_written(intent):
     assert found[1].offset == len(first.line())
 
 
-@pytest.mark.parametrize(
+@cases(
     'torn',
-    [
-        pytest.param(b'', id='nothing'),
-        pytest.param(b'\n', id='an empty line'),
-        pytest.param(b'o{"request_id": "req', id='the worker was killed at it'),
-        pytest.param(b'o{"request_id": "req\n', id='the disk was full'),
-        pytest.param(b'\0\0\0\0\n', id='the power went'),
-        pytest.param(b'o[1]\n', id='something else'),
-        pytest.param(b'o{"boot": "b", "uptime": null}\n', id='no time'),
-    ],
+    ('nothing', b''),
+    ('an empty line', b'\n'),
+    ('the worker was killed at it', b'o{"request_id": "req'),
+    ('the disk was full', b'o{"request_id": "req\n'),
+    ('the power went', b'\0\0\0\0\n'),
+    ('something else', b'o[1]\n'),
+    ('no time', b'o{"boot": "b", "uptime": null}\n'),
 )
 def test_a_line_that_is_not_whole_is_none(intent, torn):
     whole = Record(intent(), NOW).line()
@@ -59,17 +57,15 @@ def test_a_line_that_was_changed_is_odd(intent):
     assert parse(b's' + odd).odd == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     'line',
-    [
-        pytest.param(b'o' + b'[' * 200_000, id='lists in lists'),
-        pytest.param(b'o' + b'{"a":' * 200_000, id='objects in objects'),
-        pytest.param(b'o"\xff"', id='no UTF-8'),
-        pytest.param(b'o' + b'1' * 10_000, id='a long number'),
-        pytest.param(b'onull', id='nothing'),
-        pytest.param(b'o"consumer_uuid"', id='text'),
-        pytest.param(b'o' + b'x' * 1_000_000, id='much of anything'),
-    ],
+    ('lists in lists', b'o' + b'[' * 200_000),
+    ('objects in objects', b'o' + b'{"a":' * 200_000),
+    ('no UTF-8', b'o"\xff"'),
+    ('a long number', b'o' + b'1' * 10_000),
+    ('nothing', b'onull'),
+    ('text', b'o"consumer_uuid"'),
+    ('much of anything', b'o' + b'x' * 1_000_000),
 )
 def test_nonsense_is_odd(intent, line):
     whole = Record(intent(), NOW).line()
@@ -108,14 +104,12 @@ def test_a_line_of_a_version_that_lacks_a_field_is_odd(intent, name):
     assert parse(_checked(fields)) == ([], 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     'change',
-    [
-        pytest.param({'consumer_uuid': '../resource_providers'}, id='another URL'),
-        pytest.param({'consumer_uuid': 7}, id='a number for a consumer'),
-        pytest.param({'allocations': {'a b; c': {}}}, id='a provider of a shell'),
-        pytest.param({'allocations': 5}, id='allocations that are a number'),
-    ],
+    ('another URL', {'consumer_uuid': '../resource_providers'}),
+    ('a number for a consumer', {'consumer_uuid': 7}),
+    ('a provider of a shell', {'allocations': {'a b; c': {}}}),
+    ('allocations that are a number', {'allocations': 5}),
 )
 def test_what_could_not_be_asked_for_is_odd(intent, change):
     fields = _fields(Record(intent(), NOW).line())
@@ -143,15 +137,13 @@ def test_what_a_consumer_holds_after_the_claim(intent, before, expected):
     assert Record(intent(before=before), NOW).holds() == expected
 
 
-@pytest.mark.parametrize(
-    ('earlier', 'expected'),
-    [
-        pytest.param(Moment('boot', 10.0), 2.5, id='since'),
-        pytest.param(Moment('boot', 12.5 + 2**-7), -(2**-7), id='now, but rounded'),
-        pytest.param(Moment('boot', 12.75), None, id='a clock that began later'),
-        pytest.param(Moment('other', 10.0), None, id='another start of the machine'),
-        pytest.param(Moment(None, 10.0), None, id='nobody knows which'),
-    ],
+@cases(
+    'earlier, expected',
+    ('since', Moment('boot', 10.0), 2.5),
+    ('now, but rounded', Moment('boot', 12.5 + 2**-7), -(2**-7)),
+    ('a clock that began later', Moment('boot', 12.75), None),
+    ('another start of the machine', Moment('other', 10.0), None),
+    ('nobody knows which', Moment(None, 10.0), None),
 )
 def test_time_is_told_within_one_start_of_the_machine(earlier, expected):
     assert NOW.since(earlier) == expected

@@ -95,13 +95,11 @@ def test_a_claim_that_never_arrived_is_forgotten(
 
 
 @pytest.mark.parametrize('looks_after_s', [0.0, LATER_S])
-@pytest.mark.parametrize(
-    ('patience_s', 'window_s'),
-    [
-        pytest.param(PATIENCE_S, WINDOW_S, id='as long as its caller waits'),
-        pytest.param(None, WINDOW_S, id='of a line that does not tell'),
-        pytest.param(12.0, 7.0, id='of a caller that is impatient'),
-    ],
+@cases(
+    'patience_s, window_s',
+    ('as long as its caller waits', PATIENCE_S, WINDOW_S),
+    ('of a line that does not tell', None, WINDOW_S),
+    ('of a caller that is impatient', 12.0, 7.0),
 )
 def test_a_claim_that_came_while_its_caller_waited_is_undone(
     killed, look, consumers, uptime, patience_s, window_s, looks_after_s
@@ -159,19 +157,15 @@ def test_the_command_removes_the_claim_alone(
     assert line.endswith(f'openstack resource provider allocation {command}')
 
 
-@pytest.mark.parametrize(
+@cases(
     'state',
-    [
-        pytest.param(lambda entry: None, id='not answered'),
-        pytest.param(lambda entry: entry.answering(), id='answered perhaps'),
-    ],
+    ('not answered', lambda entry: None),
+    ('answered perhaps', lambda entry: entry.answering()),
 )
-@pytest.mark.parametrize(
+@cases(
     'held',
-    [
-        pytest.param(None, id='it holds nothing'),
-        pytest.param({'q': {'VCPU': 1}}, id='it is elsewhere by now'),
-    ],
+    ('it holds nothing', None),
+    ('it is elsewhere by now', {'q': {'VCPU': 1}}),
 )
 def test_a_claim_that_does_not_stand_is_not_named(
     killed, look, consumers, uptime, held, state, files, said
@@ -212,12 +206,10 @@ def test_a_claim_of_long_ago_is_only_named(
     assert 'too late' in line
 
 
-@pytest.mark.parametrize(
+@cases(
     'error',
-    [
-        pytest.param(UndoUnanswered('a', 'away'), id='placement is away'),
-        pytest.param(errors.AllocationDeleteFailed('a', 'oops'), id='placement fails'),
-    ],
+    ('placement is away', UndoUnanswered('a', 'away')),
+    ('placement fails', errors.AllocationDeleteFailed('a', 'oops')),
 )
 def test_what_cannot_be_undone_now_is_kept(killed, look, consumers, error, files, said):
     killed()
@@ -231,12 +223,10 @@ def test_what_cannot_be_undone_now_is_kept(killed, look, consumers, error, files
     assert files() == []
 
 
-@pytest.mark.parametrize(
-    ('error', 'expected'),
-    [
-        pytest.param(errors.AllocationDeleteFailed('', 'oops'), 'abc', id='fails'),
-        pytest.param(UndoUnanswered('', 'away'), 'a', id='is away'),
-    ],
+@cases(
+    'error, expected',
+    ('fails', errors.AllocationDeleteFailed('', 'oops'), 'abc'),
+    ('is away', UndoUnanswered('', 'away'), 'a'),
 )
 def test_others_are_tried_unless_placement_is_away(
     worker, look, intent, consumers, error, expected, files
@@ -361,14 +351,12 @@ def test_a_disk_that_takes_no_line_keeps_the_one_before(
     assert consumers.held == {'a': None}
 
 
-@pytest.mark.parametrize(
-    ('made_s_ago', 'since_s', 'is_undone'),
-    [
-        pytest.param(0.0, 39.0, True, id='of that request'),
-        pytest.param(0.0, 41.0, False, id='of a later one'),
-        pytest.param(30.0, 9.0, True, id='before it was answered'),
-        pytest.param(30.0, 11.0, False, id='after it was answered'),
-    ],
+@cases(
+    'made_s_ago, since_s, is_undone',
+    ('of that request', 0.0, 39.0, True),
+    ('of a later one', 0.0, 41.0, False),
+    ('before it was answered', 30.0, 9.0, True),
+    ('after it was answered', 30.0, 11.0, False),
 )
 def test_a_claim_that_is_left_goes_only_with_its_request(
     left, consumers, uptime, made_s_ago, since_s, is_undone, said

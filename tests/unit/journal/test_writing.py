@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from novasched.journal.store import FULL_AT, parse
+from tests.cases import cases
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 
@@ -232,14 +233,10 @@ def test_a_file_that_takes_no_state_is_not_acted_upon(
     inner.remove()
 
 
-@pytest.mark.parametrize(
+@cases(
     'again',
-    [
-        pytest.param(
-            lambda made, intent: made.intend([intent]), id='at the next claim'
-        ),
-        pytest.param(lambda made, intent: made.close(), id='at the end'),
-    ],
+    ('at the next claim', lambda made, intent: made.intend([intent])),
+    ('at the end', lambda made, intent: made.close()),
 )
 def test_a_file_that_could_not_be_removed_is_when_the_disk_is_back(
     worker, intent, caplog, again, full

@@ -14,6 +14,7 @@ from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.resources.query import Group, Query
+from tests.cases import cases
 from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
 from tests.unit.observability.recorder import FakeRecorder
 
@@ -204,18 +205,16 @@ class TestReading:
             'such as provider 1',
         ]
 
-    @pytest.mark.parametrize(
-        ('max_age_s', 'look_s', 'load_s', 'pause_s'),
-        [
-            pytest.param(60, 0.01, 0.05, 1.0, id='at least so long'),
-            pytest.param(60, 0.5, 1.0, 10.0, id='twenty times as long'),
-            pytest.param(60, 4.0, 9.0, 22.0, id='so that the copy stays young'),
-            pytest.param(60, 4.0, 40.0, 10.0, id='also when all is read next'),
-            pytest.param(60, 26.5, 26.5, 1.0, id='the next begins at once'),
-            pytest.param(60, 26.9, 26.9, 0.2, id='or sooner'),
-            pytest.param(1, 0.01, 0.3, 0.59, id='a small age'),
-            pytest.param(1, 0.3, 0.45, 0.15, id='a small age and long looks'),
-        ],
+    @cases(
+        'max_age_s, look_s, load_s, pause_s',
+        ('at least so long', 60, 0.01, 0.05, 1.0),
+        ('twenty times as long', 60, 0.5, 1.0, 10.0),
+        ('so that the copy stays young', 60, 4.0, 9.0, 22.0),
+        ('also when all is read next', 60, 4.0, 40.0, 10.0),
+        ('the next begins at once', 60, 26.5, 26.5, 1.0),
+        ('or sooner', 60, 26.9, 26.9, 0.2),
+        ('a small age', 1, 0.01, 0.3, 0.59),
+        ('a small age and long looks', 1, 0.3, 0.45, 0.15),
     )
     def test_no_look_makes_the_copy_too_old(
         self, store, clock, max_age_s, look_s, load_s, pause_s
@@ -234,12 +233,10 @@ class TestReading:
             clock.advance(mirror._pause_s)
         assert max(ages) <= max_age_s
 
-    @pytest.mark.parametrize(
-        ('look_s', 'load_s', 'pause_s'),
-        [
-            pytest.param(1.0, 70.0, 20.0, id='reading all takes too long'),
-            pytest.param(27.1, 27.1, 1.0, id='every look does'),
-        ],
+    @cases(
+        'look_s, load_s, pause_s',
+        ('reading all takes too long', 1.0, 70.0, 20.0),
+        ('every look does', 27.1, 27.1, 1.0),
     )
     def test_what_is_too_slow_in_any_case_is_not_hurried(
         self, store, clock, look_s, load_s, pause_s

@@ -30,14 +30,12 @@ def addresses(*subnets):
     return {'port': {**PORT['port'], 'fixed_ips': ips}}
 
 
-@pytest.mark.parametrize(
-    ('body', 'port'),
-    [
-        pytest.param(PORT, Port('normal', N1, None), id='no addresses are told'),
-        pytest.param(addresses(), Port('normal', N1, None), id='no addresses'),
-        pytest.param(addresses(S1, 'S2'), Port('normal', N1, S1), id='the first'),
-        pytest.param({'port': {}}, Port(None, None, None), id='nothing is told'),
-    ],
+@cases(
+    'body, port',
+    ('no addresses are told', PORT, Port('normal', N1, None)),
+    ('no addresses', addresses(), Port('normal', N1, None)),
+    ('the first', addresses(S1, 'S2'), Port('normal', N1, S1)),
+    ('nothing is told', {'port': {}}, Port(None, None, None)),
 )
 def test_a_port_is_looked_up_as_the_user(scripted, user, body, port):
     client, script = scripted((200, body))
@@ -228,15 +226,13 @@ BROKEN = requests.ConnectionError(
 )
 
 
-@pytest.mark.parametrize(
-    ('problem', 'attempts'),
-    [
-        pytest.param(REFUSED, 4, id='a refused connection is tried again'),
-        pytest.param(BROKEN, 1, id='a broken one is not'),
-        pytest.param(requests.ConnectionError(), 1, id='nor what nobody explains'),
-        pytest.param(requests.ReadTimeout(), 1, id='answering took long enough'),
-        pytest.param(requests.ConnectTimeout(), 1, id='connecting took long enough'),
-    ],
+@cases(
+    'problem, attempts',
+    ('a refused connection is tried again', REFUSED, 4),
+    ('a broken one is not', BROKEN, 1),
+    ('nor what nobody explains', requests.ConnectionError(), 1),
+    ('answering took long enough', requests.ReadTimeout(), 1),
+    ('connecting took long enough', requests.ConnectTimeout(), 1),
 )
 def test_what_is_tried_again(scripted, user, problem, attempts):
     client, script = scripted(*[problem] * 4, connect_retries=3)
@@ -311,15 +307,13 @@ def test_what_is_no_page(body):
 LINK = {'rel': 'next', 'href': 'http://elsewhere/v2.0/subnets?limit=1&marker=a'}
 
 
-@pytest.mark.parametrize(
-    ('links', 'query'),
-    [
-        pytest.param([LINK], 'limit=1&marker=a', id='there is more'),
-        pytest.param([{**LINK, 'rel': 'previous'}], None, id='there was more'),
-        pytest.param([], None, id='no links'),
-        pytest.param(None, None, id='null'),
-        pytest.param({'rel': 'next'}, None, id='no list'),
-    ],
+@cases(
+    'links, query',
+    ('there is more', [LINK], 'limit=1&marker=a'),
+    ('there was more', [{**LINK, 'rel': 'previous'}], None),
+    ('no links', [], None),
+    ('null', None, None),
+    ('no list', {'rel': 'next'}, None),
 )
 def test_pages(links, query):
     body = {'subnets': [{'segment_id': 'a'}], 'subnets_links': links}

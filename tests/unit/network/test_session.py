@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.network import client as network
 from novasched.network.client import NetworkClient, UserAccess
 from novasched.objects.context import RequestContext
+from tests.cases import cases
 from tests.unit.network.conftest import URL
 
 ADMIN = 'auth_type = admin_token\nendpoint = http://n\ntoken = t\n'
@@ -20,14 +21,12 @@ def conf(read_conf):
     return lambda neutron='': read_conf(f'[neutron]\n{neutron}\n')
 
 
-@pytest.mark.parametrize(
-    ('text', 'retries'),
-    [
-        pytest.param('', 3, id='the default'),
-        pytest.param('http_retries = 0', 0, id='http_retries'),
-        pytest.param('connect_retries = 5', 5, id='connect_retries'),
-        pytest.param('http_retries = 1\nconnect_retries = 5', 5, id='both'),
-    ],
+@cases(
+    'text, retries',
+    ('the default', '', 3),
+    ('http_retries', 'http_retries = 0', 0),
+    ('connect_retries', 'connect_retries = 5', 5),
+    ('both', 'http_retries = 1\nconnect_retries = 5', 5),
 )
 def test_a_refused_connection_is_tried_again(conf, text, retries):
     adapter = network.adapter_from_conf(conf(text))
@@ -49,13 +48,11 @@ def service_conf(read_conf):
     return lambda text='': read_conf(f'[service_user]\n{text}\n')
 
 
-@pytest.mark.parametrize(
-    ('text', 'warnings'),
-    [
-        pytest.param('', 0, id='not asked for'),
-        pytest.param(SERVICE_CREDENTIALS, 0, id='only credentials'),
-        pytest.param(SEND, 1, id='no credentials'),
-    ],
+@cases(
+    'text, warnings',
+    ('not asked for', '', 0),
+    ('only credentials', SERVICE_CREDENTIALS, 0),
+    ('no credentials', SEND, 1),
 )
 def test_no_token_is_sent(service_conf, caplog, text, warnings):
     assert network.service_auth_from_conf(service_conf(text)) is None

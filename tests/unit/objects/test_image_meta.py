@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from tests.cases import cases
 
 
 def test_get():
@@ -40,18 +41,16 @@ def test_properties_are_converted_or_kept():
     assert ImageMeta.from_dict({}).properties.get('hw_vm_mode') is None
 
 
-@pytest.mark.parametrize(
-    ('image', 'text'),
-    [
-        pytest.param({'size': 'big'}, r'ImageMeta\.size: ', id='text for int'),
-        pytest.param({'id': None}, r'ImageMeta\.id: ', id='null id'),
-        pytest.param({'properties': 'x'}, r'ImageMeta\.properties: ', id='text'),
-        pytest.param(
-            {'properties': {'hw_disk_bus': 'string'}},
-            r'ImageMetaProps\.hw_disk_bus: ',
-            id='unknown bus',
-        ),
-    ],
+@cases(
+    'image, text',
+    ('text for int', {'size': 'big'}, r'ImageMeta\.size: '),
+    ('null id', {'id': None}, r'ImageMeta\.id: '),
+    ('text', {'properties': 'x'}, r'ImageMeta\.properties: '),
+    (
+        'unknown bus',
+        {'properties': {'hw_disk_bus': 'string'}},
+        r'ImageMetaProps\.hw_disk_bus: ',
+    ),
 )
 def test_bad_images_are_refused(image, text):
     with pytest.raises(errors.InvalidRequest, match=text):

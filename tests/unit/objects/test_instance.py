@@ -10,6 +10,7 @@ from oslo_versionedobjects import exception as ovo_exception
 
 from novasched import errors
 from novasched.objects import base
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -41,16 +42,14 @@ def test_a_captured_cast_is_read_whole(cast, plain):
     assert plain(instances.obj_to_primitive()) == plain(cast)
 
 
-@pytest.mark.parametrize(
-    ('field', 'value'),
-    [
-        pytest.param('pci_requests', unknown(), id='an unknown object'),
-        pytest.param('flavor', unknown('Flavor', '1.9'), id='a newer object'),
-        pytest.param('flavor', unknown('Flavor', '2.0'), id='another major'),
-        pytest.param('flavor', 'm1.small', id='text for an object'),
-        pytest.param('vcpus', 'many', id='text for a number'),
-        pytest.param('metadata', None, id='null where not allowed'),
-    ],
+@cases(
+    'field, value',
+    ('an unknown object', 'pci_requests', unknown()),
+    ('a newer object', 'flavor', unknown('Flavor', '1.9')),
+    ('another major', 'flavor', unknown('Flavor', '2.0')),
+    ('text for an object', 'flavor', 'm1.small'),
+    ('text for a number', 'vcpus', 'many'),
+    ('null where not allowed', 'metadata', None),
 )
 def test_a_field_that_cannot_be_read_is_left_unset(cast, field, value):
     first(cast)['nova_object.data'][field] = value

@@ -11,6 +11,7 @@ import pytest
 
 from novasched.objects import base, notifications
 from novasched.objects.request_spec import Destination, RequestSpec
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 SCHEMA = json.loads((SAMPLES / 'objects-schema.json').read_text())
@@ -132,15 +133,13 @@ def test_reading_a_request_does_not_change_it():
     assert empty.obj_to_primitive()['nova_object.data'] == {}
 
 
-@pytest.mark.parametrize(
-    ('field', 'values', 'said'),
-    [
-        pytest.param('force_hosts', ['a', 'b'], 'a', id='the first forced host'),
-        pytest.param('force_nodes', ['n'], 'n', id='the first forced node'),
-        pytest.param('force_hosts', [], None, id='an empty list'),
-        pytest.param('force_hosts', None, None, id='null'),
-        pytest.param('ignore_hosts', ['a', 'b'], ['a', 'b'], id='all ignored hosts'),
-    ],
+@cases(
+    'field, values, said',
+    ('the first forced host', 'force_hosts', ['a', 'b'], 'a'),
+    ('the first forced node', 'force_nodes', ['n'], 'n'),
+    ('an empty list', 'force_hosts', [], None),
+    ('null', 'force_hosts', None, None),
+    ('all ignored hosts', 'ignore_hosts', ['a', 'b'], ['a', 'b']),
 )
 def test_lists_of_hosts(field, values, said):
     spec = RequestSpec(**{field: values})

@@ -12,6 +12,7 @@ from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import SchedulerLimits
 from novasched.objects.selection import Selection
+from tests.cases import cases
 
 OBJECT_REPLIES = [
     '01-simple-boot',
@@ -55,18 +56,16 @@ def test_a_captured_selection_is_written_alike(sample, plain, name, read):
 LIMITS = NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0)
 
 
-@pytest.mark.parametrize(
-    ('limits', 'expected'),
-    [
-        pytest.param(SchedulerLimits(), {}, id='no limits'),
-        pytest.param(None, {}, id='null'),
-        pytest.param(SchedulerLimits(vcpu=8), {'vcpu': 8}, id='a number'),
-        pytest.param(
-            SchedulerLimits(numa_topology=LIMITS),
-            {'numa_topology': LIMITS.obj_to_primitive()},
-            id='an object',
-        ),
-    ],
+@cases(
+    'limits, expected',
+    ('no limits', SchedulerLimits(), {}),
+    ('null', None, {}),
+    ('a number', SchedulerLimits(vcpu=8), {'vcpu': 8}),
+    (
+        'an object',
+        SchedulerLimits(numa_topology=LIMITS),
+        {'numa_topology': LIMITS.obj_to_primitive()},
+    ),
 )
 def test_to_dict(limits, expected):
     selection = Selection(service_host='cmp-1', nodename='node-1', limits=limits)

@@ -10,6 +10,7 @@ import pytest
 from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
+from tests.cases import cases
 from tests.fakes import FakeClock
 from tests.unit.observability.recorder import FakeRecorder
 
@@ -63,13 +64,11 @@ def test_without_cells_there_is_nothing_to_judge(freshness, cells):
     assert freshness.check('now') == {}
 
 
-@pytest.mark.parametrize(
-    ('out', 'expected'),
-    [
-        pytest.param('', (PASS, PASS), id='none is left out'),
-        pytest.param('b', (PASS, WARN), id='one of two'),
-        pytest.param('ab', (FAIL, FAIL), id='all'),
-    ],
+@cases(
+    'out, expected',
+    ('none is left out', '', (PASS, PASS)),
+    ('one of two', 'b', (PASS, WARN)),
+    ('all', 'ab', (FAIL, FAIL)),
 )
 def test_cells_that_are_left_out_warn_and_fail_if_it_is_all(
     freshness, cells, out, expected
@@ -79,13 +78,11 @@ def test_cells_that_are_left_out_warn_and_fail_if_it_is_all(
     assert (found['cell_db:a'], found['cell_db:b']) == expected
 
 
-@pytest.mark.parametrize(
-    ('later_s', 'asked', 'expected'),
-    [
-        pytest.param(180, {}, PASS, id='three checks ago'),
-        pytest.param(181, {}, FAIL, id='all are older'),
-        pytest.param(181, {'a': 100.0}, WARN, id='one is older'),
-    ],
+@cases(
+    'later_s, asked, expected',
+    ('three checks ago', 180, {}, PASS),
+    ('all are older', 181, {}, FAIL),
+    ('one is older', 181, {'a': 100.0}, WARN),
 )
 def test_a_view_that_is_not_kept_up_is_seen(
     freshness, clock, asked_at, later_s, asked, expected
@@ -95,14 +92,10 @@ def test_a_view_that_is_not_kept_up_is_seen(
     assert statuses(freshness)['cluster_view'] == expected
 
 
-@pytest.mark.parametrize(
-    ('later_s', 'status', 'output'),
-    [
-        pytest.param(10, WARN, '2 of 2 cells were not read yet', id='a new view'),
-        pytest.param(
-            181, FAIL, '2 of 2 cells were not read for over 180 s', id='an old view'
-        ),
-    ],
+@cases(
+    'later_s, status, output',
+    ('a new view', 10, WARN, '2 of 2 cells were not read yet'),
+    ('an old view', 181, FAIL, '2 of 2 cells were not read for over 180 s'),
 )
 def test_cells_that_were_never_read_are_as_old_as_the_view(
     freshness, clock, asked_at, later_s, status, output

@@ -18,6 +18,7 @@ from novasched.observability.health import (
     overall,
 )
 from novasched.observability.settings import Settings
+from tests.cases import cases
 from tests.fakes import FakeClock
 
 NOON = '2026-11-21T12:00:00+00:00'
@@ -86,28 +87,24 @@ def test_looks_are_made_when_somebody_asks(health):
     assert list(health.checks()) == ['api_db', 'cluster_view']
 
 
-@pytest.mark.parametrize(
-    ('checks', 'expected'),
-    [
-        pytest.param([], WARN, id='nothing is known'),
-        pytest.param([Check(PASS, '')], PASS, id='all is well'),
-        pytest.param([Check(PASS, ''), Check(WARN, '')], WARN, id='one warns'),
-        pytest.param([Check(FAIL, ''), Check(WARN, '')], FAIL, id='one fails'),
-    ],
+@cases(
+    'checks, expected',
+    ('nothing is known', [], WARN),
+    ('all is well', [Check(PASS, '')], PASS),
+    ('one warns', [Check(PASS, ''), Check(WARN, '')], WARN),
+    ('one fails', [Check(FAIL, ''), Check(WARN, '')], FAIL),
 )
 def test_the_whole_is_as_the_worst_part(checks, expected):
     assert overall(checks) == expected
 
 
-@pytest.mark.parametrize(
-    ('status', 'max_age_s', 'code', 'control'),
-    [
-        pytest.param(PASS, 300, 200, 'max-age=300', id='well'),
-        pytest.param(WARN, 300, 200, 'max-age=300', id='a warning'),
-        pytest.param(FAIL, 300, 503, 'no-cache', id='a failure is never kept'),
-        pytest.param(PASS, 0, 200, None, id='no header'),
-        pytest.param(PASS, -1, 200, 'no-cache', id='not to be kept'),
-    ],
+@cases(
+    'status, max_age_s, code, control',
+    ('well', PASS, 300, 200, 'max-age=300'),
+    ('a warning', WARN, 300, 200, 'max-age=300'),
+    ('a failure is never kept', FAIL, 300, 503, 'no-cache'),
+    ('no header', PASS, 0, 200, None),
+    ('not to be kept', PASS, -1, 200, 'no-cache'),
 )
 def test_the_answer_has_the_form_of_the_specification(status, max_age_s, code, control):
     found = answer(

@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
+from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement
 from tests.unit.observability.recorder import FakeRecorder, TickingClock
 
@@ -57,16 +58,14 @@ class TestPlacement:
 
         return make
 
-    @pytest.mark.parametrize(
-        ('answer', 'expected', 'well'),
-        [
-            pytest.param(Candidates(({}, {}), VERSION), 'found', PASS, id='some'),
-            pytest.param(Candidates((), VERSION), 'none', PASS, id='none'),
-            pytest.param(QueryFailed(400, 'odd'), 'failed', PASS, id='a refusal'),
-            pytest.param(QueryFailed(401, 'who?'), 'failed', WARN, id='no token'),
-            pytest.param(QueryFailed(503, 'away'), 'failed', WARN, id='an error'),
-            pytest.param(QueryFailed(0, 'gone'), 'failed', WARN, id='no answer'),
-        ],
+    @cases(
+        'answer, expected, well',
+        ('some', Candidates(({}, {}), VERSION), 'found', PASS),
+        ('none', Candidates((), VERSION), 'none', PASS),
+        ('a refusal', QueryFailed(400, 'odd'), 'failed', PASS),
+        ('no token', QueryFailed(401, 'who?'), 'failed', WARN),
+        ('an error', QueryFailed(503, 'away'), 'failed', WARN),
+        ('no answer', QueryFailed(0, 'gone'), 'failed', WARN),
     )
     def test_queries_are_counted_and_tell_how_placement_is(
         self, ask, recorder, health, answer, expected, well

@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.observability.settings import Address, parse
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -29,19 +30,15 @@ def test_addresses_are_read_and_written_alike(text, expected):
     assert ', '.join(map(str, found)) == text
 
 
-@pytest.mark.parametrize(
-    ('text', 'said'),
-    [
-        pytest.param('localhost:80', "'localhost:80' is no address", id='no scheme'),
-        pytest.param('unix://run/x', "'unix://run/x' is no address", id='relative'),
-        pytest.param(
-            'tcp://localhost', "'tcp://localhost' is no address", id='no port'
-        ),
-        pytest.param('tcp://a..b:80', "'tcp://a..b:80' is no address", id='no label'),
-        pytest.param(f'tcp://{"x" * 64}:80', "x:80' is no address", id='a long label'),
-        pytest.param('tcp://localhost:70000', 'no port 70000', id='a high port'),
-        pytest.param(f'unix:///{"x" * 120}', 'too long', id='a long path'),
-    ],
+@cases(
+    'text, said',
+    ('no scheme', 'localhost:80', "'localhost:80' is no address"),
+    ('relative', 'unix://run/x', "'unix://run/x' is no address"),
+    ('no port', 'tcp://localhost', "'tcp://localhost' is no address"),
+    ('no label', 'tcp://a..b:80', "'tcp://a..b:80' is no address"),
+    ('a long label', f'tcp://{"x" * 64}:80', "x:80' is no address"),
+    ('a high port', 'tcp://localhost:70000', 'no port 70000'),
+    ('a long path', f'unix:///{"x" * 120}', 'too long'),
 )
 def test_what_is_no_address_is_named_with_its_option(text, said):
     with pytest.raises(errors.OptionError) as raised:

@@ -11,6 +11,7 @@ from novasched.observability.instrumentation import (
     InstrumentedApiStore,
     InstrumentedServiceStore,
 )
+from tests.cases import cases
 from tests.fakes import FakeClock
 
 GONE = errors.StoreFailed('nova_api at db1', 'gone')
@@ -69,13 +70,11 @@ def test_the_uuid_of_the_services_row_is_the_id_of_the_service(health):
     assert health.checks() == {}
 
 
-@pytest.mark.parametrize(
-    ('answer', 'expected'),
-    [
-        pytest.param(True, PASS, id='a beat'),
-        pytest.param(False, FAIL, id='the row is gone'),
-        pytest.param(GONE, WARN, id='a failure'),
-    ],
+@cases(
+    'answer, expected',
+    ('a beat', True, PASS),
+    ('the row is gone', False, FAIL),
+    ('a failure', GONE, WARN),
 )
 def test_heartbeats_are_news(health, answer, expected):
     services = InstrumentedServiceStore(Store(answer), health)

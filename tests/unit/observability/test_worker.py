@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answer
 from novasched.observability.settings import Settings
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeClock
 
@@ -77,13 +78,11 @@ def test_some_are_always_asked(health, placement):
     assert placement.asked == 2
 
 
-@pytest.mark.parametrize(
-    ('options', 'expected'),
-    [
-        pytest.param({}, (300, 300), id='defaults'),
-        pytest.param({'ttl': 60}, (60, 60), id='kept as long as news count'),
-        pytest.param({'ttl': 60, 'cache_control': -1}, (60, -1), id='not kept'),
-    ],
+@cases(
+    'options, expected',
+    ('defaults', {}, (300, 300)),
+    ('kept as long as news count', {'ttl': 60}, (60, 60)),
+    ('not kept', {'ttl': 60, 'cache_control': -1}, (60, -1)),
 )
 def test_the_options_are_read(options, expected):
     conf = make_conf()

@@ -10,6 +10,7 @@ import requests
 
 from novasched.placement.candidates import candidates
 from novasched.ports import Candidates, QueryFailed
+from tests.cases import cases
 
 QUERY = 'limit=1000&resources=VCPU%3A1&root_required=OWNER_NOVA%2C%21X'
 ONE = {'allocations': {'rp': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['rp']}}
@@ -34,22 +35,20 @@ def test_none_is_an_answer(scripted, context):
 SUMMARY = {'resources': {'VCPU': {'capacity': 4, 'used': 1}}, 'traits': ['X']}
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param(
-            '{"allocation_requests": [%s], "provider_summaries": {"rp": %s}}',
-            id='as placement writes it',
-        ),
-        pytest.param(
-            '\n{ "allocation_requests" :[%s]\t,\r\n"provider_summaries":{"rp":%s} }\n',
-            id='with other white space',
-        ),
-        pytest.param(
-            '{"allocation_requests": [%s], "new": 1, "provider_summaries": {"rp": %s}}',
-            id='with something in between',
-        ),
-    ],
+    (
+        'as placement writes it',
+        '{"allocation_requests": [%s], "provider_summaries": {"rp": %s}}',
+    ),
+    (
+        'with other white space',
+        '\n{ "allocation_requests" :[%s]\t,\r\n"provider_summaries":{"rp":%s} }\n',
+    ),
+    (
+        'with something in between',
+        '{"allocation_requests": [%s], "new": 1, "provider_summaries": {"rp": %s}}',
+    ),
 )
 def test_summaries(scripted, context, text):
     adapter, _ = scripted((200, text % (json.dumps(ONE), json.dumps(SUMMARY))))
@@ -87,19 +86,17 @@ def test_broken_summaries_do_not_keep_anybody_from_the_candidates(
     ]
 
 
-@pytest.mark.parametrize(
-    ('status', 'text'),
-    [
-        pytest.param(400, '{"errors": []}', id='a bad query'),
-        pytest.param(503, '<html>sorry</html>', id='a gateway'),
-        pytest.param(200, '<html>welcome</html>', id='not placement'),
-        pytest.param(200, '[]', id='JSON of somebody else'),
-        pytest.param(
-            200,
-            '{"allocation_requests": [], "provider_summaries": {',
-            id='an answer that breaks off',
-        ),
-    ],
+@cases(
+    'status, text',
+    ('a bad query', 400, '{"errors": []}'),
+    ('a gateway', 503, '<html>sorry</html>'),
+    ('not placement', 200, '<html>welcome</html>'),
+    ('JSON of somebody else', 200, '[]'),
+    (
+        'an answer that breaks off',
+        200,
+        '{"allocation_requests": [], "provider_summaries": {',
+    ),
 )
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))

@@ -7,6 +7,7 @@ import pytest
 import requests
 
 from novasched.placement.client import PlacementClient
+from tests.cases import cases
 
 
 @pytest.mark.parametrize('uuids', [[], ['a', 'b']])
@@ -19,16 +20,14 @@ def test_aggregates(scripted, context, uuids):
     assert version == 'placement 1.19'
 
 
-@pytest.mark.parametrize(
-    ('status', 'text'),
-    [
-        pytest.param(404, '{"errors": []}', id='no such provider'),
-        pytest.param(503, '<html>sorry</html>', id='a gateway'),
-        pytest.param(200, '<html>welcome</html>', id='not placement'),
-        pytest.param(200, '[]', id='JSON of somebody else'),
-        pytest.param(200, '{"aggregates": 1}', id='not a list'),
-        pytest.param(200, '{"aggregates": "abc"}', id='a text'),
-    ],
+@cases(
+    'status, text',
+    ('no such provider', 404, '{"errors": []}'),
+    ('a gateway', 503, '<html>sorry</html>'),
+    ('not placement', 200, '<html>welcome</html>'),
+    ('JSON of somebody else', 200, '[]'),
+    ('not a list', 200, '{"aggregates": 1}'),
+    ('a text', 200, '{"aggregates": "abc"}'),
 )
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))

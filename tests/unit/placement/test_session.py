@@ -9,6 +9,7 @@ from keystoneauth1 import exceptions as ksa
 
 from novasched import errors
 from novasched.placement import session
+from tests.cases import cases
 from tests.configuration import make_conf
 
 VERSIONS = {'versions': [{'id': 'v1.0', 'max_version': '1.39'}]}
@@ -41,17 +42,15 @@ def test_placement_is_there(scripted):
     assert script.asked == ['GET /']
 
 
-@pytest.mark.parametrize(
+@cases(
     'answer',
-    [
-        pytest.param(requests.ConnectionError('refused'), id='refused'),
-        pytest.param(requests.ReadTimeout('slow'), id='silent'),
-        pytest.param(ksa.EndpointNotFound(), id='not in the catalog'),
-        pytest.param(ksa.DiscoveryFailure(), id='not to be discovered'),
-        pytest.param(ksa.GatewayTimeout(), id='keystone is behind a slow gateway'),
-        pytest.param((503, '<html/>'), id='not up yet'),
-        pytest.param((408, ''), id='too slow'),
-    ],
+    ('refused', requests.ConnectionError('refused')),
+    ('silent', requests.ReadTimeout('slow')),
+    ('not in the catalog', ksa.EndpointNotFound()),
+    ('not to be discovered', ksa.DiscoveryFailure()),
+    ('keystone is behind a slow gateway', ksa.GatewayTimeout()),
+    ('not up yet', (503, '<html/>')),
+    ('too slow', (408, '')),
 )
 def test_what_may_pass_is_a_warning(scripted, answer):
     adapter, _ = scripted(answer, raise_exc=False)
@@ -60,15 +59,13 @@ def test_what_may_pass_is_a_warning(scripted, answer):
     assert warning.endswith('but scheduling will not be possible.')
 
 
-@pytest.mark.parametrize(
-    ('answer', 'option'),
-    [
-        pytest.param(ksa.Unauthorized(), '[placement] auth_type', id='bad password'),
-        pytest.param(ksa.SSLError(), '[placement]', id='bad certificate'),
-        pytest.param((404, '<html/>'), '[placement]', id='somebody else'),
-        pytest.param((200, '{}'), '[placement]', id='JSON of somebody else'),
-        pytest.param((200, '[]'), '[placement]', id='a list of somebody else'),
-    ],
+@cases(
+    'answer, option',
+    ('bad password', ksa.Unauthorized(), '[placement] auth_type'),
+    ('bad certificate', ksa.SSLError(), '[placement]'),
+    ('somebody else', (404, '<html/>'), '[placement]'),
+    ('JSON of somebody else', (200, '{}'), '[placement]'),
+    ('a list of somebody else', (200, '[]'), '[placement]'),
 )
 def test_what_will_not_pass_ends_the_start(scripted, answer, option):
     adapter, _ = scripted(answer, raise_exc=False)

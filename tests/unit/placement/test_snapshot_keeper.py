@@ -20,6 +20,7 @@ from novasched.placement.snapshot_keeper import SnapshotKeeper, save
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
 from tests import recorded_worlds
+from tests.cases import cases
 from tests.fakes import FakeClock
 
 AZ1 = '00000000-0000-0000-0000-000000000001'
@@ -155,13 +156,11 @@ def test_in_memory_where_there_is_no_directory(make_keeper):
     assert make_keeper(None).current(60) is None
 
 
-@pytest.mark.parametrize(
-    ('took_s', 'schedulers', 'interval_s'),
-    [
-        pytest.param(0.1, 1, 60, id='a minute at least'),
-        pytest.param(3.5, 1, 350, id='a hundred times what the last one took'),
-        pytest.param(3.5, 3, 1050, id='and that for each scheduler'),
-    ],
+@cases(
+    'took_s, schedulers, interval_s',
+    ('a minute at least', 0.1, 1, 60),
+    ('a hundred times what the last one took', 3.5, 1, 350),
+    ('and that for each scheduler', 3.5, 3, 1050),
 )
 def test_renewal(make_keeper, clock, source, took_s, schedulers, interval_s):
     source.took_s = took_s

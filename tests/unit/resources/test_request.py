@@ -7,6 +7,7 @@ import pytest
 
 from novasched.objects.request_spec import Destination, RequestLevelParams
 from novasched.resources import Requirements, build_query, target_of
+from tests.cases import cases
 from tests.query_table import (
     A1,
     A3,
@@ -88,15 +89,13 @@ def test_the_fallback_can_be_turned_off():
     assert query(spec(extra_specs=PINNED), falls_back=False).fallback is None
 
 
-@pytest.mark.parametrize(
-    ('hints', 'nodes', 'text'),
-    [
-        pytest.param({}, [H0], f'in_tree={H0}&limit=1000&{SMALL}', id='one node'),
-        pytest.param({}, [H0, H1], SMALL, id='a host of many nodes'),
-        pytest.param({}, [], f'limit=1000&{SMALL}', id='no such node'),
-        pytest.param({'group': []}, None, SMALL, id='a hint that says nothing'),
-        pytest.param({'query': ['x']}, None, f'limit=1000&{SMALL}', id='other hints'),
-    ],
+@cases(
+    'hints, nodes, text',
+    ('one node', {}, [H0], f'in_tree={H0}&limit=1000&{SMALL}'),
+    ('a host of many nodes', {}, [H0, H1], SMALL),
+    ('no such node', {}, [], f'limit=1000&{SMALL}'),
+    ('a hint that says nothing', {'group': []}, None, SMALL),
+    ('other hints', {'query': ['x']}, None, f'limit=1000&{SMALL}'),
 )
 def test_where_to(hints, nodes, text):
     assert query(spec(hints=hints), nodes=nodes).encode() == encoded(text)
@@ -106,12 +105,10 @@ def test_no_limit():
     assert query(spec(), limit=None).encode() == encoded(SMALL)
 
 
-@pytest.mark.parametrize(
+@cases(
     'extra_specs',
-    [
-        pytest.param({'resources1:VGPU': '1', 'resources2:VGPU': '1'}, id='two groups'),
-        pytest.param({'resources1:VGPU': '1', 'trait2:A': 'maybe'}, id='and nonsense'),
-    ],
+    ('two groups', {'resources1:VGPU': '1', 'resources2:VGPU': '1'}),
+    ('and nonsense', {'resources1:VGPU': '1', 'trait2:A': 'maybe'}),
 )
 def test_groups_of_a_flavor_need_a_policy_of_its_own(extra_specs):
     asked = query(spec(extra_specs=extra_specs, groups=[PORT]))

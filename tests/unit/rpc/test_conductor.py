@@ -11,6 +11,7 @@ import pytest
 
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import OPTS, RequestSerializer, conductor_backport
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 CALL = json.loads(
@@ -75,13 +76,11 @@ def test_the_call_is_the_one_that_was_sampled(conf, transport, conductor):
     assert context.to_dict() == sampled
 
 
-@pytest.mark.parametrize(
-    ('cap', 'is_sent'),
-    [
-        pytest.param('auto', True, id='a name'),
-        pytest.param('3.0', True, id='the version itself'),
-        pytest.param('2.4', False, id='an older version'),
-    ],
+@cases(
+    'cap, is_sent',
+    ('a name', 'auto', True),
+    ('the version itself', '3.0', True),
+    ('an older version', '2.4', False),
 )
 def test_the_conductor_may_be_capped(conf, transport, conductor, cap, is_sent):
     conf.set_override('conductor', cap, group='upgrade_levels')

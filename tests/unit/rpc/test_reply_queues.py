@@ -18,6 +18,7 @@ from novasched.rpc.reply_queues import (
     Readers,
     ReplyQueues,
 )
+from tests.cases import cases
 from tests.fakes import FakeClock
 
 QUEUE = 'reply_1'
@@ -62,21 +63,19 @@ def looked(clock, *consumers, gone_for_s=GONE_FOR_S):
     return queues
 
 
-@pytest.mark.parametrize(
-    ('consumers', 'expected'),
-    [
-        pytest.param([1], Readers.PRESENT, id='a reader'),
-        pytest.param([2], Readers.PRESENT, id='two'),
-        pytest.param([None], Readers.UNKNOWN, id='the broker does not tell'),
-        pytest.param([0], Readers.ABSENT, id='no reader now'),
-        pytest.param([0, 1], Readers.PRESENT, id='it reconnected'),
-        pytest.param([0] * 10, Readers.ABSENT, id='none for nearly five seconds'),
-        pytest.param([0] * 11, Readers.GONE, id='none for five seconds'),
-        pytest.param([0] * 20, Readers.GONE, id='none ever since'),
-        pytest.param([*[0] * 11, 1], Readers.PRESENT, id='it came back late'),
-        pytest.param([*[0] * 10, None, 0], Readers.ABSENT, id='the broker was away'),
-        pytest.param([*[0] * 10, 1, 0], Readers.ABSENT, id='it was there in between'),
-    ],
+@cases(
+    'consumers, expected',
+    ('a reader', [1], Readers.PRESENT),
+    ('two', [2], Readers.PRESENT),
+    ('the broker does not tell', [None], Readers.UNKNOWN),
+    ('no reader now', [0], Readers.ABSENT),
+    ('it reconnected', [0, 1], Readers.PRESENT),
+    ('none for nearly five seconds', [0] * 10, Readers.ABSENT),
+    ('none for five seconds', [0] * 11, Readers.GONE),
+    ('none ever since', [0] * 20, Readers.GONE),
+    ('it came back late', [*[0] * 11, 1], Readers.PRESENT),
+    ('the broker was away', [*[0] * 10, None, 0], Readers.ABSENT),
+    ('it was there in between', [*[0] * 10, 1, 0], Readers.ABSENT),
 )
 def test_a_caller_is_gone_when_its_queue_was_unread_for_a_while(
     clock, consumers, expected
@@ -98,12 +97,10 @@ def test_a_caller_that_is_gone_is_named_once(clock, caplog):
     assert line.startswith(f'A caller is gone: its answers, in {QUEUE}, were read by')
 
 
-@pytest.mark.parametrize(
-    ('elapsed_s', 'looks'),
-    [
-        pytest.param(LOOK_EVERY_S - 0.1, 1, id='a moment later'),
-        pytest.param(LOOK_EVERY_S, 2, id='later'),
-    ],
+@cases(
+    'elapsed_s, looks',
+    ('a moment later', LOOK_EVERY_S - 0.1, 1),
+    ('later', LOOK_EVERY_S, 2),
 )
 def test_requests_of_one_caller_share_a_look(clock, elapsed_s, looks):
     broker = Broker(1)
@@ -128,14 +125,12 @@ def test_all_queues_are_looked_at_together(clock):
     assert broker.asked == ['a', 'b']
 
 
-@pytest.mark.parametrize(
-    ('consumers', 'looks'),
-    [
-        pytest.param([1], 1, id='not at one that is read'),
-        pytest.param([None], 1, id='not at one of which nothing is known'),
-        pytest.param([0, 0, 0, 1], 4, id='at one without reader, until it has one'),
-        pytest.param([0], 11, id='at one without reader, until it is decided'),
-    ],
+@cases(
+    'consumers, looks',
+    ('not at one that is read', [1], 1),
+    ('not at one of which nothing is known', [None], 1),
+    ('at one without reader, until it has one', [0, 0, 0, 1], 4),
+    ('at one without reader, until it is decided', [0], 11),
 )
 def test_looks_go_on_by_themselves(clock, consumers, looks):
     broker = Broker(*consumers)

@@ -12,6 +12,7 @@ import pytest
 from novasched import errors
 from novasched.db import tables
 from novasched_lab.api import boot
+from tests.cases import cases
 
 
 def test_each_server_has_a_build_request_a_mapping_and_a_spec(made):
@@ -44,25 +45,23 @@ def test_a_host_is_a_destination_that_is_not_kept(made):
     assert 'requested_destination' not in made.api.request_spec(uuid)
 
 
-@pytest.mark.parametrize(
-    ('zone', 'host', 'problem'),
-    [
-        pytest.param(None, None, None, id='anywhere'),
-        pytest.param('az1', None, None, id='a zone of an aggregate'),
-        pytest.param('az2', None, None, id='a zone of an aggregate of two'),
-        pytest.param('internal', None, None, id='the default zone'),
-        pytest.param(':h1', None, None, id='a host in whatever zone'),
-        pytest.param('az1:h1:n1', 'h1', None, id='a zone and a host'),
-        pytest.param(
-            'mars',
-            None,
-            r'there is no zone mars\. Name one of az1, az2, internal\.$',
-            id='an unknown zone',
-        ),
-        pytest.param('mars:h1', None, 'no zone mars', id='an unknown zone and a host'),
-        pytest.param('nova', None, 'no zone nova', id='not the default zone'),
-        pytest.param(None, 'h9', 'h9 is mapped to no cell', id='an unknown host'),
-    ],
+@cases(
+    'zone, host, problem',
+    ('anywhere', None, None, None),
+    ('a zone of an aggregate', 'az1', None, None),
+    ('a zone of an aggregate of two', 'az2', None, None),
+    ('the default zone', 'internal', None, None),
+    ('a host in whatever zone', ':h1', None, None),
+    ('a zone and a host', 'az1:h1:n1', 'h1', None),
+    (
+        'an unknown zone',
+        'mars',
+        None,
+        r'there is no zone mars\. Name one of az1, az2, internal\.$',
+    ),
+    ('an unknown zone and a host', 'mars:h1', None, 'no zone mars'),
+    ('not the default zone', 'nova', None, 'no zone nova'),
+    ('an unknown host', None, 'h9', 'h9 is mapped to no cell'),
 )
 def test_places_that_there_are_not_are_refused(made, zone, host, problem):
     (id_,) = made.neighbours.databases.add(tables.aggregates, {'name': 'a'})
@@ -96,12 +95,10 @@ def test_servers_join_their_group(made):
     ]
 
 
-@pytest.mark.parametrize(
-    ('name', 'policy', 'problem'),
-    [
-        pytest.param('db', None, 'Give --policy, one of affinity', id='unknown'),
-        pytest.param('web', 'affinity', 'is anti-affinity', id='another policy'),
-    ],
+@cases(
+    'name, policy, problem',
+    ('unknown', 'db', None, 'Give --policy, one of affinity'),
+    ('another policy', 'web', 'affinity', 'is anti-affinity'),
 )
 def test_a_group_that_cannot_be_joined(made, name, policy, problem):
     group(made)

@@ -11,6 +11,7 @@ from novasched.inspection import catalogue
 from novasched_lab.api.boot import NoConductorAnswers
 from novasched_lab.api.servers import MoveRefused, MoveRequest
 from novasched_lab.db.cell_servers import Fault, Migration
+from tests.cases import cases
 
 
 def move(made, name='vm'):
@@ -45,22 +46,20 @@ def test_only_a_server_that_runs_is_moved(made):
         move(made).begin(None, None)
 
 
-@pytest.mark.parametrize(
-    ('problem', 'expected', 'text'),
-    [
-        pytest.param(
-            oslo_messaging.RemoteError('NoValidHost', 'No valid host', []),
-            MoveRefused,
-            'stays where it is: NoValidHost: No valid host',
-            id='no host',
-        ),
-        pytest.param(
-            oslo_messaging.MessagingTimeout('60 s'),
-            NoConductorAnswers,
-            'No conductor answers: 60 s',
-            id='no conductor',
-        ),
-    ],
+@cases(
+    'problem, expected, text',
+    (
+        'no host',
+        oslo_messaging.RemoteError('NoValidHost', 'No valid host', []),
+        MoveRefused,
+        'stays where it is: NoValidHost: No valid host',
+    ),
+    (
+        'no conductor',
+        oslo_messaging.MessagingTimeout('60 s'),
+        NoConductorAnswers,
+        'No conductor answers: 60 s',
+    ),
 )
 def test_a_move_that_is_not_begun(made, problem, expected, text):
     made.running()

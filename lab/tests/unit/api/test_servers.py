@@ -12,6 +12,7 @@ from novasched import errors
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import servers
 from novasched_lab.db.cell_servers import Fault, LiveRow
+from tests.cases import cases
 
 
 def buried(made, name='dead'):
@@ -119,12 +120,10 @@ def moving(made, uuids, after):
 
 
 @pytest.mark.parametrize('after', range(3))
-@pytest.mark.parametrize(
+@cases(
     'look',
-    [
-        pytest.param(lambda made, uuids: made.servers.all(), id='all'),
-        pytest.param(lambda made, uuids: made.servers.some(uuids), id='some'),
-    ],
+    ('all', lambda made, uuids: made.servers.all()),
+    ('some', lambda made, uuids: made.servers.some(uuids)),
 )
 def test_a_server_that_is_taken_up_meanwhile_is_never_lost(made, look, after):
     uuids = made.boot(count=2)

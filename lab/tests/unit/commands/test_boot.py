@@ -8,6 +8,7 @@ import pytest
 from lab.tests.unit.commands.commands import run
 from novasched import errors
 from novasched_lab.commands.servers import BootServers
+from tests.cases import cases
 
 MINE = ('--project-id', 'project', '--user-id', 'user')
 
@@ -89,19 +90,17 @@ def test_all_that_is_asked_for_reaches_the_request(made):
     assert request.instance_group.rules == {'max_server_per_host': 2}
 
 
-@pytest.mark.parametrize(
-    ('words', 'problem'),
-    [
-        pytest.param(('--policy', 'affinity'), 'Give --group', id='no group'),
-        pytest.param(('--hint', 'a'), 'Write key=value', id='no hint'),
-        pytest.param(('--flavor', 'x'), 'there is no flavor x', id='no flavor'),
-        pytest.param(('--image', 'x'), 'there is no image x', id='no image'),
-        pytest.param(
-            ('--availability-zone', 'mars', '--group', 'web', '--policy', 'affinity'),
-            r'there is no zone mars\. Name one of nova\.$',
-            id='no zone',
-        ),
-    ],
+@cases(
+    'words, problem',
+    ('no group', ('--policy', 'affinity'), 'Give --group'),
+    ('no hint', ('--hint', 'a'), 'Write key=value'),
+    ('no flavor', ('--flavor', 'x'), 'there is no flavor x'),
+    ('no image', ('--image', 'x'), 'there is no image x'),
+    (
+        'no zone',
+        ('--availability-zone', 'mars', '--group', 'web', '--policy', 'affinity'),
+        r'there is no zone mars\. Name one of nova\.$',
+    ),
 )
 def test_what_makes_no_sense_is_refused(made, words, problem):
     with pytest.raises(errors.OptionError, match=problem):

@@ -10,6 +10,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot
 from novasched_lab.commands.servers import DeleteServers
+from tests.cases import cases
 
 MINE = ('--project-id', 'project')
 
@@ -41,12 +42,10 @@ def test_a_host_is_waited_for(made):
     assert made.api.with_builds() == []
 
 
-@pytest.mark.parametrize(
-    ('word', 'expected'),
-    [
-        pytest.param('--no-wait', 0, id='not at all'),
-        pytest.param('--timeout=0', 1, id='not for ever'),
-    ],
+@cases(
+    'word, expected',
+    ('not at all', '--no-wait', 0),
+    ('not for ever', '--timeout=0', 1),
 )
 def test_a_host_that_is_away_is_not_waited_for(made, word, expected):
     made.running('vm')
@@ -62,14 +61,12 @@ def test_either_some_are_named_or_all(made, words):
 
 
 @pytest.mark.parametrize('words', [('--all',), ('vm',)], ids=['all', 'a named one'])
-@pytest.mark.parametrize(
-    ('typed', 'code', 'left'),
-    [
-        pytest.param(None, 2, 1, id='no terminal'),
-        pytest.param('', 2, 1, id='the end of the input'),
-        pytest.param('y\n', 2, 1, id='another word'),
-        pytest.param('yes\n', 0, 0, id='yes'),
-    ],
+@cases(
+    'typed, code, left',
+    ('no terminal', None, 2, 1),
+    ('the end of the input', '', 2, 1),
+    ('another word', 'y\n', 2, 1),
+    ('yes', 'yes\n', 0, 0),
 )
 def test_a_yes_is_needed(made, words, typed, code, left):
     made.boot('vm')

@@ -11,24 +11,23 @@ from novasched.inspection.text import Style
 from novasched_lab.commands.command import COLUMNS
 from novasched_lab.commands.demo import RunDemo, held_as_text, result_as_text
 from novasched_lab.demo.run import DemoResult
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('words', 'problem'),
-    [
-        pytest.param(('--hosts', '5'), 'Give --broker rabbit:', id='no broker'),
-        pytest.param(('--hosts', '0'), 'Try --hosts 200', id='no hosts'),
-        pytest.param(
-            ('--hosts', '5', '--broker', 'fake://'),
-            '--broker: it is no RabbitMQ',
-            id='another broker',
-        ),
-        pytest.param(
-            ('--hosts', '5', '--broker', 'rabbit://u:p@127.0.0.1:1/'),
-            '--broker: no broker answers',
-            id='a broker that is away',
-        ),
-    ],
+@cases(
+    'words, problem',
+    ('no broker', ('--hosts', '5'), 'Give --broker rabbit:'),
+    ('no hosts', ('--hosts', '0'), 'Try --hosts 200'),
+    (
+        'another broker',
+        ('--hosts', '5', '--broker', 'fake://'),
+        '--broker: it is no RabbitMQ',
+    ),
+    (
+        'a broker that is away',
+        ('--hosts', '5', '--broker', 'rabbit://u:p@127.0.0.1:1/'),
+        '--broker: no broker answers',
+    ),
 )
 def test_what_cannot_be_used_is_named(words, problem):
     command = RunDemo(App(), None)

@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lab.tests.unit.commands.commands import run
 from novasched.commands.base import PIPE_WIDTH
 from novasched_lab.commands.servers import ListServers
 from novasched_lab.db.cell_servers import Fault
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('words', 'expected'),
-    [
-        pytest.param((), ['asked', 'alive'], id='all'),
-        pytest.param(('--host', 'h1'), ['alive'], id='of a host'),
-        pytest.param(('--status', 'build'), ['asked'], id='of a status'),
-        pytest.param(('--cell', 'cell1'), ['alive'], id='of a cell'),
-    ],
+@cases(
+    'words, expected',
+    ('all', (), ['asked', 'alive']),
+    ('of a host', ('--host', 'h1'), ['alive']),
+    ('of a status', ('--status', 'build'), ['asked']),
+    ('of a cell', ('--cell', 'cell1'), ['alive']),
 )
 def test_servers_are_listed(made, words, expected):
     made.boot('asked')

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.servers import MoveServer
 from novasched_lab.db.cell_servers import Fault, Migration
+from tests.cases import cases
 
 
 def moving(made, uuid, status):
@@ -21,18 +20,12 @@ def moving(made, uuid, status):
     made.conductor._keep = begin
 
 
-@pytest.mark.parametrize(
-    ('status', 'words', 'expected'),
-    [
-        pytest.param('confirmed', (), (0, 'confirmed', None), id='it has moved'),
-        pytest.param('error', (), (1, 'error', 'no room'), id='it has not'),
-        pytest.param(
-            'migrating', ('--no-wait',), (0, 'migrating', None), id='it is on its way'
-        ),
-        pytest.param(
-            'migrating', ('--timeout', '0'), (1, 'migrating', None), id='time is up'
-        ),
-    ],
+@cases(
+    'status, words, expected',
+    ('it has moved', 'confirmed', (), (0, 'confirmed', None)),
+    ('it has not', 'error', (), (1, 'error', 'no room')),
+    ('it is on its way', 'migrating', ('--no-wait',), (0, 'migrating', None)),
+    ('time is up', 'migrating', ('--timeout', '0'), (1, 'migrating', None)),
 )
 def test_a_move(made, status, words, expected):
     uuid = made.running('vm')

@@ -9,6 +9,7 @@ from novasched.objects.instance import Instance
 from novasched.rpc.serializer import encode
 from novasched_lab.compute.endpoint import ComputeEndpoint
 from tests import factories
+from tests.cases import cases
 
 UUID = '10000000-0000-4000-8000-000000000001'
 INSTANCE = encode(Instance(uuid=UUID))
@@ -74,39 +75,35 @@ def test_letting_go(endpoint, work, context):
     assert work.done == [('h1', UUID, 'm')]
 
 
-@pytest.mark.parametrize(
-    ('method', 'arguments'),
-    [
-        pytest.param(
-            'terminate_instance',
-            {'host': 'h2', 'instance': INSTANCE},
-            id='a host of another process',
-        ),
-        pytest.param(
-            'terminate_instance', {'host': 'h1', 'instance': None}, id='no instance'
-        ),
-        pytest.param(
-            'build_and_run_instance',
-            {'host': 'h1', 'instance': INSTANCE, 'request_spec': FLAVOR},
-            id='a request that is none',
-        ),
-        pytest.param(
-            'prep_resize',
-            {
-                'host': 'h1',
-                'instance': INSTANCE,
-                'flavor': None,
-                'request_spec': REQUEST,
-                'migration': {'uuid': 'm'},
-            },
-            id='no flavor',
-        ),
-        pytest.param(
-            'confirm_resize',
-            {'host': 'h1', 'instance': INSTANCE, 'migration': {}},
-            id='a migration without a uuid',
-        ),
-    ],
+@cases(
+    'method, arguments',
+    (
+        'a host of another process',
+        'terminate_instance',
+        {'host': 'h2', 'instance': INSTANCE},
+    ),
+    ('no instance', 'terminate_instance', {'host': 'h1', 'instance': None}),
+    (
+        'a request that is none',
+        'build_and_run_instance',
+        {'host': 'h1', 'instance': INSTANCE, 'request_spec': FLAVOR},
+    ),
+    (
+        'no flavor',
+        'prep_resize',
+        {
+            'host': 'h1',
+            'instance': INSTANCE,
+            'flavor': None,
+            'request_spec': REQUEST,
+            'migration': {'uuid': 'm'},
+        },
+    ),
+    (
+        'a migration without a uuid',
+        'confirm_resize',
+        {'host': 'h1', 'instance': INSTANCE, 'migration': {}},
+    ),
 )
 def test_nonsense_is_refused(endpoint, work, context, method, arguments):
     with pytest.raises(oslo_messaging.ExpectedException):

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
-
 from novasched_lab.compute.fleet import REFUSE, FaultRule, FaultRules
+from tests.cases import cases
 
 UUIDS = [f'instance-{number}' for number in range(2000)]
 
 
-@pytest.mark.parametrize(
-    ('rules', 'host', 'flavor', 'refused'),
-    [
-        pytest.param([], 'a1', 'small', False, id='no rules'),
-        pytest.param([{}], 'a1', 'small', True, id='a rule for all'),
-        pytest.param([{'probability': 0.0}], 'a1', 'small', False, id='never'),
-        pytest.param([{'hosts': ('b*',)}], 'a1', 'x', False, id='other hosts'),
-        pytest.param([{'hosts': ('a*',)}], 'a1', 'x', True, id='these hosts'),
-        pytest.param([{'flavors': ('big',)}], 'a1', 'x', False, id='other flavors'),
-        pytest.param([{'hosts': ('b*',)}, {}], 'a1', 'x', True, id='the second rule'),
-    ],
+@cases(
+    'rules, host, flavor, refused',
+    ('no rules', [], 'a1', 'small', False),
+    ('a rule for all', [{}], 'a1', 'small', True),
+    ('never', [{'probability': 0.0}], 'a1', 'small', False),
+    ('other hosts', [{'hosts': ('b*',)}], 'a1', 'x', False),
+    ('these hosts', [{'hosts': ('a*',)}], 'a1', 'x', True),
+    ('other flavors', [{'flavors': ('big',)}], 'a1', 'x', False),
+    ('the second rule', [{'hosts': ('b*',)}, {}], 'a1', 'x', True),
 )
 def test_refusals(rules, host, flavor, refused):
     made = FaultRules([FaultRule(REFUSE, **each) for each in rules])

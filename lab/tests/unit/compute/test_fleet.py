@@ -5,6 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.compute import fleet
+from tests.cases import cases
 
 TEXT = """
 seed = 7
@@ -55,71 +56,58 @@ def test_a_host_is_the_same_in_every_run():
     assert one.hosts[0].uuid == other.hosts[0].uuid
 
 
-@pytest.mark.parametrize(
+@cases(
     'content',
-    [
-        pytest.param({}, id='no hosts'),
-        pytest.param({'hosts': [{'name': 'a'}, {'name': 'a'}]}, id='two of one name'),
-        pytest.param({'hosts': [{'vcpus': 1}]}, id='a host without a name'),
-        pytest.param({'hosts': ['a']}, id='a host that is a text'),
-        pytest.param({'hosts': [{'name': 'a', 'cpus': 1}]}, id='an unknown key'),
-        pytest.param({'zones': []}, id='an unknown part'),
-        pytest.param({'hosts': [{'name': 'a', 'vcpus': 'x'}]}, id='CPUs as a text'),
-        pytest.param({'hosts': [{'name': 'a', 'vcpus': -1}]}, id='less than no CPUs'),
-        pytest.param({'hosts': [{'name': 'a', 'memory_mb': 0}]}, id='no memory'),
-        pytest.param({'hosts': [{'name': 'a{0}', 'count': 0}]}, id='none of a host'),
-        pytest.param({'hosts': [{'name': 'a{1}', 'count': 2}]}, id='a wrong place'),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'vcpus': 6, 'numa_nodes': 2}]},
-            id='cores that cannot be split',
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'vcpus': 4, 'dedicated_cpus': '2-8'}]},
-            id='dedicated CPUs that it lacks',
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'dedicated_cpus': 'x'}]}, id='CPUs that are none'
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'numa_nodes': 1, 'pages': {1048576: 999}}]},
-            id='more pages than memory',
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'pages': {2048: 1}}]}, id='pages on no node'
-        ),
-        pytest.param({'hosts': [{'name': 'a', 'pages': 3}]}, id='pages without a size'),
-        pytest.param(
-            {'hosts': [{'name': 'a', 'devices': [{'vendor_id': '1'}]}]},
-            id='a device without a product',
-        ),
-        pytest.param(
-            {
-                'hosts': [
-                    {
-                        'name': 'a',
-                        'devices': [
-                            {'vendor_id': '1', 'product_id': '2', 'numa_node': 3}
-                        ],
-                    }
-                ]
-            },
-            id='a device on no node',
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a'}], 'rules': [{'outcome': 'sulk'}]},
-            id='an unknown outcome',
-        ),
-        pytest.param(
-            {
-                'hosts': [{'name': 'a'}],
-                'rules': [{'outcome': 'refuse', 'probability': 2}],
-            },
-            id='more than certain',
-        ),
-        pytest.param(
-            {'hosts': [{'name': 'a'}], 'rules': ['refuse']}, id='a rule that is a text'
-        ),
-    ],
+    ('no hosts', {}),
+    ('two of one name', {'hosts': [{'name': 'a'}, {'name': 'a'}]}),
+    ('a host without a name', {'hosts': [{'vcpus': 1}]}),
+    ('a host that is a text', {'hosts': ['a']}),
+    ('an unknown key', {'hosts': [{'name': 'a', 'cpus': 1}]}),
+    ('an unknown part', {'zones': []}),
+    ('CPUs as a text', {'hosts': [{'name': 'a', 'vcpus': 'x'}]}),
+    ('less than no CPUs', {'hosts': [{'name': 'a', 'vcpus': -1}]}),
+    ('no memory', {'hosts': [{'name': 'a', 'memory_mb': 0}]}),
+    ('none of a host', {'hosts': [{'name': 'a{0}', 'count': 0}]}),
+    ('a wrong place', {'hosts': [{'name': 'a{1}', 'count': 2}]}),
+    (
+        'cores that cannot be split',
+        {'hosts': [{'name': 'a', 'vcpus': 6, 'numa_nodes': 2}]},
+    ),
+    (
+        'dedicated CPUs that it lacks',
+        {'hosts': [{'name': 'a', 'vcpus': 4, 'dedicated_cpus': '2-8'}]},
+    ),
+    ('CPUs that are none', {'hosts': [{'name': 'a', 'dedicated_cpus': 'x'}]}),
+    (
+        'more pages than memory',
+        {'hosts': [{'name': 'a', 'numa_nodes': 1, 'pages': {1048576: 999}}]},
+    ),
+    ('pages on no node', {'hosts': [{'name': 'a', 'pages': {2048: 1}}]}),
+    ('pages without a size', {'hosts': [{'name': 'a', 'pages': 3}]}),
+    (
+        'a device without a product',
+        {'hosts': [{'name': 'a', 'devices': [{'vendor_id': '1'}]}]},
+    ),
+    (
+        'a device on no node',
+        {
+            'hosts': [
+                {
+                    'name': 'a',
+                    'devices': [{'vendor_id': '1', 'product_id': '2', 'numa_node': 3}],
+                }
+            ]
+        },
+    ),
+    ('an unknown outcome', {'hosts': [{'name': 'a'}], 'rules': [{'outcome': 'sulk'}]}),
+    (
+        'more than certain',
+        {
+            'hosts': [{'name': 'a'}],
+            'rules': [{'outcome': 'refuse', 'probability': 2}],
+        },
+    ),
+    ('a rule that is a text', {'hosts': [{'name': 'a'}], 'rules': ['refuse']}),
 )
 def test_a_fleet_that_makes_no_sense(content):
     with pytest.raises(errors.OptionError, match='--fleet'):

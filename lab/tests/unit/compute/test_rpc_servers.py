@@ -4,9 +4,9 @@ from __future__ import annotations
 import types
 
 import oslo_messaging
-import pytest
 
 from novasched_lab.compute.endpoint import HostDispatcher, host_of
+from tests.cases import cases
 
 
 class Message(dict):
@@ -24,16 +24,14 @@ class Endpoint:
         return host
 
 
-@pytest.mark.parametrize(
-    ('message', 'host'),
-    [
-        pytest.param(Message('compute.h1'), 'h1', id='through the queue of a host'),
-        pytest.param(Message('compute.h1.example'), 'h1.example', id='with dots in it'),
-        pytest.param(Message('compute'), None, id='through the queue of all'),
-        pytest.param(Message(''), None, id='to all'),
-        pytest.param(Message('scheduler.h1'), None, id='of another topic'),
-        pytest.param({}, None, id='not of RabbitMQ'),
-    ],
+@cases(
+    'message, host',
+    ('through the queue of a host', Message('compute.h1'), 'h1'),
+    ('with dots in it', Message('compute.h1.example'), 'h1.example'),
+    ('through the queue of all', Message('compute'), None),
+    ('to all', Message(''), None),
+    ('of another topic', Message('scheduler.h1'), None),
+    ('not of RabbitMQ', {}, None),
 )
 def test_host_of(message, host):
     assert host_of(message) == host
@@ -42,12 +40,10 @@ def test_host_of(message, host):
 ASKED = {'method': 'name', 'version': '6.0'}
 
 
-@pytest.mark.parametrize(
-    ('message', 'host'),
-    [
-        pytest.param(Message('compute.h2', **ASKED), 'h2', id='that of the queue'),
-        pytest.param({**ASKED, 'args': {}}, 'h1', id='the only one that there is'),
-    ],
+@cases(
+    'message, host',
+    ('that of the queue', Message('compute.h2', **ASKED), 'h2'),
+    ('the only one that there is', {**ASKED, 'args': {}}, 'h1'),
 )
 def test_the_host_is_an_argument(message, host):
     incoming = types.SimpleNamespace(message=message, ctxt={}, client_timeout=None)

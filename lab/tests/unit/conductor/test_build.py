@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import oslo_messaging
-import pytest
 
 from lab.tests.unit.fakes import context, no_valid_host
 from novasched import errors
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
 from novasched_lab.conductor.tasks import BuildTask
+from tests.cases import cases
 
 
 def build(neighbours, pairs, **values):
@@ -42,31 +42,27 @@ def test_all_are_sent_to_the_hosts_that_were_chosen(neighbours):
     assert not neighbours.allocations.removed
 
 
-@pytest.mark.parametrize(
-    ('problem', 'message', 'released'),
-    [
-        pytest.param(
-            no_valid_host(), 'No valid host was found. ', False, id='there is no host'
-        ),
-        pytest.param(
-            oslo_messaging.MessagingTimeout('late'),
-            'MessagingTimeout',
-            True,
-            id='the scheduler does not answer',
-        ),
-        pytest.param(
-            oslo_messaging.RemoteError('KeyError', 'x', []),
-            'KeyError',
-            True,
-            id='the scheduler breaks',
-        ),
-        pytest.param(
-            ZeroDivisionError('division by zero\nTraceback (most recent call last):'),
-            'ZeroDivisionError',
-            True,
-            id='a filter breaks with an error of Python',
-        ),
-    ],
+@cases(
+    'problem, message, released',
+    ('there is no host', no_valid_host(), 'No valid host was found. ', False),
+    (
+        'the scheduler does not answer',
+        oslo_messaging.MessagingTimeout('late'),
+        'MessagingTimeout',
+        True,
+    ),
+    (
+        'the scheduler breaks',
+        oslo_messaging.RemoteError('KeyError', 'x', []),
+        'KeyError',
+        True,
+    ),
+    (
+        'a filter breaks with an error of Python',
+        ZeroDivisionError('division by zero\nTraceback (most recent call last):'),
+        'ZeroDivisionError',
+        True,
+    ),
 )
 def test_without_hosts_all_are_buried(neighbours, problem, message, released):
     pairs = neighbours.ask_for(2)

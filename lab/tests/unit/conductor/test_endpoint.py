@@ -9,6 +9,7 @@ import pytest
 from lab.tests.unit.fakes import context, flavor, selection
 from novasched_lab.conductor.service import TaskEndpoint
 from novasched_lab.rpc_api import build_request_of
+from tests.cases import cases
 
 
 def primitive(thing):
@@ -70,24 +71,22 @@ def test_an_instance_is_moved(neighbours, asked):
     assert neighbours.computes.told[-1][0] == 'prep_resize'
 
 
-@pytest.mark.parametrize(
-    ('method', 'arguments'),
-    [
-        pytest.param('schedule_and_build_instances', {}, id='no build requests'),
-        pytest.param(
-            'schedule_and_build_instances',
-            {'build_requests': [], 'request_specs': []},
-            id='none of them',
-        ),
-        pytest.param('build_instances', {'instances': []}, id='no request'),
-        pytest.param(
-            'build_instances',
-            {'instances': [], 'request_spec': primitive(flavor())},
-            id='another object for the request',
-        ),
-        pytest.param('migrate_server', {'live': True}, id='a live migration'),
-        pytest.param('migrate_server', {'instance': None}, id='no instance'),
-    ],
+@cases(
+    'method, arguments',
+    ('no build requests', 'schedule_and_build_instances', {}),
+    (
+        'none of them',
+        'schedule_and_build_instances',
+        {'build_requests': [], 'request_specs': []},
+    ),
+    ('no request', 'build_instances', {'instances': []}),
+    (
+        'another object for the request',
+        'build_instances',
+        {'instances': [], 'request_spec': primitive(flavor())},
+    ),
+    ('a live migration', 'migrate_server', {'live': True}),
+    ('no instance', 'migrate_server', {'instance': None}),
 )
 def test_nonsense_is_answered(neighbours, method, arguments):
     with pytest.raises(oslo_messaging.ExpectedException):

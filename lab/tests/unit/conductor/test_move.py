@@ -12,6 +12,7 @@ from novasched.inspection.server_request import destined
 from novasched_lab.conductor.tasks import BuildTask, MigrationTask
 from novasched_lab.db import server_tables
 from novasched_lab.failures import SchedulerBroke
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -74,42 +75,38 @@ def test_a_resize_may_stay_where_that_is_allowed(neighbours, instance):
     assert request.ignore_hosts == []
 
 
-@pytest.mark.parametrize(
-    ('break_it', 'raised', 'says'),
-    [
-        pytest.param(
-            lambda n: setattr(n.schedulers, 'raises', no_valid_host()),
-            errors.NoValidHost,
-            'No valid host found for cold migrate',
-            id='there is no host',
-        ),
-        pytest.param(
-            lambda n: setattr(
-                n.schedulers, 'raises', oslo_messaging.MessagingTimeout()
-            ),
-            oslo_messaging.MessagingTimeout,
-            None,
-            id='the scheduler does not answer',
-        ),
-        pytest.param(
-            lambda n: setattr(n.schedulers, 'raises', ZeroDivisionError('by zero')),
-            SchedulerBroke,
-            'The scheduler failed with ZeroDivisionError: by zero',
-            id='a filter breaks with an error of Python',
-        ),
-        pytest.param(
-            lambda n: setattr(n.computes, 'silent', True),
-            oslo_messaging.MessageDeliveryFailure,
-            None,
-            id='the host cannot be told',
-        ),
-        pytest.param(
-            lambda n: setattr(n.allocations, 'swaps', False),
-            errors.NoValidHost,
-            'No valid host found',
-            id='placement does not swap',
-        ),
-    ],
+@cases(
+    'break_it, raised, says',
+    (
+        'there is no host',
+        lambda n: setattr(n.schedulers, 'raises', no_valid_host()),
+        errors.NoValidHost,
+        'No valid host found for cold migrate',
+    ),
+    (
+        'the scheduler does not answer',
+        lambda n: setattr(n.schedulers, 'raises', oslo_messaging.MessagingTimeout()),
+        oslo_messaging.MessagingTimeout,
+        None,
+    ),
+    (
+        'a filter breaks with an error of Python',
+        lambda n: setattr(n.schedulers, 'raises', ZeroDivisionError('by zero')),
+        SchedulerBroke,
+        'The scheduler failed with ZeroDivisionError: by zero',
+    ),
+    (
+        'the host cannot be told',
+        lambda n: setattr(n.computes, 'silent', True),
+        oslo_messaging.MessageDeliveryFailure,
+        None,
+    ),
+    (
+        'placement does not swap',
+        lambda n: setattr(n.allocations, 'swaps', False),
+        errors.NoValidHost,
+        'No valid host found',
+    ),
 )
 def test_a_move_that_fails_leaves_all_as_it_was(
     neighbours, instance, break_it, raised, says
@@ -125,12 +122,10 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     assert neighbours.cell1.last_fault(instance.uuid) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     'values',
-    [
-        pytest.param({'task_state': 'deleting'}, id='something is done to it'),
-        pytest.param({'host': None}, id='it is on no host'),
-    ],
+    ('something is done to it', {'task_state': 'deleting'}),
+    ('it is on no host', {'host': None}),
 )
 def test_what_cannot_be_moved_is_not_touched(neighbours, instance, values):
     neighbours.cell1.update(instance.uuid, **values)

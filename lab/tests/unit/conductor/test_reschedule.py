@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lab.tests.unit.fakes import context, selection
 from novasched_lab.conductor.tasks import BuildTask, RescheduleTask
+from tests.cases import cases
 
 TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 
@@ -77,18 +76,16 @@ def test_where_the_scheduler_breaks_the_instance_fails(neighbours):
     assert fault(neighbours, instance) == 'ZeroDivisionError'
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'tried', 'says'),
-    [
-        pytest.param([], TRIED, 'Exhausted all hosts available', id='no host is left'),
-        pytest.param(['h2'], TRIED, 'Exhausted all hosts', id='the last one is full'),
-        pytest.param(
-            [],
-            {**TRIED, 'num_attempts': 3},
-            'Exceeded max scheduling attempts 3',
-            id='too many attempts count more than no host',
-        ),
-    ],
+@cases(
+    'hosts, tried, says',
+    ('no host is left', [], TRIED, 'Exhausted all hosts available'),
+    ('the last one is full', ['h2'], TRIED, 'Exhausted all hosts'),
+    (
+        'too many attempts count more than no host',
+        [],
+        {**TRIED, 'num_attempts': 3},
+        'Exceeded max scheduling attempts 3',
+    ),
 )
 def test_an_instance_that_cannot_be_tried_again_fails(neighbours, hosts, tried, says):
     instance, request = refused(neighbours)

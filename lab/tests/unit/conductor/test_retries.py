@@ -14,28 +14,27 @@ from novasched_lab.conductor.task import (
 )
 from novasched_lab.failures import MaxRetriesExceeded
 from tests import factories
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('properties', 'attempts', 'retry'),
-    [
-        pytest.param({}, 3, {'num_attempts': 1, 'hosts': []}, id='the first attempt'),
-        pytest.param(
-            {'retry': {'num_attempts': 1, 'hosts': [['h', 'n']], 'exc_reason': 'no'}},
-            3,
-            {'num_attempts': 2, 'hosts': [['h', 'n']]},
-            id='what was wrong is forgotten',
-        ),
-        pytest.param({}, 1, None, id='there is only one'),
-        pytest.param({'force_hosts': ['h']}, 3, None, id='a host is forced'),
-        pytest.param({'force_nodes': ['n']}, 3, None, id='a node is forced'),
-        pytest.param(
-            {'force_hosts': ['g', 'h']},
-            3,
-            {'num_attempts': 1, 'hosts': []},
-            id='two hosts are forced',
-        ),
-    ],
+@cases(
+    'properties, attempts, retry',
+    ('the first attempt', {}, 3, {'num_attempts': 1, 'hosts': []}),
+    (
+        'what was wrong is forgotten',
+        {'retry': {'num_attempts': 1, 'hosts': [['h', 'n']], 'exc_reason': 'no'}},
+        3,
+        {'num_attempts': 2, 'hosts': [['h', 'n']]},
+    ),
+    ('there is only one', {}, 1, None),
+    ('a host is forced', {'force_hosts': ['h']}, 3, None),
+    ('a node is forced', {'force_nodes': ['n']}, 3, None),
+    (
+        'two hosts are forced',
+        {'force_hosts': ['g', 'h']},
+        3,
+        {'num_attempts': 1, 'hosts': []},
+    ),
 )
 def test_attempts(properties, attempts, retry):
     before = dict(properties)

@@ -11,6 +11,7 @@ from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched_lab.db import server_tables
 from novasched_lab.db.cell_servers import Fault, Migration, in_chunks
 from tests import factories
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -82,14 +83,12 @@ def test_an_instance_comes_back_as_it_was_written(neighbours, asked):
     assert found.created_at is not None
 
 
-@pytest.mark.parametrize(
-    ('expected', 'changed'),
-    [
-        pytest.param(None, True, id='whatever it is'),
-        pytest.param({'host': None, 'vm_state': 'building'}, True, id='as expected'),
-        pytest.param({'task_state': [None, 'scheduling']}, True, id='one of several'),
-        pytest.param({'host': 'h1'}, False, id='not as expected'),
-    ],
+@cases(
+    'expected, changed',
+    ('whatever it is', None, True),
+    ('as expected', {'host': None, 'vm_state': 'building'}, True),
+    ('one of several', {'task_state': [None, 'scheduling']}, True),
+    ('not as expected', {'host': 'h1'}, False),
 )
 def test_an_instance_changes_only_as_expected(neighbours, asked, expected, changed):
     cell, uuid = neighbours.cell1, asked[0].uuid
@@ -146,13 +145,11 @@ def test_moves_change_only_as_expected(neighbours, asked):
     assert (found.status, found.dest_compute) == ('migrating', 'h2')
 
 
-@pytest.mark.parametrize(
-    ('host', 'status', 'done'),
-    [
-        pytest.param('h1', 'migrating', True, id='as it was'),
-        pytest.param('h3', 'migrating', False, id='the instance is elsewhere'),
-        pytest.param('h1', 'reverting', False, id='the move is taken back'),
-    ],
+@cases(
+    'host, status, done',
+    ('as it was', 'h1', 'migrating', True),
+    ('the instance is elsewhere', 'h3', 'migrating', False),
+    ('the move is taken back', 'h1', 'reverting', False),
 )
 def test_a_move_is_finished_with_its_instance(neighbours, asked, host, status, done):
     cell, uuid = neighbours.cell1, asked[0].uuid

@@ -9,6 +9,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.demo.cloud import ChildProgram, program
+from tests.cases import cases
 
 SLEEP = 'import time; print("up", flush=True); time.sleep(600)'
 
@@ -24,15 +25,11 @@ def test_a_program_is_waited_for_and_stopped(tmp_path):
     assert process._process.returncode == -15
 
 
-@pytest.mark.parametrize(
-    ('code', 'timeout_s', 'problem'),
-    [
-        pytest.param(
-            'raise SystemExit("no\\nway")', 60, r'it ended with 1: no / way', id='ended'
-        ),
-        pytest.param(SLEEP, 0, 'it is not ready after 0 s', id='too slow'),
-        pytest.param('', 60, 'ended with 0: it said nothing', id='silent'),
-    ],
+@cases(
+    'code, timeout_s, problem',
+    ('ended', 'raise SystemExit("no\\nway")', 60, r'it ended with 1: no / way'),
+    ('too slow', SLEEP, 0, 'it is not ready after 0 s'),
+    ('silent', '', 60, 'ended with 0: it said nothing'),
 )
 def test_a_program_that_is_not_ready(tmp_path, code, timeout_s, problem):
     with (

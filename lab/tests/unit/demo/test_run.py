@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 
 from novasched_lab.demo.run import DemoResult, orders
+from tests.cases import cases
 
 
 def row(name, status, fault=None):
@@ -31,31 +32,23 @@ def test_the_orders_fit_the_hosts(hosts, expected):
     assert made[-1].flavor.name == 'x1.huge'
 
 
-@pytest.mark.parametrize(
-    ('change', 'is_good'),
-    [
-        pytest.param({}, True, id='all is as it must be'),
-        pytest.param({'hosts_agree': 0}, False, id='placement has it elsewhere'),
-        pytest.param({'left_in_placement': 1}, False, id='something is left'),
-        pytest.param(
-            {'servers': [*GOOD.servers, REFUSED]}, True, id='one was refused everywhere'
-        ),
-        pytest.param(
-            {'servers': [*GOOD.servers, row('app-1', 'ERROR')]},
-            False,
-            id='one has failed without a word',
-        ),
-        pytest.param(
-            {'servers': [*GOOD.servers, row('app-1', 'BUILD')]},
-            False,
-            id='one is not built',
-        ),
-        pytest.param(
-            {'servers': [row('web', 'ACTIVE'), row('huge', 'ACTIVE')]},
-            False,
-            id='the huge one fits',
-        ),
-    ],
+@cases(
+    'change, is_good',
+    ('all is as it must be', {}, True),
+    ('placement has it elsewhere', {'hosts_agree': 0}, False),
+    ('something is left', {'left_in_placement': 1}, False),
+    ('one was refused everywhere', {'servers': [*GOOD.servers, REFUSED]}, True),
+    (
+        'one has failed without a word',
+        {'servers': [*GOOD.servers, row('app-1', 'ERROR')]},
+        False,
+    ),
+    ('one is not built', {'servers': [*GOOD.servers, row('app-1', 'BUILD')]}, False),
+    (
+        'the huge one fits',
+        {'servers': [row('web', 'ACTIVE'), row('huge', 'ACTIVE')]},
+        False,
+    ),
 )
 def test_what_is_good(change, is_good):
     made = dataclasses.replace(GOOD, **change)

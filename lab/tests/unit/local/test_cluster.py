@@ -14,6 +14,7 @@ from novasched.ports import CELL0_UUID
 from novasched_lab.local import cluster
 from novasched_lab.local import walkthrough as demo
 from novasched_lab.local.databases import database_urls, made_databases
+from tests.cases import cases
 
 
 class Uuids(dict):
@@ -121,12 +122,10 @@ def test_services_are_up(api):
         assert service['last_seen_up']
 
 
-@pytest.mark.parametrize(
-    ('total', 'used', 'free'),
-    [
-        pytest.param('memory_mb', 'memory_mb_used', 'free_ram_mb', id='memory'),
-        pytest.param('local_gb', 'local_gb_used', 'free_disk_gb', id='disk'),
-    ],
+@cases(
+    'total, used, free',
+    ('memory', 'memory_mb', 'memory_mb_used', 'free_ram_mb'),
+    ('disk', 'local_gb', 'local_gb_used', 'free_disk_gb'),
 )
 def test_what_is_used_and_what_is_free_make_the_total(nodes, total, used, free):
     assert all(node[used] + node[free] == node[total] for node in nodes)

@@ -17,6 +17,7 @@ from novasched.resources.prefilters.aggregates import (
 from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.cases import cases
 
 
 def spec(extra_specs=None, **fields):
@@ -33,13 +34,11 @@ ZONES = PrefilterContext(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     'name',
-    [
-        pytest.param(None, id='none'),
-        pytest.param('', id='an empty one'),
-        pytest.param('nova', id='one without aggregates'),
-    ],
+    ('none', None),
+    ('an empty one', ''),
+    ('one without aggregates', 'nova'),
 )
 def test_zones_that_restrict_nothing(name):
     assert map_az_to_placement_aggregate(spec(availability_zone=name), ZONES) is None
@@ -134,14 +133,12 @@ def trait_aggregates(metadata, required):
     return PrefilterContext(tuple(aggregates), required_traits=required)
 
 
-@pytest.mark.parametrize(
-    ('required', 'left_out'),
-    [
-        pytest.param('', {'A1', 'A2'}, id='no trait'),
-        pytest.param('A', {'A2'}, id='one of two traits is not enough'),
-        pytest.param('AB', set(), id='all traits'),
-        pytest.param('CD', {'A1', 'A2'}, id='traits that nobody keeps hosts for'),
-    ],
+@cases(
+    'required, left_out',
+    ('no trait', '', {'A1', 'A2'}),
+    ('one of two traits is not enough', 'A', {'A2'}),
+    ('all traits', 'AB', set()),
+    ('traits that nobody keeps hosts for', 'CD', {'A1', 'A2'}),
 )
 def test_isolated_aggregates(required, left_out):
     traits = frozenset(f'CUSTOM_{letter}' for letter in required)
