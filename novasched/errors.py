@@ -15,6 +15,7 @@
             kind of demand; see the classes
         StoreFailed                   a database could not be asked
           StoreInterrupted              it broke off, and may answer if asked again
+          StoreUnreachable              there is no connection to it
         NetworkFailed                 the network service did not answer a question
           PortNotFound                  a requested port does not exist
           NetworkUnauthorized           our token is not accepted
@@ -230,6 +231,13 @@ class ConsoleFailed(NovaschedError):
 
 class StoreInterrupted(StoreFailed):
     """The connection was lost, or the transaction aborted in favour of another one."""
+
+
+class StoreUnreachable(StoreFailed):
+    """There is no connection to it; ``problem`` is a sentence that names it."""
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 class NetworkFailed(RequestError):

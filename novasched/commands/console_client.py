@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.commands.base import ConfiguredCommand
 from novasched.parsing import parse_json
 
@@ -89,7 +89,7 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
         body = reply.read(MOST_BYTES)
         status = reply.status
     except (OSError, http.client.HTTPException) as problem:
-        raise errors.ConsoleFailed(where, str(problem) or repr(problem)) from problem
+        raise errors.ConsoleFailed(where, connections.reason(problem)) from problem
     finally:
         connection.close()
     try:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
+from novasched import connections
 from novasched.clock import Clock
 from novasched.log_once import LogOnce
 from novasched.observability import health, worker
@@ -97,7 +98,7 @@ class Workers:
         except TimeoutError:
             problem = f'does not answer within {DEADLINE_S:g} s'
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            problem = f'cannot be asked: {error}'
+            problem = f'cannot be asked: {connections.reason(error)}'
         return WorkerReport(pid, problem=f'worker {pid} {problem}')
 
     def check(self, reports: list[WorkerReport], time: str) -> Check:

@@ -56,7 +56,9 @@ def urls(placement, cloud):
     ('account', 'says'),
     [
         pytest.param('whole', None, id='one that may read all'),
-        pytest.param('nobody', 'Access denied for user', id='one that there is not'),
+        pytest.param(
+            'nobody', 'access denied for user nobody', id='one that there is not'
+        ),
         pytest.param(
             'partly', "command denied to user 'partly'", id='one that lacks a table'
         ),
