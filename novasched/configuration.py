@@ -42,7 +42,7 @@ def read(
     """Read the files that ``argv`` names, or those of a service of nova.
 
     Raises errors.OptionError for a file or directory that cannot be read or parsed, and
-    oslo_config.cfg.Error for what else makes no sense.
+    oslo_config.cfg.Error for what else is invalid.
     """
     files = _named('--config-file', argv) or cfg.find_config_files('nova', service)
     directories = _named('--config-dir', argv) or cfg.find_config_dirs('nova', service)

@@ -76,8 +76,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     ended it, what would have to change, and how long it took: see
     docs/reference/explain.md.
 
-    Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 none was
-    found, and not all who may have one answered.
+    Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 not found,
+    and some schedulers did not answer.
     """
 
     ONLY_HERE = MappingProxyType({'host': '--host', 'all': '--all', 'local': '--local'})
@@ -88,9 +88,9 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             'what',
             metavar='SERVER|REQUEST|DECISION',
             help='name or uuid of a server, id of a request (req-...), or id of a '
-            'decision (d-..., of which 6 characters will do)',
+            'decision (d-..., of which 6 characters are enough)',
         )
-        parser.add_argument('--host', help='what became of this host, then and now')
+        parser.add_argument('--host', help='show how this host fared, then and now')
         parser.add_argument(
             '--then-only',
             action='store_true',

@@ -342,7 +342,7 @@ def engine_of(
 ) -> tuple[sa.Engine, str]:
     """Return the engine of a cell and what to call its database in errors.
 
-    Raises errors.StoreFailed where its mapping makes no sense.
+    Raises errors.StoreFailed where its mapping is invalid.
     """
     name = f'Cell {label(cell)}'
     if not cell.database_connection:

@@ -44,7 +44,7 @@ class RequestContext(oslo_context.RequestContext):
 
     ``timestamp`` is UTC without a zone. A new context becomes the one that log
     lines of this thread show, unless ``overwrite`` is false. Raises ValueError
-    for a ``read_deleted`` or ``timestamp`` that makes no sense.
+    for a ``read_deleted`` or ``timestamp`` that is invalid.
     """
 
     def __init__(

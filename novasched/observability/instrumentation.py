@@ -179,7 +179,9 @@ class InstrumentedMirror:
     def check(self, time: str) -> Check:
         """Judge the copy; without it placement is asked, which is slow."""
         if problem := self._inner.problem():
-            return Check(WARN, time, f'placement is asked for candidates: {problem}')
+            return Check(
+                WARN, time, f'falling back to placement for candidates: {problem}'
+            )
         return Check(PASS, time)
 
     def measure(self, recorder: Recorder) -> None:

@@ -172,7 +172,12 @@ def test_a_copy_that_is_too_old_is_not_used(cloud, caplog, monkeypatch):
     assert made.faults.seen['GET'] == 2
     assert 'is 61 s old' in made.decisions[-1].fallback
     assert scheduler.mirror.fallbacks == {'unusable': 2}
-    assert caplog.text.count('Placement is asked for candidates: the copy') == 1
+    assert (
+        caplog.text.count(
+            'Falling back to placement for allocation candidates: the copy'
+        )
+        == 1
+    )
     made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
     assert made.decisions[-1].from_copy
     assert not made.decisions[-1].fallback

@@ -74,7 +74,7 @@ class Fleet:
 
 
 def read(path: str | Path) -> Fleet:
-    """Read a fleet; raises errors.OptionError for a file that makes no sense."""
+    """Read a fleet; raises errors.OptionError for an invalid file."""
     try:
         content = tomllib.loads(Path(path).read_text())
     except (OSError, ValueError) as problem:

@@ -368,7 +368,7 @@ class TestDefects:
         check = instrumentation.health.checks()['mirror']
         assert (check.status, check.output) == (
             WARN,
-            'placement is asked for candidates: IndexError: 5 of 4',
+            'falling back to placement for candidates: IndexError: 5 of 4',
         )
         instrumentation.measure(0.0)
         assert recorder.counts['novasched_mirror_fallbacks_total', 'defect'] == 1
