@@ -85,7 +85,7 @@ class TestReading:
         look(mirror)
         assert hosts(mirror, 4) == ['b']
         assert mirror.differences == 1
-        assert 'had 1 resource providers otherwise' in caplog.text
+        assert 'differed for 1 resource providers' in caplog.text
 
     def test_who_moved_meanwhile_was_not_missed(self, mirror, store, clock):
         store.parents = {'b': 'a'}  # which changes no generation
