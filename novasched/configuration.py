@@ -290,7 +290,7 @@ def _invalid(
 
 
 def _allowed(kind: Any) -> str:
-    """Return what a type of oslo.config takes, in words."""
+    """Describe the values that a type of oslo.config takes."""
     if isinstance(kind, types.List):
         return f'{_allowed(kind.item_type)}, or several, separated by commas'
     if choices := getattr(kind, 'choices', None):

@@ -161,7 +161,7 @@ def _session(conf: cfg.ConfigOpts, group: str) -> Session:
 
 
 def headers(context: RequestContext) -> dict[str, str]:
-    """Return what every request says of the request that it serves."""
+    """Return the headers that name the request on whose behalf another one is made."""
     return {
         'Accept': 'application/json',
         'X-OpenStack-Request-ID': context.global_id,
@@ -207,7 +207,7 @@ def _url(problem: BaseException) -> str:
 
 
 def _not_in_catalog(adapter: Adapter, group: str) -> str:
-    """Return what the service catalog was searched for in vain."""
+    """Return the search of the service catalog that found nothing."""
     interfaces = adapter.interface or 'public'
     listed = [interfaces] if isinstance(interfaces, str) else list(interfaces)
     region = f'region {adapter.region_name}' if adapter.region_name else 'any region'
@@ -227,7 +227,7 @@ def was_refused(error: ksa.ClientException) -> bool:
 
 
 def error_words(text: str) -> str:
-    """Return what the body of an error of an OpenStack service says, without its JSON;
+    """Return the text of an error of an OpenStack service, without its JSON;
     the body itself if it has another form."""
     try:
         return str(parse_json(text)['errors'][0]['detail']).strip()

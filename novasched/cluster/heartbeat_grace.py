@@ -106,7 +106,7 @@ class HeartbeatGrace:
                 cell.services_version += 1
 
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
-        """Say whether the grace is not over, for us or for one who has just come."""
+        """Return whether the grace is not over, for us or for one who has just come."""
         silent_s = self.clock.monotonic() - self._since_s[uuid]
         age = self.clock.utcnow() - silent.since
         grace = datetime.timedelta(seconds=self.grace_s)

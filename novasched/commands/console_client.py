@@ -44,7 +44,7 @@ class ConsoleCommand(ConfiguredCommand):
     def of_console(
         self, parsed_args: argparse.Namespace, path: str, given: Given = ()
     ) -> dict[str, Any] | None:
-        """Return what the console of ``--console`` answers; None: it knows no such
+        """Return the answer of the console of ``--console``; None: it knows no such
         thing.
 
         Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.

@@ -48,7 +48,7 @@ class Subject(NamedTuple):
         return not (self.server or self.request or self.decision)
 
     def criteria(self) -> Criteria:
-        """Return what the records on a server or request have in common."""
+        """Return criteria for the records on a server or request."""
         from novasched.decision_log.reading import Criteria
 
         return Criteria(server=self.server or None, request=self.request or None)
@@ -134,7 +134,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return server_names.called(self.configuration(server_names.OPTIONS), name)
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
-        """Return what a host says now to the request of a record, with ``text`` in
+        """Return the verdict of a host now on the request of a record, with ``text`` in
         words; None: it cannot be asked."""
         if 'request' not in record.body:
             return None
@@ -308,7 +308,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
 
 def _subject(what: str) -> Subject:
-    """Return what is asked about, as it looks; a server may be called as a decision."""
+    """Return the kind of a name, by its form; a server may be called as a decision."""
     if A_DECISION.fullmatch(what):
         return Subject(decision=what)
     if what.startswith(A_REQUEST):
@@ -319,7 +319,7 @@ def _subject(what: str) -> Subject:
 
 
 def _nothing(subject: Subject, oldest_at: int | None) -> str:
-    """Return what there is to say where no decision is kept."""
+    """Return the message where no decision is kept."""
     if subject.is_name:
         return f'There is no server called {subject.name} in the cells that answer.'
     from novasched.decision_log.counting import time_of
@@ -336,7 +336,7 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
 
 
 def in_short(found: Mapping[str, Any]) -> str:
-    """Return what a host says now, in a line."""
+    """Return the verdict of a host now, in a line."""
     if found['fits']:
         rank = f', rank {found["rank"]} of {found["of"]}' if found['rank'] else ''
         return f'it would be taken{rank}.'

@@ -96,7 +96,7 @@ class AccessCheck:
         self._ended = EndedTokens()
 
     def check(self) -> Any:
-        """Return what is answered instead of a page; None: the client may look."""
+        """Return the answer instead of a page; None: the client is authorized."""
         request = flask.request
         if request.endpoint in OPEN:
             return None

@@ -34,7 +34,7 @@ class Questions:
         self._slow: dict[int, BaseHostFilter] = {}
 
     def of_record(self, clock: Clock) -> Ask:
-        """Return what asks for one record. Several threads may ask at once."""
+        """Return a function that asks for one record; threads may share it."""
         took_s: dict[int, float] = {}
 
         def ask(

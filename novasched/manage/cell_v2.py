@@ -229,7 +229,7 @@ class DiscoverHosts(Action):
 
 
 def check_transport(url: str) -> str | None:
-    """Return what is wrong with the URL of a message queue; None: nothing."""
+    """Return the problem of the URL of a message queue; None: there is none."""
     try:
         oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), url)
     except oslo_messaging.InvalidTransportURL as problem:

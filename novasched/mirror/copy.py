@@ -289,7 +289,7 @@ class PlacementMirror:
     # -- reading
 
     def periodic_tasks(self) -> list[PeriodicTask]:
-        """Return what keeps the copy up to date: it waits by itself."""
+        """Return the task that keeps the copy up to date: it waits by itself."""
         return [(0.0, self.keep_up)]
 
     def keep_up(self) -> None:
@@ -471,7 +471,7 @@ class PlacementMirror:
         return text if self._clock.monotonic() - at <= LOAD_EVERY_S else ''
 
     def state(self) -> dict[str, object]:
-        """Return what a report shows."""
+        """Return the values for a report."""
         copy, age_s = self._copy, self.age_s()
         return {
             'read seconds ago': 'never' if age_s is None else round(age_s, 1),

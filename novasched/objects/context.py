@@ -82,7 +82,7 @@ class RequestContext(oslo_context.RequestContext):
         self._read_deleted = value
 
     def check_is_admin(self) -> bool:
-        """Tell whether the roles make an admin, for a sender that did not say."""
+        """Return whether the roles make an admin, for a sender that did not say."""
         return any(role.lower() == 'admin' for role in self.roles)
 
     @property

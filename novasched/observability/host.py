@@ -219,7 +219,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         return health.answer(self._settings, checks, self._service_id)
 
     def show_ready(self, headers: Mapping[str, str]) -> Response:
-        """Say whether requests are taken: by one worker at least."""
+        """Return whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
         reason = reason or not_ready(self.workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}

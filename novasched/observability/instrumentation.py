@@ -420,7 +420,7 @@ class Instrumentation:
     def decisions(
         self, on_decision: Callable[[Decision], None]
     ) -> Callable[[Decision], None]:
-        """Return what takes in a decision, and hands it on."""
+        """Return a function that takes in a decision, and hands it on."""
 
         def both(decision: Decision) -> None:
             self._decided(decision)

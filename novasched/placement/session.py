@@ -167,7 +167,7 @@ def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
 
 
 def _was_sent(error: ksa.ClientException) -> bool:
-    """Tell whether placement may have got the request.
+    """Return whether placement may have got the request.
 
     keystoneauth1 has one class for timeouts of connecting and of reading; what it
     caught distinguishes them.

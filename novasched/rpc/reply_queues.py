@@ -141,7 +141,7 @@ class ReplyQueues:
             self._changed.notify_all()
 
     def _of(self, name: str) -> _Queue:
-        """Return what is known of a queue; forget the one not used for longest."""
+        """Return the state of a queue; forget the one not used for longest."""
         queue = self._queues.pop(name, None) or _Queue()
         self._queues[name] = queue
         if len(self._queues) > KNOWN_QUEUES:

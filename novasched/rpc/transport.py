@@ -97,7 +97,7 @@ def transport_from_conf(
 
 
 def is_rabbit(conf: cfg.ConfigOpts, url: str | None = None) -> bool:
-    """Say whether messages go through RabbitMQ."""
+    """Return whether messages go through RabbitMQ."""
     parsed = oslo_messaging.TransportURL.parse(conf, url)
     return bool(parsed.transport.startswith(('rabbit', 'kombu')))
 
@@ -176,7 +176,7 @@ def check(
 
 
 def _cuts_password(url: str) -> bool:
-    """Say whether a host may be a user, and its port a part of the password.
+    """Return whether a host may be a user, and its port a part of the password.
 
     So it is where a password holds a character that ends it.
     """
