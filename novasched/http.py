@@ -194,8 +194,8 @@ def failure_words(
     is_keystone = isinstance(error, ksa.DiscoveryFailure)
     if url and auth_url:
         is_keystone = url.startswith(auth_url.rstrip('/'))
-    url = parse.urljoin(url, '/') if url else adapter.endpoint_override
-    service = f'{adapter.service_type} at {url}'
+    where = parse.urljoin(url, '/') if url else adapter.endpoint_override
+    service = f'{adapter.service_type} at {where}'
     reason = connections.reason(error)
     return f'{keystone if is_keystone else service} cannot be reached: {reason}'
 
