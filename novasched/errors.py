@@ -292,8 +292,7 @@ class MetricNotFound(RequestError):
 
 
 class Busy(RequestError):
-    """As many questions are being answered as there may be at a time; ``words`` say
-    which, if they are not those about decisions that a worker answers."""
+    """Too many questions at a time; ``words`` say which, if not those on decisions."""
 
     def __init__(self, at_once: int, words: str = '') -> None:
         super().__init__(at_once, words)
@@ -306,8 +305,7 @@ class Busy(RequestError):
 
 
 class AllocationUpdateFailed(RequestError):
-    """Another process changed the consumer while it was being claimed for, or
-    placement did not say whether it took the claim."""
+    """The consumer changed during the claim, or the outcome of the claim is unknown."""
 
     def __init__(self, consumer_uuid: str, error: str) -> None:
         super().__init__(consumer_uuid, error)
@@ -322,8 +320,7 @@ class AllocationUpdateFailed(RequestError):
 
 
 class AlreadyClaimed(AllocationUpdateFailed):
-    """The consumer holds allocations that a request should find none of: it was
-    delivered twice, or an earlier claim was left behind."""
+    """The consumer has allocations of a second delivery, or of an earlier claim."""
 
 
 class AllocationDeleteFailed(RequestError):
@@ -358,8 +355,7 @@ class NoMirror(MirrorError):
 
 
 class InvalidCandidateQuery(MirrorError):
-    """A query for allocation candidates to which placement answers 400, or that is
-    left to placement."""
+    """A query that placement answers with 400, or that is left to placement."""
 
     reason = 'query'
     is_of_query = True
@@ -370,8 +366,7 @@ class InconsistentProviders(MirrorError):
 
 
 class DecisionNotFound(NovaschedError):
-    """No record of a decision has this id, or it is none; ``unanswered`` are the
-    schedulers that may have one."""
+    """No such decision; ``unanswered`` are the schedulers that may have a record."""
 
     def __init__(self, decision: str, unanswered: Sequence[str] = ()) -> None:
         super().__init__(decision, unanswered)
@@ -404,8 +399,7 @@ class SetupError(NovaschedError):
 class OptionError(SetupError):
     """One option is missing, wrong, or names something unreachable.
 
-    ``remedy`` says what to do, in one sentence; the text ends both
-    sentences with a period.
+    ``remedy`` says what to do, in one sentence; the text adds the periods.
     """
 
     def __init__(self, option: str, problem: str, remedy: str) -> None:
