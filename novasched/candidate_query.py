@@ -62,7 +62,7 @@ class CandidateSource:
     def ask(
         self, context: RequestContext, query: Query, fresh: bool = False
     ) -> Candidates | QueryFailed:
-        """Ask for the query and for its fallback; one answer will do.
+        """Ask for the query and for its fallback; one answer is enough.
 
         A copy of placement is asked first, if there is one; ``fresh``: once it was
         brought up to date. Where there are no candidates, hosts whose aggregates

@@ -74,6 +74,6 @@ class PrintableLister(Lister):
 
 
 def _is_like(typed: str, command: str) -> bool:
-    """Say whether a command begins as what was typed, or has most letters of it."""
+    """Return whether a command begins as what was typed, or has most letters of it."""
     alike = difflib.SequenceMatcher(None, typed, command).ratio()
     return command.startswith(typed) or alike >= ALIKE

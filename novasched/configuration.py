@@ -42,7 +42,7 @@ def read(
     """Read the files that ``argv`` names, or those of a service of nova.
 
     Raises errors.OptionError for a file or directory that cannot be read or parsed, and
-    oslo_config.cfg.Error for what else makes no sense.
+    oslo_config.cfg.Error for what else is invalid.
     """
     files = _named('--config-file', argv) or cfg.find_config_files('nova', service)
     directories = _named('--config-dir', argv) or cfg.find_config_dirs('nova', service)
@@ -290,7 +290,7 @@ def _invalid(
 
 
 def _allowed(kind: Any) -> str:
-    """Return what a type of oslo.config takes, in words."""
+    """Describe the values that a type of oslo.config takes."""
     if isinstance(kind, types.List):
         return f'{_allowed(kind.item_type)}, or several, separated by commas'
     if choices := getattr(kind, 'choices', None):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps connections from being made: TLS files that options name and that cannot
-be used, and the words for what failed on the way."""
+"""Failed connections: TLS files that cannot be used, and short words for exceptions of
+requests, keystoneauth1, PyMySQL, psycopg2 and amqp."""
 
 from __future__ import annotations
 
 import os
+import re
+import socket
 import ssl
 from collections.abc import Iterator
 
@@ -66,9 +68,30 @@ def _check_readable(option: str, path: str) -> None:
         ) from problem
 
 
+PHRASES = (
+    (r"Access denied for user '([^']*)'", 'access denied for user {}'),
+    (r'authentication failed for user "([^"]*)"', 'access denied for user {}'),
+    (r'role "([^"]*)" does not exist', 'access denied for user {}'),
+    (r'no pg_hba\.conf entry for .*user "([^"]*)"', 'access denied for user {}'),
+    (r'ACCESS_REFUSED', 'access denied'),
+    (r"Unknown database '([^']*)'", 'unknown database {}'),
+    (r'database "([^"]*)" does not exist', 'unknown database {}'),
+    (r'NOT_ALLOWED - vhost (\S+) not found', 'unknown virtual host {}'),
+    (r'Name or service not known|[Nn]ame resolution', 'its name does not resolve'),
+    (r'Connection refused', 'connection refused'),
+    (r'[Tt]imed out|timeout expired', 'no answer in time'),
+    (r'server closed the connection', 'connection closed by the server'),
+)
+"""Patterns of what libraries and servers say, and the words for them."""
+_PHRASES = tuple((re.compile(pattern), words) for pattern, words in PHRASES)
+
+
 def reason(problem: BaseException) -> str:
-    """Return why a connection failed: the words of TLS or of the system where libraries
-    wrapped them in their own, else the first line of the text."""
+    """Return why a connection failed, in a few words.
+
+    Those of TLS, of the system and of PHRASES come first, else the first line of the
+    text.
+    """
     for each in causes(problem):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f'its certificate cannot be verified: {each.verify_message}'
@@ -76,9 +99,20 @@ def reason(problem: BaseException) -> str:
             return f'TLS fails: {each.reason.replace("_", " ").lower()}'
         if isinstance(each, TimeoutError):
             return 'no answer in time'
+        if isinstance(each, socket.gaierror):
+            return 'its name does not resolve'
         if isinstance(each, OSError) and each.strerror:
             return each.strerror[:1].lower() + each.strerror[1:]
-    return (str(problem).splitlines() or [type(problem).__name__])[0]
+    said = str(problem)
+    return phrase(said) or (said.splitlines() or [type(problem).__name__])[0]
+
+
+def phrase(said: str) -> str | None:
+    """Return the words for what a library or a server says; None: there are none."""
+    for pattern, words in _PHRASES:
+        if found := pattern.search(said):
+            return words.format(*found.groups())
+    return None
 
 
 def causes(problem: BaseException) -> Iterator[BaseException]:

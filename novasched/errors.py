@@ -15,6 +15,7 @@
             kind of demand; see the classes
         StoreFailed                   a database could not be asked
           StoreInterrupted              it broke off, and may answer if asked again
+          StoreUnreachable              there is no connection to it
         NetworkFailed                 the network service did not answer a question
           PortNotFound                  a requested port does not exist
           NetworkUnauthorized           our token is not accepted
@@ -232,6 +233,13 @@ class StoreInterrupted(StoreFailed):
     """The connection was lost, or the transaction aborted in favour of another one."""
 
 
+class StoreUnreachable(StoreFailed):
+    """There is no connection to it; ``problem`` is a sentence that names it."""
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class NetworkFailed(RequestError):
     """The network service could not be asked, or does not answer."""
 
@@ -284,8 +292,7 @@ class MetricNotFound(RequestError):
 
 
 class Busy(RequestError):
-    """As many questions are being answered as there may be at a time; ``words`` say
-    which, if they are not those about decisions that a worker answers."""
+    """Too many questions at a time; ``words`` say which, if not those on decisions."""
 
     def __init__(self, at_once: int, words: str = '') -> None:
         super().__init__(at_once, words)
@@ -298,8 +305,7 @@ class Busy(RequestError):
 
 
 class AllocationUpdateFailed(RequestError):
-    """Another process changed the consumer while it was being claimed for, or
-    placement did not say whether it took the claim."""
+    """The consumer changed during the claim, or the outcome of the claim is unknown."""
 
     def __init__(self, consumer_uuid: str, error: str) -> None:
         super().__init__(consumer_uuid, error)
@@ -314,8 +320,7 @@ class AllocationUpdateFailed(RequestError):
 
 
 class AlreadyClaimed(AllocationUpdateFailed):
-    """The consumer holds allocations that a request should find none of: it was
-    delivered twice, or an earlier claim was left behind."""
+    """The consumer has allocations of a second delivery, or of an earlier claim."""
 
 
 class AllocationDeleteFailed(RequestError):
@@ -350,8 +355,7 @@ class NoMirror(MirrorError):
 
 
 class InvalidCandidateQuery(MirrorError):
-    """A query for allocation candidates to which placement answers 400, or that is
-    left to placement."""
+    """A query that placement answers with 400, or that is left to placement."""
 
     reason = 'query'
     is_of_query = True
@@ -362,8 +366,7 @@ class InconsistentProviders(MirrorError):
 
 
 class DecisionNotFound(NovaschedError):
-    """No record of a decision has this id, or it is none; ``unanswered`` are the
-    schedulers that may have one."""
+    """No such decision; ``unanswered`` are the schedulers that may have a record."""
 
     def __init__(self, decision: str, unanswered: Sequence[str] = ()) -> None:
         super().__init__(decision, unanswered)
@@ -396,8 +399,7 @@ class SetupError(NovaschedError):
 class OptionError(SetupError):
     """One option is missing, wrong, or names something unreachable.
 
-    ``remedy`` says what to do, in one sentence; the text ends both
-    sentences with a period.
+    ``remedy`` says what to do, in one sentence; the text adds the periods.
     """
 
     def __init__(self, option: str, problem: str, remedy: str) -> None:

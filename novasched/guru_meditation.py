@@ -75,8 +75,8 @@ def _versions() -> dict[str, str]:
 def asked(
     state: Callable[[], Mapping[str, Any]], patience_s: float = PATIENCE_S
 ) -> Callable[[], ModelWithDefaultViews]:
-    """Return what makes a section of what is told in time: what holds that up is in
-    the stacks of the report."""
+    """Return a function that makes a section of what is known in time: what holds that
+    up is in the stacks of the report."""
 
     def make() -> ModelWithDefaultViews:
         answers: queue.Queue[Mapping[str, Any]] = queue.Queue()

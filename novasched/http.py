@@ -7,6 +7,7 @@ Each has an option group of nova that says where it is and who we are there.
 from __future__ import annotations
 
 import ssl
+from urllib import parse
 
 import requests
 from keystoneauth1 import exceptions as ksa
@@ -68,7 +69,7 @@ def credential_options() -> list[cfg.Opt]:
 def auth_from_conf(conf: cfg.ConfigOpts, group: str) -> BaseAuthPlugin | None:
     """Make the credentials that a group names; None: it has no ``auth_type``.
 
-    Nothing is sent. Raises errors.OptionError for options that make no sense.
+    Nothing is sent. Raises errors.OptionError for invalid options.
     """
     try:
         return loading.load_auth_from_conf_options(conf, group)
@@ -89,7 +90,7 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
 
     Nothing is sent: the first request gets a token. Without ``auth_type`` there are
     no credentials. Error statuses do not raise. ``[novasched] <group>_timeout`` holds
-    where the group sets none. Raises errors.OptionError for options that make no sense.
+    where the group sets none. Raises errors.OptionError for invalid options.
     """
     auth = auth_from_conf(conf, group)
     session = _session(conf, group)
@@ -160,7 +161,7 @@ def _session(conf: cfg.ConfigOpts, group: str) -> Session:
 
 
 def headers(context: RequestContext) -> dict[str, str]:
-    """Return what every request says of the request that it serves."""
+    """Return the headers that name the request on whose behalf another one is made."""
     return {
         'Accept': 'application/json',
         'X-OpenStack-Request-ID': context.global_id,
@@ -188,12 +189,13 @@ def failure_words(
     if isinstance(error, ksa.HttpError):  # those of the service do not raise
         return f'{keystone} answers HTTP {error.http_status}'
     if not isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure):
-        return str(error)
+        return connections.reason(error)
     url = next(filter(None, map(_url, connections.causes(error))), '')
     is_keystone = isinstance(error, ksa.DiscoveryFailure)
     if url and auth_url:
         is_keystone = url.startswith(auth_url.rstrip('/'))
-    service = f'{adapter.service_type} at {url or adapter.endpoint_override}'
+    where = parse.urljoin(url, '/') if url else adapter.endpoint_override
+    service = f'{adapter.service_type} at {where}'
     reason = connections.reason(error)
     return f'{keystone if is_keystone else service} cannot be reached: {reason}'
 
@@ -205,7 +207,7 @@ def _url(problem: BaseException) -> str:
 
 
 def _not_in_catalog(adapter: Adapter, group: str) -> str:
-    """Return what the service catalog was searched for in vain."""
+    """Return the search of the service catalog that found nothing."""
     interfaces = adapter.interface or 'public'
     listed = [interfaces] if isinstance(interfaces, str) else list(interfaces)
     region = f'region {adapter.region_name}' if adapter.region_name else 'any region'
@@ -225,7 +227,7 @@ def was_refused(error: ksa.ClientException) -> bool:
 
 
 def error_words(text: str) -> str:
-    """Return what the body of an error of an OpenStack service says, without its JSON;
+    """Return the text of an error of an OpenStack service, without its JSON;
     the body itself if it has another form."""
     try:
         return str(parse_json(text)['errors'][0]['detail']).strip()

@@ -64,7 +64,7 @@ def from_conf(conf: cfg.ConfigOpts, shared: HostService | None) -> WorkerService
 
 
 def announcement(conf: cfg.ConfigOpts, workers: int) -> Announcement:
-    """Return what the log says of all workers, made before they are forked."""
+    """Return the log line on all workers, made before they are forked."""
     version = importlib.metadata.version('novasched')
     settings = Settings.from_conf(conf)
 

@@ -262,16 +262,16 @@ class SchedulerManager:
             return None
         if known.copy is not None:
             LOG.info(
-                'None of the %d hosts of the copy of placement will do; trying again '
-                'once it is up to date.',
+                'No host left after filtering %d allocation candidates of the copy of '
+                'placement; retrying once it is up to date.',
                 len(known.requests),
             )
         elif not self._may_look_further(known, claims):
             return None
         else:
             LOG.info(
-                'None of the hosts of the first %d allocation candidates will do, and '
-                'placement was asked for no more; asking for all of them.',
+                'No host left after filtering the first %d allocation candidates '
+                '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
         query = query.without_limit()

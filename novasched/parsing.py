@@ -36,14 +36,14 @@ def bounded_depth() -> Iterator[None]:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return what a JSON text says. Raises ValueError for what is no JSON, and
+    """Parse a JSON text. Raises ValueError for what is no JSON, and
     NestedTooDeep."""
     with bounded_depth():
         return json.loads(text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a TOML text says. Raises ValueError, and NestedTooDeep."""
+    """Parse a TOML text. Raises ValueError, and NestedTooDeep."""
     with bounded_depth():
         return tomllib.loads(text)
 

@@ -136,7 +136,7 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
 
 
 def _installed(kind: _Kind) -> dict[str, Any]:
-    """Return what entry points name; what cannot be loaded as errors.ClassNotFound."""
+    """Load entry points; those that cannot be loaded are errors.ClassNotFound."""
     found: dict[str, Any] = {}
 
     def fail(manager: object, point: Any, problem: BaseException) -> None:

@@ -81,7 +81,7 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
 
 
 def warning(conf: cfg.ConfigOpts) -> str | None:
-    """Return what an operator must know of the time that requests get at the stop."""
+    """Return a warning on the time that requests get at the stop."""
     timeout_s: int = conf.manager_shutdown_timeout
     limit_s: int = conf.graceful_shutdown_timeout
     if not 0 < limit_s < timeout_s:
@@ -150,7 +150,7 @@ class Scheduler:
         return self.finished()
 
     def state(self) -> dict[str, Any]:
-        """Return what a report shows: what is known of the cloud and how old it is,
+        """Return the values for a report: what is known of the cloud and how old it is,
         how long requests have been under way, in seconds, and what decides."""
         now, asked_at = SYSTEM_CLOCK.monotonic(), self.view.asked_at()
         unavailable = {cell.uuid for cell in self.view.cells.unavailable()}

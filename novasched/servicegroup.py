@@ -227,7 +227,8 @@ class Beats:
             self._region.set(key, now)
             (found,) = self._region.get_multi([key], ignore_expiration=True)
         except Exception as problem:  # a backend is a plugin
-            raise errors.StoreFailed('memcached', str(problem)) from problem
+            said = connections.reason(problem)
+            raise errors.StoreFailed('memcached', said) from problem
         if found != now:
             raise errors.StoreFailed('memcached', 'it did not keep a heartbeat')
 

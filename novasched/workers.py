@@ -143,7 +143,7 @@ def _settle() -> None:
 
 
 def _outcome(do: Callable[[], Result]) -> Result | Exception:
-    """Return what a function returns, or the problem that it raises if it is no defect.
+    """Return the result of a function, or the problem it raises if that is no defect.
 
     It is to be logged later: the log adds a problem that is being handled to the line.
     """
@@ -279,7 +279,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         self._stopped.wait()
 
     def state(self) -> Mapping[str, Any]:
-        """Return what the scheduler knows; nothing before there is one."""
+        """Return the state of the scheduler; nothing before there is one."""
         return {} if self._service is None else self._service.state()
 
 

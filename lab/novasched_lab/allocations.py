@@ -26,7 +26,7 @@ class Allocations:
         self._adapter = adapter
 
     def held_by(self, context: RequestContext, consumer: str) -> ConsumerAllocations:
-        """Return what a consumer holds; raises errors.AllocationUpdateFailed."""
+        """Read the allocations of a consumer; raises errors.AllocationUpdateFailed."""
         held = allocations.held_by(self._adapter, context, consumer)
         if isinstance(held, QueryFailed):
             raise errors.AllocationUpdateFailed(consumer, held.text)

@@ -34,7 +34,7 @@ class Brokers:
     def transport(self, url: str | None) -> Any:
         """Return the transport of a URL; None, and the configured one, give our own.
 
-        Raises errors.OptionError for a URL that makes no sense.
+        Raises errors.OptionError for an invalid URL.
         """
         if not url or url == self._conf.transport_url:
             return self.own

@@ -76,7 +76,7 @@ def summary(problem: BaseException) -> str:
 
 
 def is_no_valid_host(problem: BaseException) -> bool:
-    """Return True if a scheduler, local or remote, answered that there is no host."""
+    """Return whether a scheduler, local or remote, answered that there is no host."""
     if isinstance(problem, oslo_messaging.RemoteError):
         return str(problem.exc_type) in NO_VALID_HOST
     return isinstance(problem, errors.NoValidHost) or (

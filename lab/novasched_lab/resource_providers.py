@@ -147,7 +147,7 @@ def _change(adapter: Adapter, url: str, part: str, wanted: Any) -> None:
 def _send(
     adapter: Adapter, method: str, url: str, body: Any = None, expected: int = 0
 ) -> Any:
-    """Return what placement answers; None for the ``expected`` error status.
+    """Return the answer of placement; None for the ``expected`` error status.
 
     Raises errors.SetupError for any other.
     """

@@ -68,5 +68,5 @@ class SchedulerClient:
         return answer
 
     def ping(self, context: RequestContext, arg: Any, timeout_s: float) -> Any:
-        """Return what the scheduler makes of a ping."""
+        """Return the answer of the scheduler to a ping."""
         return self._base.prepare(timeout=timeout_s).call(context, 'ping', arg=arg)

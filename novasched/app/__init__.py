@@ -357,7 +357,7 @@ def _placement(
 def _providers(
     conf: cfg.ConfigOpts, placement: Adapter, engine: sa.Engine | None
 ) -> ProviderStore:
-    """Return what the copy of placement is read from."""
+    """Return the source of the copy of placement."""
     if engine is not None:
         return PlacementContents(Database(engine))
     return PlacementApiContents(placement, conf.novasched.mirror_api_share)

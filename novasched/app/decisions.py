@@ -49,7 +49,7 @@ MakeLog = Callable[[ClusterView, Profile, PlacementMirror | None], DecisionLog]
 
 
 def _has_files() -> bool:
-    """Say whether records may be in files, which would block eventlet."""
+    """Return whether records may be in files, which would block eventlet."""
     return bool(backend.get_backend_type() != backend.BackendType.EVENTLET)
 
 
@@ -73,7 +73,7 @@ def open_store(conf: cfg.ConfigOpts, metrics: DecisionMetrics) -> DecisionStore:
 
 
 def snapshot_source(placement: Adapter, engine: sa.Engine | None) -> SnapshotSource:
-    """Return what snapshots of placement are read from: its database or its API."""
+    """Return the source of snapshots of placement: its database or its API."""
     if engine is None:
         return ApiSource(placement, SYSTEM_CLOCK)
     return DatabaseSource(PlacementContents(Database(engine)), SYSTEM_CLOCK)
@@ -86,7 +86,7 @@ def _diagnosis(
     view: ClusterView,
     mirror: PlacementMirror | None,
 ) -> PlacementDiagnosis | None:
-    """Return what says why placement offers no host, unless that is off."""
+    """Return the diagnosis of empty answers of placement, unless that is off."""
     services, keeper = dependencies.services, None
     if not conf.novasched.placement_diagnosis:
         return None

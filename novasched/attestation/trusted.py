@@ -85,7 +85,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Connect to the attestation server, if it is set; any answer will do.
+    """Connect to the attestation server, if it is set; any answer is enough.
 
     Raises errors.OptionError.
     """
@@ -150,7 +150,7 @@ class AttestationServer:
         )
 
     def poll(self, nodes: Sequence[str]) -> dict[str, Attested]:
-        """Return what the server says of the nodes; empty if it does not answer.
+        """Return the answer of the server on the nodes; empty if there is none.
 
         Nova 16: scheduler/filters/trusted_filter.py, AttestationService.
         """

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 LOOK_AGAIN_S = 60.0
-"""For how long what was found of an aggregate in placement will do."""
+"""How long what was found of an aggregate in placement is used."""
 MOST_LOOKS = 8
 """Aggregates that one request may have looked at."""
 LOOK_FOR_S = 5.0
@@ -111,7 +111,7 @@ class AggregateReader:
     """Brings a view up to what the database says; threads may share it.
 
     ``overlap_s`` is by how much the clocks of those who write may differ. ``_known`` is
-    the mark that they were read with, if an equal one will do, and their version.
+    the mark that they were read with, if an equal one is enough, and their version.
     """
 
     api: ApiStore

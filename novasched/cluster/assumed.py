@@ -108,7 +108,7 @@ class UsageRow(NamedTuple):
         return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
 
     def follows(self, other: UsageRow) -> bool:
-        """Return True if this is another row than ``other``, and not an older one."""
+        """Return whether this is another row than ``other``, and not an older one."""
         older = self.updated and other.updated and self.updated < other.updated
         return not older and self != other
 
@@ -150,7 +150,7 @@ class Pick:
         return group_of(self.request)
 
     def is_in(self, row: UsageRow) -> bool:
-        """Return True if the usage of the host has grown by the instance."""
+        """Return whether the usage of the host has grown by the instance."""
         free_ram_mb, vcpus_used = self.awaited
         enough = row.numbers[FREE_RAM] <= free_ram_mb
         return enough and row.numbers[VCPUS_USED] >= vcpus_used
@@ -162,7 +162,7 @@ class Pick:
         self.awaited = free_ram_mb - sign * more_mb, vcpus_used + sign * more
 
     def is_over(self, reported: ReportedInstances, now_s: float) -> bool:
-        """Return True once its time is up, or nothing is lost with it: all else
+        """Return whether its time is up, or nothing is lost with it: all else
         shows it."""
         if self.until_s <= now_s:
             return True
@@ -319,7 +319,7 @@ class AssumedInstances:
         return self.see(take, looks - 1)
 
     def in_group(self, group: str) -> list[Pick]:
-        """Return what was picked for the members of a server group, in order."""
+        """Return the picks for the members of a server group, in order."""
         found = self._all(lambda pick: pick.group == group)
         return sorted(found, key=lambda pick: pick.number)
 
@@ -368,7 +368,7 @@ class AssumedInstances:
             return pick
 
     def later(self, key: HostKey, number: int) -> list[Pick]:
-        """Return what was picked on a host after the pick of that number."""
+        """Return the picks on a host after the pick of that number."""
         return self._all(lambda pick: pick.key == key and pick.number > number)
 
     def remove(self, picks: Collection[Pick]) -> None:

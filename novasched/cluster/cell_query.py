@@ -155,7 +155,7 @@ class CellQuery:
         return CellAnswer(list(found.values()), gone=gone, summed=summed)
 
     def _explains(self, news: NodeNews, found: Mapping[int, ComputeNodeRow]) -> bool:
-        """Say whether all nodes sum up to the known ones with the rows found."""
+        """Return whether all nodes sum up to the known ones with the rows found."""
         before = [self.rows[id_].mark for id_ in found if id_ in self.rows]
         after = [row.mark for row in found.values() if row.deleted == 0]
         live, total = self.summed

@@ -214,7 +214,7 @@ class Cells:
         return [cell for cell in unavailable if self.may_be_asked(cell)]
 
     def may_be_asked(self, cell: Cell) -> bool:
-        """Say whether a cell is available, or due to be tried again."""
+        """Return whether a cell is available, or due to be tried again."""
         circuit = self._circuit(cell)
         return not circuit.is_open or circuit.until_s <= self._clock.monotonic()
 

@@ -105,7 +105,7 @@ class ClockSkew:
             most = max(lags[host] for host in new)
             LOG.warning(
                 'Heartbeats of %d computes of cell %s are up to %.0f s older than '
-                'those of the others, and go on: %s. Are the clocks behind?%s',
+                'those of the others, and go on: %s. Check NTP there.%s',
                 len(new),
                 cell_uuid,
                 most.total_seconds(),
@@ -154,8 +154,7 @@ def log_stamps(
             far = most > query.moment.window.span
             LOG.warning(
                 'The time stamps of %d compute nodes of cell %s are up to %.0f s %s '
-                'our clock%s: %s. Do the clocks of the conductors agree, or were they '
-                'committed late?',
+                'our clock%s: %s. Check NTP on the conductors, and for late commits.',
                 len(new),
                 query.cell_uuid,
                 most.total_seconds(),
@@ -165,8 +164,8 @@ def log_stamps(
             )
     if silent:
         LOG.warning(
-            '%d compute nodes changed, but their time stamps say that they did '
-            'not; one is %s',
+            '%d compute nodes (such as %s) changed without a new time stamp. Check '
+            'NTP on the conductors.',
             len(silent),
             silent[0].hypervisor_hostname,
         )

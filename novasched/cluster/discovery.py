@@ -27,8 +27,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
         cfg.BoolOpt(
             'periodic_enable',
             default=True,
-            help='Do what is due now and then: the search for new hosts in the cells, '
-            'if it has an interval.',
+            help='Run periodic tasks (host discovery, if its interval is set).',
         ),
     ],
     'scheduler': [

@@ -82,14 +82,13 @@ class HeartbeatGrace:
         for uuid in self._since_s.keys() - silent.keys():
             del self._since_s[uuid]
             if uuid in found:
-                LOG.info('Computes of cell %s are heard of again', uuid)
+                LOG.info('Computes of cell %s send heartbeats again', uuid)
         for uuid in silent.keys() - self._since_s.keys():
             self._since_s[uuid] = self.clock.monotonic()
             LOG.error(
                 'All computes of cell %s have fallen silent at once, %d that were up '
-                'among them; the last was heard of at %s UTC. Do the clocks agree, and '
-                'does the message bus, the conductor or the database of the cell take '
-                'what they report?',
+                'among them; the last heartbeat is of %s UTC. Check the clocks, the '
+                'message bus, the conductors and the database of the cell.',
                 uuid,
                 len(silent[uuid].hosts),
                 silent[uuid].last,
@@ -107,7 +106,7 @@ class HeartbeatGrace:
                 cell.services_version += 1
 
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
-        """Say whether the grace is not over, for us or for one who has just come."""
+        """Return whether the grace is not over, for us or for one who has just come."""
         silent_s = self.clock.monotonic() - self._since_s[uuid]
         age = self.clock.utcnow() - silent.since
         grace = datetime.timedelta(seconds=self.grace_s)

@@ -160,8 +160,8 @@ class InstanceView:
             self._doubted = False
         if wrong:
             LOG.info(
-                'The instances of %d hosts are not those that their computes told; '
-                'one is %s. They are read until the computes tell them again.',
+                'Instance lists of %d hosts (such as %s) differ from the database, '
+                'which is used until their computes report again.',
                 len(wrong),
                 min(wrong),
             )

@@ -27,7 +27,7 @@ SERVICES_AGE_S = 5.0
 """How often the service of a node that has none is looked for."""
 
 ASIDE_AGE_S = 60.0
-"""For how long changes will do of a cell that only requests which name it read."""
+"""How long changes are used of a cell that only requests which name it read."""
 
 ATTEMPTS = 5
 """How often a cell is asked whose answer an older one came in between of."""
@@ -71,7 +71,7 @@ class CellNodes:
         return self.taken.moment.before(moment) - overlap
 
     def is_in_doubt(self, query: CellQuery, answer: CellAnswer) -> bool:
-        """Say whether another answer was taken meanwhile, that may have been older."""
+        """Return whether another answer was taken meanwhile that may be older."""
         others = self.takes > query.takes + 1
         return others and answer.summed not in (None, (len(self.rows), self.total))
 

@@ -174,11 +174,11 @@ class Services(NamedTuple):
         return self._replace(unavailable=found, silent=silent)
 
     def some_is_usable(self) -> bool:
-        """Say whether any service is enabled and was heard from in time."""
+        """Return whether any service is enabled and was heard from in time."""
         return any(host not in self.unavailable for host in self.rows)
 
     def looks_like(self, other: Services) -> bool:
-        """Say whether filters would see the same services, all in the same state."""
+        """Return whether filters would see the same services, all in the same state."""
         same_hosts = self.rows is other.rows or self.rows.keys() == other.rows.keys()
         same_kept = self.kept_hosts() == other.kept_hosts()
         return same_hosts and same_kept and _states(self) == _states(other)
@@ -192,7 +192,7 @@ class Services(NamedTuple):
         return found is not None and bool(found.row.disabled)
 
     def is_up(self, host: str) -> bool:
-        """Say whether the service was heard from in time when last asked."""
+        """Return whether the service was heard from in time when last asked."""
         found = self.unavailable.get(host)
         return found is None or found.up or host in self.kept_hosts()
 
@@ -220,7 +220,7 @@ class Services(NamedTuple):
 def _fallen_silent(
     found: Collection[Unavailable], window: Window
 ) -> SilentComputes | None:
-    """Return what is known of services of which none is heard of; None: some is, or
+    """Return the state of services of which none is heard of; None: some is, or
     too few were up together when the last was."""
     if len(found) < LEAST_COMPUTES or any(window.holds(each.row) for each in found):
         return None

@@ -70,7 +70,7 @@ class Composer:
         self._kept: dict[str, tuple[Any, Any]] = {}
 
     def compose(self, cell_uuids: frozenset[str]) -> Composed:
-        """Return what is known now; hosts of other cells than these are not usable.
+        """Return the snapshot of now; hosts of other cells than these are not usable.
 
         The snapshot is the last, if nothing has changed.
         """

@@ -110,7 +110,7 @@ class TableCommand(ConfiguredCommand, PrintableLister):
         return parser
 
     def is_short(self, parsed_args: argparse.Namespace) -> bool:
-        """Say whether only the most important columns are shown."""
+        """Return whether only the most important columns are shown."""
         is_table = parsed_args.formatter == 'table'
         return is_table and not parsed_args.long and not parsed_args.columns
 

@@ -17,7 +17,7 @@ BY = ('zone', 'aggregate', 'cell', 'host')
 
 
 class CountCapacity(ConsoleCommand, InspectionCommand):
-    """Say how many more servers of each flavor would be placed, until none fits.
+    """Count how many more servers of each flavor fit.
 
     Each flavor is counted alone, by the filters of the scheduler. Exit codes: 0
     answered, 4 a cell, or a part of placement, did not answer.
@@ -40,16 +40,16 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         parser.add_argument(
             '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
         )
-        parser.add_argument('--by', choices=BY, help='count these apart')
+        parser.add_argument('--by', choices=BY, help='group by')
         parser.add_argument(
             '--stranded',
             action='store_true',
-            help='say what is free and of no use, and why',
+            help='show what is free but not usable, and why',
         )
         parser.add_argument(
             '--fresh',
             action='store_true',
-            help='ask placement now, and not use what was read in the last 5 minutes',
+            help='ask placement now; use nothing read in the last 5 minutes',
         )
         add_changes(parser)
         return parser

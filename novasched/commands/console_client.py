@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.commands.base import ConfiguredCommand
 from novasched.parsing import parse_json
 
@@ -44,7 +44,7 @@ class ConsoleCommand(ConfiguredCommand):
     def of_console(
         self, parsed_args: argparse.Namespace, path: str, given: Given = ()
     ) -> dict[str, Any] | None:
-        """Return what the console of ``--console`` answers; None: it knows no such
+        """Return the answer of the console of ``--console``; None: it knows no such
         thing.
 
         Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.
@@ -89,7 +89,7 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
         body = reply.read(MOST_BYTES)
         status = reply.status
     except (OSError, http.client.HTTPException) as problem:
-        raise errors.ConsoleFailed(where, str(problem) or repr(problem)) from problem
+        raise errors.ConsoleFailed(where, connections.reason(problem)) from problem
     finally:
         connection.close()
     try:

@@ -116,7 +116,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
     def listed_by_console(
         self, parsed_args: argparse.Namespace, path: str, *given: tuple[str, str]
     ) -> dict[str, Any]:
-        """Return what a console has on the decisions that meet the criteria."""
+        """Return the answer of a console on the decisions that meet the criteria."""
         asked = [*given]
         for name in (*_CRITERIA, 'result', 'since', 'until'):
             if (value := getattr(parsed_args, name)) is not None:
@@ -258,7 +258,7 @@ def _names() -> list[str]:
 
 
 def kept(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
-    """Return what is kept of a decision but its body, for programs."""
+    """Return the record of a decision without its body, for programs."""
     return {**asdict(head), 'at': _at(head.at), 'picked': list(hosts)}
 
 

@@ -48,7 +48,7 @@ class Subject(NamedTuple):
         return not (self.server or self.request or self.decision)
 
     def criteria(self) -> Criteria:
-        """Return what the records on a server or request have in common."""
+        """Return criteria for the records on a server or request."""
         from novasched.decision_log.reading import Criteria
 
         return Criteria(server=self.server or None, request=self.request or None)
@@ -76,8 +76,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     ended it, what would have to change, and how long it took: see
     docs/reference/explain.md.
 
-    Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 none was
-    found, and not all who may have one answered.
+    Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 not found,
+    and some schedulers did not answer.
     """
 
     ONLY_HERE = MappingProxyType({'host': '--host', 'all': '--all', 'local': '--local'})
@@ -88,9 +88,9 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             'what',
             metavar='SERVER|REQUEST|DECISION',
             help='name or uuid of a server, id of a request (req-...), or id of a '
-            'decision (d-..., of which 6 characters will do)',
+            'decision (d-..., of which 6 characters are enough)',
         )
-        parser.add_argument('--host', help='what became of this host, then and now')
+        parser.add_argument('--host', help='show how this host fared, then and now')
         parser.add_argument(
             '--then-only',
             action='store_true',
@@ -134,7 +134,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return server_names.called(self.configuration(server_names.OPTIONS), name)
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
-        """Return what a host says now to the request of a record, with ``text`` in
+        """Return the verdict of a host now on the request of a record, with ``text`` in
         words; None: it cannot be asked."""
         if 'request' not in record.body:
             return None
@@ -308,7 +308,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
 
 def _subject(what: str) -> Subject:
-    """Return what is asked about, as it looks; a server may be called as a decision."""
+    """Return the kind of a name, by its form; a server may be called as a decision."""
     if A_DECISION.fullmatch(what):
         return Subject(decision=what)
     if what.startswith(A_REQUEST):
@@ -319,7 +319,7 @@ def _subject(what: str) -> Subject:
 
 
 def _nothing(subject: Subject, oldest_at: int | None) -> str:
-    """Return what there is to say where no decision is kept."""
+    """Return the message where no decision is kept."""
     if subject.is_name:
         return f'There is no server called {subject.name} in the cells that answer.'
     from novasched.decision_log.counting import time_of
@@ -336,7 +336,7 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
 
 
 def in_short(found: Mapping[str, Any]) -> str:
-    """Return what a host says now, in a line."""
+    """Return the verdict of a host now, in a line."""
     if found['fits']:
         rank = f', rank {found["rank"]} of {found["of"]}' if found['rank'] else ''
         return f'it would be taken{rank}.'

@@ -46,7 +46,7 @@ class InspectionCommand(ReportCommand):
             return super().take_action(parsed_args)
         except errors.StoreFailed as problem:
             said = f'{problem.problem}. {errors.CONNECTIONS}'
-            raise errors.StoreFailed(problem.store, said) from problem
+            raise type(problem)(problem.store, said) from problem
 
     @staticmethod
     def what_if(parsed_args: argparse.Namespace) -> WhatIf:

@@ -102,7 +102,7 @@ def _live_hosts(conf: cfg.ConfigOpts, has_own: bool) -> list[str]:
 
 
 def _client(conf: cfg.ConfigOpts) -> InspectionClient:
-    """Return what asks over the broker. Raises errors.OptionError."""
+    """Return a client that asks over the broker. Raises errors.OptionError."""
     from novasched.rpc import transport
     from novasched.rpc.inspection_client import InspectionClient
 

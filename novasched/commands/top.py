@@ -29,7 +29,7 @@ Key = Callable[[float | None], str]
 
 
 class WatchSchedulers(ReportCommand):
-    """Show what all schedulers decide: requests, results, times, what stood in the way.
+    """Show what all schedulers decide: requests, results, times and blockers.
 
     On a terminal the picture is drawn every two seconds, of the last minute; p pauses,
     q ends it. Into a pipe, with --once or in another format it is printed once. in

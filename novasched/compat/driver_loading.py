@@ -114,7 +114,7 @@ def with_config_options(driver: Driver, conf: Any) -> Driver:
 
 
 def config_options(conf: Any) -> tuple[dict[str, Any], str | None]:
-    """Return what the file says, and what to warn of if it cannot be read."""
+    """Return the contents of the file, and a warning if it cannot be read."""
     path = conf[JSON_FILE]
     try:
         found = parse_json(pathlib.Path(path).read_text()) if path else {}
@@ -163,7 +163,7 @@ def _wrong(problem: str, remedy: str) -> errors.OptionError:
 
 
 def periodic_tasks(conf: Any, driver: Driver) -> list[tuple[float, Callable[[], None]]]:
-    """Return what a driver wants done, with the seconds between two times."""
+    """Return the periodic tasks of a driver, with the seconds between two times."""
     interval_s = conf.scheduler.periodic_task_interval
     if interval_s < 0:
         return []

@@ -55,7 +55,7 @@ class HostManager:
             del self._thread.serving
 
     def _served(self) -> Serving:
-        """Return what the driver works on; a thread of its own has no request."""
+        """Return the request of the driver; a thread of its own has none."""
         found: Serving | None = getattr(self._thread, 'serving', None)
         return found or Serving(None, self._parts.watch.of(None), set())
 
@@ -86,7 +86,7 @@ class HostManager:
         return list(dict.fromkeys(usable.host.tolist()))
 
     def service_is_up(self, service: Mapping[str, Any]) -> bool:
-        """Return True if a compute service, as hosts show it, was heard from in time.
+        """Return whether a compute service, as hosts show it, was heard from in time.
 
         Nova: servicegroup/api.py.
         """

@@ -140,7 +140,7 @@ def _unusable(cls: type, why: str) -> errors.OptionError:
 
 
 def parameters_of(driver: Any) -> tuple[str, ...]:
-    """Return what select_destinations is to be given after the context.
+    """Return the arguments of select_destinations after the context.
 
     Raises errors.OptionError when it takes what no release of nova gave.
     """
@@ -161,7 +161,7 @@ def parameters_of(driver: Any) -> tuple[str, ...]:
 
 
 def _uses_candidates(cls: type, parameters: Sequence[str]) -> bool:
-    """Say whether a driver wants allocation candidates: if it takes them, unless
+    """Return whether a driver wants allocation candidates: if it takes them, unless
     it says otherwise."""
     option = 'USES_ALLOCATION_CANDIDATES'
     others = [vars(each) for each in cls.__mro__ if each is not Scheduler]
@@ -174,7 +174,7 @@ def _arguments(
     work: ScheduleRequest,
     offered: Mapping[str, list[Candidate]] | None,
 ) -> list[Any]:
-    """Return what follows the context; those of candidates are None without any."""
+    """Return the arguments after the context; None for candidates without any."""
     answer, request = work.candidates, work.request
     if parameters is DICTS:
         request_spec = {

@@ -171,7 +171,7 @@ class _Handler:
     get_all_classes: Classes
 
     def get_matching_classes(self, loadable_class_names: Iterable[str]) -> list[type]:
-        """Return what dotted paths name. Raises errors.ClassNotFound."""
+        """Return the objects that dotted paths name. Raises errors.ClassNotFound."""
         found = [plugin_adapter.at(path, self.base) for path in loadable_class_names]
         return [cls for by_name in found for cls in by_name.values()]
 
@@ -295,7 +295,7 @@ def _named(*things: Any) -> dict[str, Any]:
 def _contents(
     conf: Any, all_filters: Classes, all_weighers: Classes
 ) -> dict[str, dict[str, Any]]:
-    """Return what the modules hold that are more than built-ins."""
+    """Return the objects of the modules that are more than built-ins."""
     filter_handler = _knowing(HostFilterHandler, all_filters)
     weight_handler = _knowing(HostWeightHandler, all_weighers)
     translations = dict.fromkeys(('_', '_LC', '_LE', '_LI', '_LW'), _as_is)

@@ -46,7 +46,7 @@ class _Adapter:
         self.config_warnings = _our_method(plugin, 'config_warnings')
 
     def depends_on(self, request: RequestSpec) -> None:
-        """Return None: nobody knows, though what it is made of may."""
+        """Return None: unknown, though what it is made of may."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plugin, name)
@@ -74,7 +74,7 @@ class PluginFilter(_Adapter):
         self._request_warnings = _our_method(plugin, 'request_warnings')
 
     def runs_on_rebuild(self) -> bool:
-        """Return True also for hooks that recognise a rebuild by themselves."""
+        """Return whether a hook is for rebuilds; also for those that recognise them."""
         own = self._filters_all or self._filters_one
         return own or bool(self.plugin.runs_on_rebuild())
 
@@ -140,7 +140,7 @@ def adapted(extension: Any) -> Any:
 
 
 def _host_of(hosts: HostTable, given: object) -> HostState:
-    """Return what a plugin gave as one of the hosts, or raise TypeError.
+    """Return the host that a plugin gave, or raise TypeError.
 
     A host that an earlier filter rejected is one, too: the plugin remembered it.
     """
@@ -152,7 +152,7 @@ def _host_of(hosts: HostTable, given: object) -> HostState:
 
 
 def _overrides(plugin: Any, hook: str, rule: str) -> bool:
-    """Return True if a plugin has a hook of its own that comes before our rule.
+    """Return whether a plugin has a hook of its own that comes before our rule.
 
     Where one class has both, the hook holds: the other name is one of its own.
     """
@@ -171,7 +171,7 @@ def _our_method(plugin: Any, name: str) -> Any:
 
 
 def _our_attribute(cls: type, name: str) -> Any:
-    """Return what a class has under a name of ours.
+    """Return the attribute of a class under a name of ours.
 
     What a plugin with one of nova's hooks calls so is its own, and is passed over.
     """
@@ -195,7 +195,7 @@ def _takes_host(hook: Any) -> bool:
 
 
 def at(path: str, base: type) -> dict[str, type]:
-    """Return what classes() finds at a dotted path. Raises errors.ClassNotFound."""
+    """Return the result of classes() for a dotted path. Raises errors.ClassNotFound."""
     module, _, name = path.rpartition('.')
     if not module:
         raise errors.ClassNotFound(path, 'it is no dotted path')

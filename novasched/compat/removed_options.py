@@ -75,7 +75,7 @@ fits counts."""
 
 
 def instead_of(group: str, name: str) -> str | None:
-    """Return what takes the place of an option; None: it is none of these."""
+    """Return the successor of an option; None: it is none of these."""
     for groups, names, instead in REMOVED:
         if group in groups and re.fullmatch(names, name):
             return instead
@@ -108,7 +108,7 @@ def warnings(
 def broker_warning(
     held: Mapping[str, Collection[str]], known: Mapping[str, Collection[str]]
 ) -> str | None:
-    """Return what is wrong where removed options alone say where the broker is."""
+    """Return the problem where removed options alone say where the broker is."""
     options = found(held, known).get(BROKER)
     if not options:
         return None

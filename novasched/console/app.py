@@ -275,7 +275,7 @@ def _host_found(reader: CloudReader, typed: str) -> str:
 
 
 def _around() -> dict[str, Any]:
-    """Return what stands around every page."""
+    """Return the frame of every page."""
     path = flask.request.path
     first = re.match(r'/[^/]*', path)
     where = first.group() if first else '/'

@@ -139,7 +139,7 @@ class CachedSession:
         return cloud
 
     def current(self) -> CachedCloud:
-        """Return what is known of the cloud, hosts of the last HOSTS_AGE_S seconds.
+        """Return the state of the cloud, hosts of the last HOSTS_AGE_S seconds.
 
         Raises errors.NovaschedError while it cannot be read.
         """

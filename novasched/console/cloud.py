@@ -121,7 +121,7 @@ class Cloud:
             return self._merged
 
     def _has_begun(self, merged: MergedDecisions) -> bool:
-        """Say whether this machine has a log now that it had not."""
+        """Return whether this machine has a log now that it had not."""
         now = self._clock.monotonic()
         if merged.has_own or now < self._look_at:
             return False
@@ -259,7 +259,7 @@ class Cloud:
         return self._checks.ask('health', self._health, HEALTH_AGE_S)
 
     def _health(self) -> Report:
-        """Return what the components answer in time, and name those that do not."""
+        """Return the answers of components; name those that do not answer in time."""
         began = SYSTEM_CLOCK.monotonic()
         asked = {
             ('api_database', FAIL): self._databases,

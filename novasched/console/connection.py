@@ -48,7 +48,7 @@ class Inbox:
     def take(self) -> bytes:
         """Remove and return the next request; empty: it is not whole yet.
 
-        Of one that is too long, or cannot be framed, its head will do to refuse it.
+        Of one that is too long, or cannot be framed, its head is enough to refuse it.
         """
         end = self._content.find(END, 0, MOST_HEAD + len(END))
         if end < 0:

@@ -17,7 +17,7 @@ from keystoneauth1 import exceptions as keystone_errors
 from oslo_config import cfg
 from werkzeug.wrappers import Response
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.commands.base import FORMAT_VERSION
 from novasched.commands.console_client import API
 from novasched.console.identity import (
@@ -96,7 +96,7 @@ class AccessCheck:
         self._ended = EndedTokens()
 
     def check(self) -> Any:
-        """Return what is answered instead of a page; None: the client may look."""
+        """Return the answer instead of a page; None: the client is authorized."""
         request = flask.request
         if request.endpoint in OPEN:
             return None
@@ -118,10 +118,10 @@ class AccessCheck:
             'User %s from %s is not authorized: policy %s', who.user_id, _from(), RULE
         )
         roles = ', '.join(sorted(who.roles)) or 'none'
-        text = f'Of your roles ({roles}) none allows to look: see policy {RULE}.'
+        text = f'None of your roles ({roles}) is allowed by policy {RULE}.'
         if request.path.startswith(API):
             return _as_json(403, text)
-        return _form(403, 'You may not look', text, may_log_in=False)
+        return _form(403, 'Not authorized', text, may_log_in=False)
 
     def log_in(self) -> Any:
         """Show the form, or get a token for who has filled it in."""
@@ -145,7 +145,8 @@ class AccessCheck:
         except errors.Busy as problem:
             return _form(503, 'Log in', f'{problem}.')
         except keystone_errors.ClientException as problem:
-            LOG.warning('Logins fail, as keystone is unavailable: %s', problem)
+            why = connections.reason(problem)
+            LOG.warning('Logins fail, as keystone is unavailable: %s', why)
             return _form(503, 'Log in', 'Keystone does not answer. Try again.')
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite='Strict')
         return answer

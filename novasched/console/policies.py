@@ -195,7 +195,7 @@ def _check_part(rule: Rule, name: str, part: policy.Check) -> None:
 
 
 def _words(text: Any) -> list[Any]:
-    """Return what stands in a rule, without operators."""
+    """Return the words of a rule, without operators."""
     if isinstance(text, str):
         words = [each.lstrip('(').rstrip(')') for each in text.split()]
         return [each for each in words if each and each.lower() not in OPERATORS]

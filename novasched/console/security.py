@@ -122,12 +122,12 @@ def host_of(environ: Environ) -> str:
 
 
 def is_of_other_site(environ: Environ) -> bool:
-    """Say whether a page of another site has caused a request."""
+    """Return whether a page of another site has caused a request."""
     return environ.get('HTTP_SEC_FETCH_SITE', 'none') not in ('same-origin', 'none')
 
 
 def is_open_to_other_sites(environ: Environ) -> bool:
-    """Say whether a request may be answered as far as the site that caused it goes.
+    """Return whether a request may be answered as far as the site that caused it goes.
 
     Another site may link to pages. It may not embed or fetch them, nor ask for the API:
     a page open in a browser could keep the console busy. Other names of the same domain
@@ -140,7 +140,7 @@ def is_open_to_other_sites(environ: Environ) -> bool:
 
 
 def is_from_here(environ: Environ) -> bool:
-    """Say whether a form was sent by a page of this console.
+    """Return whether a form was sent by a page of this console.
 
     Origin is ``null`` in browsers that keep to our Referrer-Policy; they say it in
     Sec-Fetch-Site, which no page can set.

@@ -142,14 +142,14 @@ def _address(text: str) -> Address:
 
 
 def is_local(address: Address) -> bool:
-    """Say whether an address can be reached from its own machine alone."""
+    """Return whether an address can be reached from its own machine alone."""
     if address.path:
         return True
     return is_loopback(address.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a name or an address is that of the machine itself."""
+    """Return whether a name or an address is that of the machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

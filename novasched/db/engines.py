@@ -254,7 +254,7 @@ def _reads_from_replica(group: cfg.ConfigOpts.GroupAttr) -> bool:
 
 
 def _same_database(url: sa.URL, connection: str | None) -> bool:
-    """Say whether a URL leads to the database of another one."""
+    """Return whether a URL leads to the database of another one."""
     if not connection:
         return False
     other = _parsed(connection, '', MAIN)
@@ -297,7 +297,7 @@ def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
 
 
 def _cuts_password(connection: str) -> bool:
-    """Say whether the host, or what is behind it, may be a part of the password.
+    """Return whether the host, or what is behind it, may be a part of the password.
 
     So it is where a password holds an @, which ends it.
     """
@@ -342,7 +342,7 @@ def engine_of(
 ) -> tuple[sa.Engine, str]:
     """Return the engine of a cell and what to call its database in errors.
 
-    Raises errors.StoreFailed where its mapping makes no sense.
+    Raises errors.StoreFailed where its mapping is invalid.
     """
     name = f'Cell {label(cell)}'
     if not cell.database_connection:
@@ -354,5 +354,5 @@ def engine_of(
 
 
 def label(cell: Cell) -> str:
-    """Return what logs call a cell: its uuid, and its name if it has one."""
+    """Return the name of a cell in logs: its uuid, and its name if it has one."""
     return f'{cell.uuid}({cell.name})' if cell.name else cell.uuid

@@ -175,7 +175,7 @@ class _ContentsReader:
         return self.changed(NOTHING, providers, providers[:, 0])
 
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
-        """Return what is said of the providers of these ids.
+        """Return the rows of the providers of these ids.
 
         The ids of traits and aggregates are not used again while the server runs, so
         their names are read only where there are others than before.
@@ -231,7 +231,7 @@ class _ContentsReader:
         return contents
 
     def usage(self, ids: Sequence[int] | None = None) -> Ints:
-        """Return what is used of each inventory; see Contents."""
+        """Return the usage of each inventory; see Contents."""
         sums = (
             'SELECT resource_provider_id, resource_class_id, SUM(used) AS used '
             f'FROM {_of("allocations", ids)} '

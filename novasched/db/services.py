@@ -85,7 +85,7 @@ def read_news(
     oldest: datetime.datetime,
     newest: datetime.datetime,
 ) -> ServiceNews:
-    """Return what is not as usual, by one statement; see ports.CellStore.
+    """Return the instances that differ from the usual, by one statement.
 
     ``since`` and ``wide`` lose their fraction of a second: some databases keep whole
     ones only.

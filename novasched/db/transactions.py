@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -13,7 +14,7 @@ from oslo_db import api as db_api  # type: ignore[import-untyped]
 from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
-from novasched import errors, printable
+from novasched import connections, errors, printable
 from novasched.cluster.cell_executor import retry_once
 
 Result = TypeVar('Result')
@@ -114,7 +115,7 @@ class Database:
                 if isinstance(problem, INTERRUPTIONS)
                 else errors.StoreFailed
             )
-            raise failure(self.name, describe(problem)) from problem
+            raise failure(self.name, describe(problem, self.engine)) from problem
 
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:
@@ -135,16 +136,36 @@ def location(engine: sa.Engine) -> str:
     return engine.url.set(query={}).render_as_string(hide_password=True)
 
 
-def describe(problem: BaseException) -> str:
-    """Return the first line of the driver's own message, passwords masked."""
+def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
+    """Return a phrase for what a driver raised, else the first line of its own message,
+    passwords masked.
+
+    ``engine``: the server is named where there is no connection to it.
+    """
     cause: BaseException = problem
     if isinstance(cause, db_exc.DBError):
         cause = cause.inner_exception or cause
     if isinstance(cause, sa_exc.DBAPIError):
         cause = cause.orig or cause
     said = str(cause)
+    number = None
     if len(cause.args) == 2 and isinstance(cause.args[0], int):  # as PyMySQL has them
-        said = f'{cause.args[1]} (error {cause.args[0]})'
+        number = cause.args[0]
+        said = f'{cause.args[1]} (error {number})'
+    is_unreachable = number in UNREACHABLE_ERRORS or _NO_CONNECTION.search(said)
+    words = connections.reason(cause) if is_unreachable else connections.phrase(said)
+    if words and is_unreachable and engine is not None and engine.url.host:
+        port = f':{engine.url.port}' if engine.url.port else ''
+        words = f'{engine.url.host}{port} cannot be reached: {words}'
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = lines[0] if lines else type(problem).__name__
+    text = words or (lines[0] if lines else type(problem).__name__)
     return printable.mask(text)
+
+
+UNREACHABLE_ERRORS = (2002, 2003, 2005)
+"""Those of a client of MariaDB whose server cannot be reached."""
+_NO_CONNECTION = re.compile(
+    r'could not translate host name|'
+    r'connection to server .* failed: (?!FATAL)'
+)
+"""What psycopg2 says there."""

@@ -380,7 +380,7 @@ def _asked(query: Query, answer: Candidates | QueryFailed) -> dict[str, Any]:
 
 
 def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
-    """Return what became of claims; that of one server has the host."""
+    """Return the outcome of claims; that of one server has the host."""
     single = [each.wanted[0] for each in recorder.claims if len(each.wanted) == 1]
     hosts = _hosts_of(
         {p for one in single for p in one.candidate['allocations']}, recorder

@@ -95,7 +95,7 @@ class RecordEncoder:
     def _encoded(
         self, values: Mapping[str, Sequence[str] | Mapping[str, Any]]
     ) -> dict[str, bytes]:
-        """Return what records refer to, by hash."""
+        """Return the parts that records refer to, by hash."""
         found: dict[str, bytes] = {}
         for key, value in values.items():
             made = self._known.get(key)

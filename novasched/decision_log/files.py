@@ -315,7 +315,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def can_write(path: Path) -> bool:
-    """Say whether a file may be written; not so that of another user."""
+    """Return whether a file may be written; not so that of another user."""
     return os.access(path, os.R_OK | os.W_OK, effective_ids=True)
 
 

@@ -29,8 +29,8 @@ _HEAD = {field.name for field in fields(Head)}
 
 
 def origin_of(directory: Path | None, process: str) -> str:
-    """Return what tells a log from those of other machines; one in memory is that of
-    a process alone."""
+    """Return the id of a log among those of other machines; one in memory is that of a
+    process alone."""
     return f'{socket.gethostname()}:{directory or process}'
 
 

@@ -451,7 +451,7 @@ class DecisionFiles(DecisionReader):
         numbers = list(self._numbers())
 
         def is_before(number: int) -> bool:
-            """Say whether a file was last written before that time."""
+            """Return whether a file was last written before that time."""
             path = self.directory / files.name_of(number)
             try:
                 return path.stat().st_mtime < at / 1e6

@@ -151,7 +151,7 @@ def _compressed(packed: bytes, start: int, end: int) -> bytes:
 
 
 def decode(encoded: bytes) -> Any:
-    """Return what was encoded. Raises ValueError."""
+    """Decode. Raises ValueError."""
     try:
         return msgpack.unpackb(zlib.decompress(encoded), strict_map_key=False)
     except (zlib.error, msgpack.UnpackException) as problem:

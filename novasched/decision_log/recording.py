@@ -108,7 +108,7 @@ class RequestRecorder:
         when_ended: Callable[[RequestRecorder], None],
         explain: Explain = lambda recorder, error: error,
     ) -> RequestRecorder:
-        """Return what takes down a request that begins now."""
+        """Return a recorder for a request that begins now."""
         at = clock.time()
         return cls(
             id=new_id(at, rng.getrandbits(24)),

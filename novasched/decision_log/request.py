@@ -25,7 +25,7 @@ HINTS = (
 
 
 def summary(request: RequestSpec) -> dict[str, Any]:
-    """Return what is kept of a request; every text is cut at LONGEST."""
+    """Make the record of a request; every text is cut at LONGEST."""
     flavor = request.if_set('flavor')
     group = request.if_set('instance_group')
     pci = request.if_set('pci_requests')

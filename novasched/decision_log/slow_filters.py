@@ -34,7 +34,7 @@ class Questions:
         self._slow: dict[int, BaseHostFilter] = {}
 
     def of_record(self, clock: Clock) -> Ask:
-        """Return what asks for one record. Several threads may ask at once."""
+        """Return a function that asks for one record; threads may share it."""
         took_s: dict[int, float] = {}
 
         def ask(
@@ -49,8 +49,8 @@ class Questions:
             if took_s[key] >= MOST_S and not _is_built_in(filter_):
                 self._slow[key] = filter_
                 LOG.warning(
-                    'Filter %s took %.1f s to say why it rejected hosts, and is asked '
-                    'no more until the configuration is read again.',
+                    'Filter %s took %.1f s to explain rejections; its reasons are '
+                    'omitted until the configuration is reloaded.',
                     filter_.name,
                     took_s[key],
                 )

@@ -184,7 +184,7 @@ class OpenFile:
             raise
 
     def is_there(self) -> bool:
-        """Say whether its name still means this file."""
+        """Return whether its name still means this file."""
         try:
             return os.path.samestat(self.path.stat(), self.status)
         except OSError:

@@ -244,7 +244,7 @@ class _Placing:
         )
 
     def _claiming(self, claims: Claims) -> Pick:
-        """Return what claims the best host that placement grants."""
+        """Return a strategy that claims the best host that placement grants."""
 
         def pick(state: _State, barred: set[int]) -> Picked | None:
             conflicts = claims.conflicts
@@ -257,7 +257,7 @@ class _Placing:
         return pick
 
     def _with_room(self, room: RemainingCapacity) -> Pick:
-        """Return what takes the best host that has room; nothing is claimed."""
+        """Return a strategy that takes the best host with room; nothing is claimed."""
 
         def grant(_: RequestSpec, candidate: Candidate) -> bool:
             room.take(candidate)
@@ -325,7 +325,7 @@ class _Placing:
 
 
 def _origin(candidates: Candidates | None) -> dict[str, Any]:
-    """Return what a decision says of where its hosts come from."""
+    """Return where the hosts of a decision come from."""
     if candidates is None:
         return {}
     return {

@@ -129,11 +129,11 @@ class RemainingCapacity:
         return copied
 
     def fits(self, candidate: Candidate) -> bool:
-        """Say whether a claim of the candidate may succeed."""
+        """Return whether a claim of the candidate may succeed."""
         return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
 
     def fits_all(self, candidates: Iterable[Candidate]) -> bool:
-        """Say whether claims of all the candidates may succeed together."""
+        """Return whether claims of all the candidates may succeed together."""
         room = self.copy()
         for candidate in candidates:
             if not room.fits(candidate):
@@ -172,7 +172,7 @@ class RemainingCapacity:
         return not taken or taken + amount <= self._free(stock)
 
     def _free(self, stock: Stock) -> float:
-        """Return what was free when placement was asked; inf: it did not say."""
+        """Return the free amount when placement was asked; inf: it did not say."""
         uuid, resource_class = stock
         try:
             summary = self._summaries[uuid]['resources'][resource_class]

@@ -59,14 +59,14 @@ class PluginTiming:
         return cls(budget_s=conf.novasched.plugin_time_budget)
 
     def of(self, request_id: str | None) -> Lap:
-        """Return what watches the filters, weighers and driver of one request."""
+        """Return the timer of the filters, weighers and driver of one request."""
         lap = Lap(self, request_id)
         with self._lock:
             self._laps.add(lap)
         return lap
 
     def running(self) -> dict[int, Running]:
-        """Return what runs now, by thread."""
+        """Return the running calls, by thread."""
         with self._lock:
             laps = list(self._laps)
         return {lap.thread: now for lap in laps if (now := lap.running())}
@@ -145,7 +145,7 @@ class Lap:
             self._timing.over_budget(run, hosts, runs, spent_s)
 
     def running(self) -> Running | None:
-        """Return what runs now, the innermost."""
+        """Return the innermost running call."""
         for kind, name, _, since in self._at_work[-1:]:
             return Running(kind, name, self._request_id, since)
         return None

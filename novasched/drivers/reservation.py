@@ -60,8 +60,8 @@ class GroupTurns:
         entered = turn.acquire(timeout=self._within_s)
         if not entered:
             LOG.warning(
-                'Another request of server group %s has not ended for %d s; this '
-                'one is served without knowing what that one picks.',
+                'Another request of server group %s has not ended for %d s; proceeding '
+                'without the lock; the policy may be violated.',
                 group,
                 self._within_s,
             )

@@ -123,13 +123,13 @@ def _unused(
 
 
 def are_kept_apart(request: RequestSpec) -> bool:
-    """Return True if no two instances of the request may be on one host."""
+    """Return whether no two instances of the request may be on one host."""
     group = request.instance_group if 'instance_group' in request else None
     return group is not None and group.policy == 'anti-affinity'
 
 
 def limits(host: HostState) -> SchedulerLimits:
-    """Return what filters want the compute to enforce; numbers are truncated.
+    """Return the limits that filters set for the compute; numbers are truncated.
 
     It shares nothing with the host, which may serve other instances.
     """

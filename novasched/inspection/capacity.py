@@ -129,7 +129,7 @@ class HostSlots:
         return f'{Code.EXHAUSTED} {min(limits, key=limits.__getitem__)}'
 
     def stranded(self, places: Sequence[int]) -> list[Stranded]:
-        """Return what is free on some hosts and of no use, each unit once; the most
+        """Return the stranded amounts of some hosts, each unit once; the most
         first."""
         at = np.array(places, np.intp)
         left, whys = self._left[at], self._whys[at]
@@ -395,7 +395,7 @@ def _characteristic(query: Query) -> tuple[str, int]:
 
 
 def _free(table: ProviderTable, name: str) -> Ints:
-    """Return what is free of a class in the tree of each provider."""
+    """Return the free amount of a class in the tree of each provider."""
     found = np.zeros(len(table), np.int64)
     inventory = table.inventories.get(name)
     if inventory is not None:

@@ -26,7 +26,7 @@ Reason = Mapping[str, Any]
 
 
 def blocked(explained: Explained) -> str:
-    """Return what ended a request: the blocker, and the reasons with their numbers."""
+    """Return why a request ended: the blocker, and the reasons with their numbers."""
     blocker, plugin = explained['blocker'] or 'error', explained['plugin']
     last = last_taking(explained)
     if blocker == 'no-candidates':
@@ -47,7 +47,7 @@ def blocked(explained: Explained) -> str:
 
 
 def remedies(explained: Explained) -> list[str]:
-    """Return what would have to change, for the most frequent reasons: those of the
+    """Return the advice for the most frequent reasons: those of the
     stage that took the last hosts first."""
     last = last_taking(explained)
     blocker = explained['blocker'] or 'error'
@@ -67,7 +67,7 @@ def remedies(explained: Explained) -> list[str]:
 
 
 def _held_before(explained: Explained) -> str:
-    """Return what to do with allocations that a new server had already; '': it had
+    """Return the advice on allocations that a new server had already; '': it had
     none."""
     error = explained['error']
     if not error or error['class'] != errors.AlreadyClaimed.__name__:
@@ -190,7 +190,7 @@ def _sentence(reason: Reason) -> str:
 
 
 def _remedy(explained: Explained, reason: Reason, diagnosed: Reason | None) -> str:
-    """Return what to say after the code of a reason; '': nothing is known."""
+    """Return the words after the code of a reason; '': nothing is known."""
     said = advice.of(reason['code'])
     if diagnosed is not None:
         said = _specific(explained, diagnosed) or said
@@ -200,7 +200,7 @@ def _remedy(explained: Explained, reason: Reason, diagnosed: Reason | None) -> s
 
 
 def _specific(explained: Explained, reason: Reason) -> str:
-    """Return what would have to change, with names and numbers; '': the general
+    """Return the advice, with names and numbers; '': the general
     advice must do."""
     what, example, only = stages.name_of(reason), reason['example'], reason['only']
     wanted, largest = reason.get('wanted'), reason.get('largest')
@@ -242,7 +242,7 @@ def _specific(explained: Explained, reason: Reason) -> str:
 
 
 def _error(explained: Explained) -> str:
-    """Return what the error says that the caller got, or placement's, unless it was
+    """Return the text of the error that the caller got, or placement's, unless it was
     made of this record."""
     error = explained['error']
     last = (explained['asked'] or [{}])[-1]

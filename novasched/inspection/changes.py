@@ -40,7 +40,7 @@ SAME = {'enabled compute service': COMPUTE_FILTER, ZONE_FILTER: ZONE}
 def of(
     run: DryRun, recorder: RequestRecorder, conditions: Conditions | None = None
 ) -> list[dict[str, Any]]:
-    """Return what would change the answer, and for how many hosts: JSON of a plan."""
+    """Return the changes of the answer, and for how many hosts: JSON of a plan."""
     request = decided_request(recorder)
     hosts = all_hosts(run, recorder, request)
     if not len(hosts):
@@ -145,7 +145,7 @@ def _zone_conditions(run: DryRun, request: RequestSpec) -> dict[str, str]:
 def _numa_variants(
     run: DryRun, hosts: HostTable, request: RequestSpec, met: Mapping[str, Mask]
 ) -> list[dict[str, Any]]:
-    """Return what two NUMA nodes, or memory without huge pages, would give."""
+    """Return the answer to two NUMA nodes, or to memory without huge pages."""
     mask = met.get(NUMA_FILTER)
     if mask is None or mask.all() or not request.if_set('numa_topology'):
         return []

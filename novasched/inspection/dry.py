@@ -280,5 +280,5 @@ def opened(
 
 
 def _assumed(view: ClusterView, profile: Profile) -> AssumedInstances:
-    """Return what remembers picks for as long as the dry run lasts."""
+    """Return a memory of picks for as long as the dry run lasts."""
     return AssumedInstances(view.instances.reported, profile.fitting, math.inf)

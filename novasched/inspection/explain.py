@@ -28,7 +28,7 @@ def explanation(
     long: bool = False,
     now_s: float | None = None,
 ) -> Explanation:
-    """Return what a record says of its request, and of the decision for one server.
+    """Return the request of a record, and the decision for one server.
 
     ``index`` is that of the server in the request; None: the one that ended it, or
     the first. ``long`` adds every host and its outcome. ``now_s`` is the time in
@@ -82,7 +82,7 @@ def explanation(
 
 
 def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Explanation:
-    """Return what became of one host in a decision.
+    """Return the outcome of one host in a decision.
 
     ``outcome`` is that of the host; None: the record does not say. ``reasons`` are
     those of the stage that took it: of several, it is not kept which was that of the

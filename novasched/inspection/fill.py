@@ -47,7 +47,7 @@ def room_by_copies(query: Query, table: ProviderTable) -> Ints | None:
 
 
 def _taken_once(searched: CandidateSearch) -> dict[str, Ints]:
-    """Return what each provider gives to the only candidate of its tree, by class."""
+    """Return the amounts of each provider in the only candidate of a tree, by class."""
     found: dict[str, Ints] = {}
     for slot in searched.slots:
         rows = slot.providers[slot.spans(searched.anchors)[0]]

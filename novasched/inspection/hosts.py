@@ -219,7 +219,7 @@ def _summed(amounts: Ints, host_of: Rows, hosts: int) -> Ints:
 
 
 def _used(nodes: HostTable, providers: ProviderTable) -> dict[str, tuple[Ints, Ints]]:
-    """Return what is used and what may be, by class, of the tree of each node."""
+    """Return usage and capacity, by class, of the tree of each node."""
     rows = provider_rows(nodes, providers)
     known = rows >= 0
     found = {}

@@ -194,7 +194,7 @@ class MergedDecisions:
     def _new(
         self, criteria: Criteria, mark: FollowMark
     ) -> tuple[list[Head], Mapping[str, LogRead]]:
-        """Return what the others have found that was not read before, and how far they
+        """Return the unread finds of the others, and how far they
         are read now. One that has been silent is asked again, for all since then."""
         late, new, read = self._late(), [], dict(mark.read)
         since = max((each.since for each in read.values()), default=mark.began.since)
@@ -256,7 +256,7 @@ class MergedDecisions:
         return min((at for at in found if at is not None), default=None)
 
     def overview(self, window_s: float) -> Overview:
-        """Return what the last seconds brought, of all schedulers."""
+        """Return the picture of the last seconds, of all schedulers."""
         parts = dict(self._ask('overview', window_s=window_s))
         if self._own is not None:
             parts[self._own.host()] = overview.of(self._own.reader, window_s)

@@ -190,9 +190,9 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
         if status == BAD_REQUEST:
             remedy = 'Name traits and resource classes that placement knows'
             raise errors.OptionError('The request', f'placement says: {text}', remedy)
-        raise errors.StoreFailed(
-            'Placement', f'HTTP {status}: {text}' if status else text
-        )
+        if not status:
+            raise errors.StoreUnreachable('Placement', text)
+        raise errors.StoreFailed('Placement', f'HTTP {status}: {text}')
     return Tried(wanted, found, run.log.recorders[-1], run.log.records[-1])
 
 

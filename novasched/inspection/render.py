@@ -72,7 +72,7 @@ def as_text(explained: Explained, style: Style) -> str:
 
 
 def host_as_text(explained: Explained, style: Style) -> str:
-    """Return what became of one host, then and now."""
+    """Return the outcome of one host, then and now."""
     explained = printable.values(explained)
     host = explained['of_host']
     made = [
@@ -207,7 +207,7 @@ def _servers(explained: Explained, style: Style) -> Iterator[str]:
 
 
 def notes(explained: Explained) -> dict[str, str]:
-    """Return what is said of stages beside their reasons, by their names."""
+    """Return the remarks on stages beside their reasons, by their names."""
     diagnosis, candidates = explained['placement'], explained['candidates']
     if diagnosis:
         seconds = diagnosis['age_s']

@@ -167,7 +167,7 @@ def numa_topology_of(request: RequestSpec) -> InstanceNUMATopology | None:
 
 
 def _asked(request: RequestSpec, name: str) -> str | None:
-    """Return what the flavor says, or else the image."""
+    """Return the value of the flavor, or else of the image."""
     found = request.extra_specs.get(f'hw:{name}')
     if found is None:
         found = request.image_properties.get(f'hw_{name}')

@@ -107,7 +107,7 @@ class PlacementReader:
         return str(found[0]['code']) if found else None
 
     def snapshot(self, aggregates: Iterable[str]) -> PlacementSnapshot:
-        """Return what placement has now. Raises errors.StoreFailed."""
+        """Read the state of placement. Raises errors.StoreFailed."""
         if self.kept is not None:
             return self.kept(aggregates)
         if self._snapshot is None:

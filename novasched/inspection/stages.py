@@ -72,7 +72,7 @@ def of_record(
 def outcomes(
     record: DecisionRecord, decision: Mapping[str, Any] | None
 ) -> dict[str, str] | None:
-    """Return what became of each host: the name of the stage that took it, PASSED_ALL
+    """Return the outcome of each host: the name of the stage that took it, PASSED_ALL
     or WAS_NOT_NAMED. None: the record does not say."""
     codes = _codes(record, decision)
     if decision is None or codes is None:
@@ -108,7 +108,7 @@ def _codes(
 
 
 def is_whole(decision: Mapping[str, Any]) -> bool:
-    """Say whether a decision is kept with its steps, and not just its host."""
+    """Return whether a decision is kept with its steps, and not just its host."""
     return 'steps' in decision
 
 

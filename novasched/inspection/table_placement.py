@@ -69,7 +69,7 @@ class TablePlacement:
     def candidates(
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:
-        """Return what placement would answer."""
+        """Answer as placement would."""
         try:
             asked = decode(query)
             table = self._snapshot(asked.aggregates()).table
@@ -78,7 +78,7 @@ class TablePlacement:
         except errors.InvalidCandidateQuery as problem:
             return QueryFailed(400, str(problem))
         except errors.StoreFailed as problem:
-            return QueryFailed(0, problem.problem)
+            return QueryFailed(0, str(problem))
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str

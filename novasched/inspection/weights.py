@@ -109,7 +109,7 @@ def _rows(explained: Mapping[str, Any], style: Style) -> list[Mapping[str, Any]]
 
 
 def _remarks(explained: Mapping[str, Any], style: Style) -> dict[str, str]:
-    """Return what is said of hosts beside their weights."""
+    """Return the remarks on hosts beside their weights."""
     found = roles(explained)
     if picked := explained['picked']:
         tries = tries_of(explained, picked) if style.width >= WIDE else ''
@@ -118,7 +118,7 @@ def _remarks(explained: Mapping[str, Any], style: Style) -> dict[str, str]:
 
 
 def roles(explained: Mapping[str, Any]) -> dict[str, str]:
-    """Return what became of hosts that passed: selected, alternate, or how a claim for
+    """Return the outcome of hosts that passed: selected, alternate, or how a claim for
     them ended."""
     index = explained['index'] or 0
     servers = explained['servers']

@@ -155,7 +155,7 @@ class WhatIf:
                 raise problem(text, f'more than {self.most_attempts} are not planned')
 
     def wrappers(self) -> app.Wrappers:
-        """Return what changes the rows that are read."""
+        """Return a function that changes the rows that are read."""
         cloud = ChangedCloud(self._change)
         return app.Wrappers(api=cloud.api, cells=cloud.cells)
 
@@ -169,7 +169,7 @@ class WhatIf:
         self._edits.append(edit)
 
     def snapshot(self, snapshot: PlacementSnapshot) -> PlacementSnapshot:
-        """Return what placement would show."""
+        """Answer as placement would."""
         contents, of_capacity = snapshot.contents, snapshot.members is not None
         for edit in self._edits:
             self.check()

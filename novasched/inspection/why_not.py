@@ -44,7 +44,7 @@ def why_not(
     wanted: DryRequest,
     placement: PlacementReader | None = None,
 ) -> Report:
-    """Return what a host meets of all that a request asks for, and its rank if it meets
+    """Return the conditions of a request that a host meets, and its rank if it meets
     all; docs/reference/plan.md has every field. Raises errors.UnknownHost."""
     single = wanted.request.for_instance(wanted.uuids[0]).replaced(num_instances=1)
     uuids = wanted.uuids[:1]
@@ -100,7 +100,7 @@ def held_by(
 
 
 def _of_nodes(request: RequestSpec) -> str:
-    """Return what the NUMA nodes of a request ask for that others may hold."""
+    """Return the demands of the NUMA nodes of a request that others may hold."""
     topology = request.if_set('numa_topology')
     cells = topology.cells if topology is not None else ()
     if any((cell.if_set('pagesize') or 0) > 0 for cell in cells):
@@ -123,7 +123,7 @@ def _unknown(run: DryRun, host: str) -> errors.UnknownHost:
 
 
 def _about(run: DryRun, host: HostState) -> Report:
-    """Return what people want to see of a host first."""
+    """Return the summary of a host."""
     zones = [zone for each in host.aggregates if (zone := each.availability_zone)]
     default = run.reader.driver.parts.default_availability_zone
     cell = run.reader.view.cells.get(host.cell_uuid)
@@ -183,7 +183,7 @@ def _placement(
 
 
 def _free(answer: Any, host: HostState) -> str:
-    """Return what placement says is free of what is asked for."""
+    """Return the free amounts of the requested classes, by placement."""
     if not isinstance(answer, Candidates):
         return ''
     wanted: dict[str, str] = {}

@@ -73,7 +73,7 @@ class ClaimUndo(Protocol):
         holds: Mapping[str, Mapping[str, int]],
         generation: int | None,
     ) -> bool:
-        """Say whether the consumer holds exactly this."""
+        """Return whether the consumer holds exactly this."""
 
     def undo(
         self,
@@ -216,7 +216,7 @@ class Look:
         return outcome
 
     def _may_stand(self, record: Record) -> bool:
-        """Say whether the consumer holds what was claimed; yes where placement is
+        """Return whether the consumer holds what was claimed; yes where placement is
         away."""
         if not record.added():
             return False
@@ -249,7 +249,7 @@ def _name(record: Record, why: str) -> None:
         providers = [f'--provider {one}' for one in record.added()]
         options = ['unset', '--os-placement-api-version 1.28', *providers]
     LOG.warning(
-        'The claim of request %s for %s may be left behind, %s. If nobody knows of it, '
+        'The claim of request %s for %s may be left behind, %s. If it is unknown, '
         'remove it with: openstack resource provider allocation %s %s',
         intent.request_id,
         intent.consumer_uuid,

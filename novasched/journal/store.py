@@ -79,7 +79,7 @@ class Moment(NamedTuple):
 
 
 def name_of_this_boot(path: Path = _BOOT_ID) -> str | None:
-    """Return what names this start of the machine, to all its containers."""
+    """Return the id of this start of the machine, the same in all its containers."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -102,7 +102,7 @@ class Record:
     offset: int = 0
 
     def line(self) -> bytes:
-        """Return what is written down; the checksum is of all JSON before it."""
+        """Return the line to write; the checksum is of all JSON before it."""
         fields = {**vars(self.intent), 'boot': self.written.boot_id}
         fields['uptime'] = round(self.written.uptime_s, 3)
         body = json.dumps(fields).encode()[:-1]
@@ -127,7 +127,7 @@ class Record:
         return cls(intent, Moment(fields['boot'], fields['uptime']), state, offset)
 
     def holds(self) -> dict[str, dict[str, int]]:
-        """Return what the consumer holds once it is claimed: what it held already
+        """Return the allocations of the consumer once claimed: what it held already
         stays as it is."""
         held = {name: dict(part['resources']) for name, part in self._before().items()}
         wanted = self.intent.allocations
@@ -171,7 +171,7 @@ def _prefix() -> str:
 
 
 def _is_ours(name: str) -> bool:
-    """Say whether a file is of this machine: a new container has
+    """Return whether a file is of this machine: a new container has
     another host name, a restarted machine another boot id."""
     if not name.endswith(SUFFIX) or name.count('-') < _PARTS - 1:
         return False
@@ -237,7 +237,7 @@ class File:
             self.open -= 1
 
     def content(self) -> Content:
-        """Return what stands in it; what goes beyond all size is one odd line."""
+        """Return its lines; what goes beyond all size is one odd line."""
         found = parse(os.pread(self._descriptor, READ_AT_MOST, 0))
         beyond = os.fstat(self._descriptor).st_size > READ_AT_MOST
         return found._replace(odd=found.odd + beyond)

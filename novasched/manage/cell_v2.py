@@ -72,7 +72,7 @@ class CreateCell(Action):
 
     URLs may be templates, such as mysql://{username}:{password}@{hostname}/cell1, that
     are filled from the configured URLs whenever they are read. Exit codes: 0 the cell
-    is made, 1 a URL is missing or makes no sense, 2 another cell has one of the URLs,
+    is made, 1 a URL is missing or invalid, 2 another cell has one of the URLs,
     255 the API database could not be used.
     """
 
@@ -229,7 +229,7 @@ class DiscoverHosts(Action):
 
 
 def check_transport(url: str) -> str | None:
-    """Return what is wrong with the URL of a message queue; None: nothing."""
+    """Return the problem of the URL of a message queue; None: there is none."""
     try:
         oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), url)
     except oslo_messaging.InvalidTransportURL as problem:

@@ -138,7 +138,7 @@ def cells_v2(program: Status) -> Verdict:
 
 
 def _has_nodes(program: Status) -> bool:
-    """Say whether some cell has a live compute node."""
+    """Return whether some cell has a live compute node."""
     query = sa.select(sa.exists().where(tables.compute_nodes.c.deleted == 0))
     for cell in program.all_cells():
         with program.cell(cell) as database, database.read() as connection:

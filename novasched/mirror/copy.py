@@ -48,9 +48,10 @@ PATIENCE_S = 5.0
 """How long a request waits until the copy is up to date. Once that was too short, none
 waits until a read has succeeded."""
 MOST_OF_ROOT = 32
-"""Candidates of one root that are looked at first; all, if none of those will do."""
+"""Candidates of one root that are looked at first; all, if none of those fits."""
 MOST_ASSUMED = 10_000
 """Own claims that are remembered one by one, until a look shows them."""
+FALLBACK = 'Falling back to placement for allocation candidates: %s'
 LOOK_AGAIN_S = 5.0
 """A compute says that a server has gone, and frees what it had soon after."""
 
@@ -159,7 +160,7 @@ class PlacementMirror:
         level = logging.WARNING
         if kind.is_of_query or self._copy is None or not self._begins():
             level = logging.DEBUG
-        LOG.log(level, 'Placement is asked for candidates: %s', problem)
+        LOG.log(level, FALLBACK, problem)
 
     def _fall_back_after(self, defect: Exception) -> str:
         """Count a defect, and log its traceback once for each place it comes from."""
@@ -170,7 +171,7 @@ class PlacementMirror:
         with self._changing:
             is_new = self._logged.begins(place)
         if is_new:
-            LOG.error('Placement is asked for candidates: %s', text, exc_info=defect)
+            LOG.error(FALLBACK, text, exc_info=defect)
         return text
 
     def _begins(self) -> bool:
@@ -288,7 +289,7 @@ class PlacementMirror:
     # -- reading
 
     def periodic_tasks(self) -> list[PeriodicTask]:
-        """Return what keeps the copy up to date: it waits by itself."""
+        """Return the task that keeps the copy up to date: it waits by itself."""
         return [(0.0, self.keep_up)]
 
     def keep_up(self) -> None:
@@ -363,8 +364,8 @@ class PlacementMirror:
         self._failure = str(problem)
         if self._begins():
             LOG.warning(
-                'The copy of placement cannot be brought up to date; placement is '
-                'asked for candidates where it will not do: %s',
+                'The copy of placement cannot be refreshed; falling back to placement '
+                'for allocation candidates once it is too old: %s',
                 problem,
             )
 
@@ -414,8 +415,8 @@ class PlacementMirror:
         self.differences += missed
         if missed:
             LOG.warning(
-                'The copy of placement had %d resource providers otherwise than they '
-                'are; it was read again as a whole.',
+                'The copy of placement differed for %d resource providers; it was '
+                'reloaded.',
                 missed,
             )
 
@@ -470,7 +471,7 @@ class PlacementMirror:
         return text if self._clock.monotonic() - at <= LOAD_EVERY_S else ''
 
     def state(self) -> dict[str, object]:
-        """Return what a report shows."""
+        """Return the values for a report."""
         copy, age_s = self._copy, self.age_s()
         return {
             'read seconds ago': 'never' if age_s is None else round(age_s, 1),

@@ -74,7 +74,7 @@ Result = TypeVar('Result')
 def adapter_from_conf(conf: cfg.ConfigOpts) -> Adapter:
     """Make the adapter that all requests to the network service go through.
 
-    Raises errors.OptionError for options that make no sense.
+    Raises errors.OptionError for invalid options.
     """
     adapter = http.adapter_from_conf(conf, 'neutron')
     if adapter.connect_retries is None:
@@ -86,7 +86,7 @@ def service_auth_from_conf(conf: cfg.ConfigOpts) -> BaseAuthPlugin | None:
     """Return the credentials for the service token; None: none is to be sent.
 
     Neutron accepts an expired user token that comes with a service token.
-    Raises errors.OptionError for options that make no sense.
+    Raises errors.OptionError for invalid options.
     """
     if not conf.service_user.send_service_user_token:
         return None
@@ -205,8 +205,9 @@ class NetworkClient:
         except ksa.Unauthorized as error:
             raise errors.NetworkUnauthorized('Not authorized.') from error
         except ksa.ClientException as error:
-            LOG.warning('The network service could not be asked: %s', error)
-            raise errors.NetworkFailed(f'Failed to access {url}: {error}') from error
+            text = http.failure_words(self._adapter, 'neutron', error)
+            LOG.warning('The network service could not be asked: %s', text)
+            raise errors.NetworkFailed(f'Failed to access {url}: {text}') from error
         if answer.status_code == requests.codes.unauthorized:
             raise errors.NetworkUnauthorized('Not authorized.')
         if answer.status_code == requests.codes.forbidden:

@@ -98,7 +98,7 @@ class NovaObject(ovo.VersionedObject):
 
     @classmethod
     def reads(cls, version: str) -> bool:
-        """Say whether this class reads a version: same major, not newer."""
+        """Return whether this class reads a version: same major, not newer."""
         major, minor = version_numbers(version)
         own_major, own_minor = version_numbers(cls.VERSION)
         return major == own_major and minor <= own_minor
@@ -138,7 +138,7 @@ class NovaObject(ovo.VersionedObject):
             raise errors.InvalidRequest(f'{self.obj_name()}.{name}: {error}') from error
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a field is set."""
+        """Return whether a field is set."""
         known = isinstance(name, str) and name in self.fields
         return known and f'_obj_{name}' in self.__dict__
 

@@ -44,7 +44,7 @@ class RequestContext(oslo_context.RequestContext):
 
     ``timestamp`` is UTC without a zone. A new context becomes the one that log
     lines of this thread show, unless ``overwrite`` is false. Raises ValueError
-    for a ``read_deleted`` or ``timestamp`` that makes no sense.
+    for a ``read_deleted`` or ``timestamp`` that is invalid.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RequestContext(oslo_context.RequestContext):
         self._read_deleted = value
 
     def check_is_admin(self) -> bool:
-        """Tell whether the roles make an admin, for a sender that did not say."""
+        """Return whether the roles make an admin, for a sender that did not say."""
         return any(role.lower() == 'admin' for role in self.roles)
 
     @property

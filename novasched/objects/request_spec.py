@@ -200,7 +200,7 @@ class RequestSpec(AnswersAsDict, NovaObject):
     requested_networks: NetworkRequestList = fields.object_of('NetworkRequestList')
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a field is set; of other names, whether the dict has it."""
+        """Return whether a field is set; of other names, whether the dict has it."""
         if not isinstance(name, str) or name in self.fields:
             return super().__contains__(name)
         return name in self.filter_properties()

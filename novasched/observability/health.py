@@ -94,7 +94,7 @@ class Health:
             self._news[name] = _News(status, output, clock.utcnow(), clock.monotonic())
 
     def wants_news(self, name: str) -> bool:
-        """Say whether it is time to ask: the last news are bad, or half expired."""
+        """Return whether it is time to ask: the last news are bad, or half expired."""
         found = self._news.get(name)
         if found is None or found.status != PASS:
             return True
@@ -148,7 +148,7 @@ def overall(checks: Iterable[Check]) -> str:
 def answer(
     settings: Settings, checks: Mapping[str, Check], service_id: str | None
 ) -> Response:
-    """Return what a client gets: a failure is never to be kept, nor is what is said
+    """Return the answer to a client: a failure is never to be kept, nor is what is said
     while the service starts or stops."""
     status = overall(checks.values())
     body: dict[str, Any] = {

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
+from novasched import connections
 from novasched.clock import Clock
 from novasched.log_once import LogOnce
 from novasched.observability import health, worker
@@ -97,7 +98,7 @@ class Workers:
         except TimeoutError:
             problem = f'does not answer within {DEADLINE_S:g} s'
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            problem = f'cannot be asked: {error}'
+            problem = f'cannot be asked: {connections.reason(error)}'
         return WorkerReport(pid, problem=f'worker {pid} {problem}')
 
     def check(self, reports: list[WorkerReport], time: str) -> Check:
@@ -218,7 +219,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         return health.answer(self._settings, checks, self._service_id)
 
     def show_ready(self, headers: Mapping[str, str]) -> Response:
-        """Say whether requests are taken: by one worker at least."""
+        """Return whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
         reason = reason or not_ready(self.workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}

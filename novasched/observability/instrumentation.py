@@ -179,7 +179,9 @@ class InstrumentedMirror:
     def check(self, time: str) -> Check:
         """Judge the copy; without it placement is asked, which is slow."""
         if problem := self._inner.problem():
-            return Check(WARN, time, f'placement is asked for candidates: {problem}')
+            return Check(
+                WARN, time, f'falling back to placement for candidates: {problem}'
+            )
         return Check(PASS, time)
 
     def measure(self, recorder: Recorder) -> None:
@@ -418,7 +420,7 @@ class Instrumentation:
     def decisions(
         self, on_decision: Callable[[Decision], None]
     ) -> Callable[[Decision], None]:
-        """Return what takes in a decision, and hands it on."""
+        """Return a function that takes in a decision, and hands it on."""
 
         def both(decision: Decision) -> None:
             self._decided(decision)

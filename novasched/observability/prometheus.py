@@ -57,7 +57,7 @@ class Metrics(Recorder):
         return KINDS[metric.kind](name, metric.doc, metric.labels, **more)
 
     def _of(self, metric: Metric, labels: tuple[str, ...]) -> Any:
-        """Return what keeps the values of these labels; looking it up is cheap."""
+        """Return the recorder of these labels; looking it up is cheap."""
         key = metric.name, *labels
         found = self._labelled.get(key)
         if found is None:

@@ -332,7 +332,7 @@ def _refused(option: str, address: Address, problem: OSError) -> errors.OptionEr
 
 
 def _is_ours(address: Address) -> bool:
-    """Say whether a server of this module answers there."""
+    """Return whether a server of this module answers there."""
     try:
         if not address.path:
             with socket.create_connection((address.host, address.port), ASK_S) as asked:

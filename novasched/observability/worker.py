@@ -39,7 +39,7 @@ class WorkerService(Protocol):
         """Finish what is in hand, and end; return how many requests were answered."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return what a report shows."""
+        """Return the values for a report."""
 
 
 class Observer:

@@ -43,11 +43,11 @@ class ConsumerAllocations:
     age_s: float | None = field(default=None, compare=False)
 
     def is_exactly(self, allocations: Allocations, generation: int) -> bool:
-        """Say whether a consumer of this generation holds this, and no more."""
+        """Return whether a consumer of this generation holds this, and no more."""
         return self.generation == generation and self.allocations == allocations
 
     def body(self) -> dict[str, Any] | None:
-        """Return what restores this, without a generation; None for nothing."""
+        """Return the body that restores this, without a generation; None: nothing."""
         if not self.allocations:
             return None
         return {
@@ -126,7 +126,7 @@ def generation_after(before: int | None) -> int:
 
 
 def what_changed(answer: requests.Response) -> str | None:
-    """Return what changed meanwhile, consumer or provider; None for other errors."""
+    """Name what changed meanwhile, consumer or provider; None for other errors."""
     try:
         error = parse_json(answer.content)['errors'][0]
         if error['code'] != 'placement.concurrent_update':

@@ -103,7 +103,7 @@ def _usable(summaries: Any) -> dict[str, Any]:
     found = summaries if isinstance(summaries, dict) else {}
     usable = {uuid: each for uuid, each in found.items() if _is_summary(each)}
     if len(usable) < len(found) or found is not summaries:
-        LOG.warning('Provider summaries of placement make no sense; they do not count')
+        LOG.warning('Ignoring malformed provider_summaries from placement')
     return usable
 
 

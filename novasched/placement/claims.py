@@ -178,7 +178,7 @@ class JointClaim:
         return self._settle(refused, self._may_be_ours and self._are_all_held())
 
     def _are_all_held(self) -> bool | None:
-        """Say whether every consumer holds what was asked for; None: unknown.
+        """Return whether every consumer holds what was asked for; None: unknown.
 
         They are asked one after another, only until one does not, and for no longer
         than LOOKUP_TIMEOUT_S in all.
@@ -195,12 +195,12 @@ class JointClaim:
     def _is_held(
         self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
     ) -> bool | None:
-        """Say whether a consumer holds what was asked for; None: unknown."""
+        """Return whether a consumer holds what was asked for; None: unknown."""
         held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
         return None if isinstance(held, QueryFailed) else self._is_made(one, held)
 
     def _is_made(self, one: ClaimRequest, held: ConsumerAllocations) -> bool:
-        """Say whether a consumer holds what was asked for, written once."""
+        """Return whether a consumer holds what was asked for, written once."""
         generation = generation_after(self._held.generation)
         return held.is_exactly(amounts(self._allocations(one)), generation)
 

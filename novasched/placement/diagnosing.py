@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 MAX_AGE_S = 300.0
 """A snapshot that is older says too little of a request."""
 JUST_BEFORE_S = 30.0
-"""A snapshot that was read so long before a request that waits will do, even if a new
+"""A snapshot that was read so long before a request that waits is used, even if a new
 one may be read."""
 MOST_MADE = 100
 """Diagnoses that are remembered: one of 10,000 hosts takes 3 ms."""

@@ -196,7 +196,7 @@ class ProvidersApi:
         with self._throttle:
             answer = ask(self._adapter, contexts.admin(), 'GET', url, VERSION)
         if isinstance(answer, NoAnswer):
-            raise errors.StoreFailed(STORE, f'GET {url}: {answer.text}')
+            raise errors.StoreUnreachable(STORE, answer.text)
         if answer.status_code != 200:
             kind = NotFound if answer.status_code == 404 else errors.StoreFailed
             text = http.error_words(http.excerpt(answer))
@@ -211,7 +211,7 @@ class ProvidersApi:
             OverflowError,
         ) as problem:
             raise errors.StoreFailed(
-                STORE, f'GET {url}: the answer makes no sense: {problem!r}'
+                STORE, f'GET {url}: malformed answer: {problem!r}'
             ) from problem
 
     def _provider(self, said: Any) -> tuple[int, ...]:

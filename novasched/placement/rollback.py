@@ -166,7 +166,7 @@ class Rollback:
         return ours
 
     def _is_later(self, claim: Claimed, held: ConsumerAllocations) -> bool:
-        """Say whether a consumer got what it holds after the claim. Soon after it that
+        """Return whether a consumer got what it holds after the claim. Soon after, that
         is not believed: clocks of placement may differ."""
         elapsed_s = self._clock.monotonic() - claim.by_s
         if held.age_s is None or elapsed_s < SOON_S:
@@ -256,7 +256,7 @@ class Rollback:
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:
-    """Say whether a consumer holds exactly what was claimed, written once."""
+    """Return whether a consumer holds exactly what was claimed, written once."""
     return held.is_exactly(claim.holds, claim.undo['consumer_generation'])
 
 
@@ -324,7 +324,7 @@ class ClaimRecovery:
         holds: Allocations,
         generation: int | None,
     ) -> ConsumerAllocations | None:
-        """Return what a consumer holds if it is this; None: it is something else.
+        """Return the allocations of a consumer if they are these; None: they differ.
 
         A later claim of the same amounts, as of the same move made again, is in use.
         """

@@ -53,7 +53,7 @@ _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
 def from_conf(conf: cfg.ConfigOpts) -> Adapter:
     """Make the adapter that all requests to placement go through.
 
-    Raises errors.OptionError for options that make no sense.
+    Raises errors.OptionError for invalid options.
     """
     return http.adapter_from_conf(conf, 'placement')
 
@@ -108,7 +108,10 @@ def _warning(problem: str) -> str:
 
 
 class NoAnswer(NamedTuple):
-    """Placement did not answer; when ``sent``, it may have acted all the same."""
+    """No answer of placement; when ``sent``, it may have acted all the same.
+
+    ``text`` is a sentence that says where it was looked for, and what failed.
+    """
 
     text: str
     sent: bool
@@ -159,11 +162,12 @@ def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
         adapter.invalidate()
     LOG.warning(next(text for kind, text in _WARNINGS if isinstance(error, kind)))
     LOG.debug('Placement could not be asked: %s', error)
-    return NoAnswer(str(error), _was_sent(error))
+    text = http.failure_words(adapter, 'placement', error)
+    return NoAnswer(text[:1].upper() + text[1:], _was_sent(error))
 
 
 def _was_sent(error: ksa.ClientException) -> bool:
-    """Tell whether placement may have got the request.
+    """Return whether placement may have got the request.
 
     keystoneauth1 has one class for timeouts of connecting and of reading; what it
     caught distinguishes them.

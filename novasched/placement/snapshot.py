@@ -93,7 +93,7 @@ class PlacementSnapshot:
         return 'database' if self.members is None else 'api'
 
     def knows(self, aggregates: Iterable[str]) -> bool:
-        """Say whether the members of all these aggregates are known."""
+        """Return whether the members of all these aggregates are known."""
         return self.members is None or self.members.issuperset(aggregates)
 
 

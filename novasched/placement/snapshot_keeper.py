@@ -53,9 +53,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'placement_diagnosis',
             default=True,
             help="""
-Find out why placement offered no host, or not all of them.
+Diagnose empty and short answers of GET /allocation_candidates.
 
-Placement does not say why. After a request that got no candidates, the condition that
+Placement gives no reasons. After a request that got no candidates, the condition that
 each host failed is found from a copy of placement (``candidates = mirror``), or else
 from a snapshot of it. One worker of a machine gets the snapshot, by one query for all
 providers or from ``[placement_database] connection``; never more often than every

@@ -84,7 +84,7 @@ class Requests(Protocol):
         """A message waits no more."""
 
     def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
-        """Return what is entered around one request for destinations."""
+        """Return a context manager for one request for destinations."""
 
     def placed(self, servers: int) -> None:
         """A request has found hosts for so many servers."""

@@ -26,7 +26,7 @@ class DecisionRecorder(Protocol):
     id: str
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
-        """Return what is entered around a stage: prefilter, query, refresh, claim or
+        """Return a context manager for a stage: prefilter, query, refresh, claim or
         notify. The filters and weighers of a decision say themselves how long."""
 
     def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
@@ -66,7 +66,7 @@ class DecisionLog(Protocol):
         request: RequestSpec,
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
-        """Return what takes down a request that has just arrived."""
+        """Return a recorder for a request that has just arrived."""
 
     def close(self) -> None:
         """Write what was recorded, if that can be done soon."""

@@ -143,14 +143,14 @@ class ApiStore(Protocol):
         """Return all aggregates with their hosts and metadata, by id."""
 
     def aggregates_mark(self) -> AggregatesMark:
-        """Return what changes when an aggregate does."""
+        """Return a value that changes when an aggregate does."""
 
 
 class CellStore(Protocol):
     """The database of one cell."""
 
     def together(self) -> contextlib.AbstractContextManager[CellStore]:
-        """Return what is entered for a store that asks by one connection; an answer
+        """Return a context manager for a store that asks by one connection; an answer
         shows what was committed before it was entered, or later."""
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
@@ -257,7 +257,7 @@ class ProviderStore(Protocol):
         """
 
     def mark(self) -> object | None:
-        """Return what is equal as long as nothing is written; None: unknown."""
+        """Return a value that stays equal until something is written; None: unknown."""
 
     def close(self) -> None:
         """End a read soon; there will be none after it."""

@@ -223,7 +223,7 @@ class ProviderTable:
         return anchors[order], rows[order]
 
     def summary(self, row: int) -> dict[str, object]:
-        """Return what placement's provider_summaries say of a provider."""
+        """Return the entry of a provider in placement's provider_summaries."""
         parent = self.parents.item(row)
         resources = {}
         for name, inventory in self.inventories.items():

@@ -33,7 +33,7 @@ class CPUs:
 
 
 def cpus(request: RequestSpec) -> CPUs:
-    """Return what the CPU and thread policies ask for.
+    """Return the demands of the CPU and thread policies.
 
     Raises errors.InvalidDemand, or a more special one, for policies that do not
     exist, or that flavor and image do not share, and for masks that do not fit.

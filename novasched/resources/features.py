@@ -56,7 +56,7 @@ def image_id(request: RequestSpec) -> str | None:
 
 
 def agreed(request: RequestSpec, name: str) -> str | None:
-    """Return what the extra spec says, else the property; None: neither.
+    """Return the value of the extra spec, else of the property; None: neither.
 
     An empty extra spec says nothing. Raises what conflict() returns where both
     speak and differ.
@@ -210,7 +210,7 @@ _STATELESS_MODELS = ('amd-sev-snp', 'intel-tdx')
 
 
 def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
-    """Return what encrypted memory needs, if it is asked for.
+    """Return the needs of encrypted memory, if it is asked for.
 
     Raises errors.FlavorImageConflict, InvalidMachineType, StatelessFirmwareRequired
     or InvalidVideoMode where the image does not go with it.
@@ -229,7 +229,7 @@ def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
 
 
 def _encryption_requesters(request: RequestSpec) -> list[str]:
-    """Return what asks for it, in nova's words."""
+    """Return the setting that asks for it, in nova's words."""
     text = request.extra_specs.get(_ENCRYPTION_SPEC)
     of_flavor = strutils.bool_from_string(text)
     of_image: bool | None = request.image_properties.get(_ENCRYPTION_PROPERTY)

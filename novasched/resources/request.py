@@ -35,7 +35,7 @@ are not limited.
             'look_beyond_limit',
             default=True,
             help="""
-Ask placement for all candidates when none of the first ones will do.
+Ask placement for all candidates when no host is left of the first ones.
 
 Placement gives ``[scheduler] max_placement_results`` candidates at most. Where that
 cut some off, and the filters leave none of the hosts, the request is tried once more

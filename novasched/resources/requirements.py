@@ -81,7 +81,7 @@ class Requirements:
         )
 
     def __or__(self, other: Requirements) -> Requirements:
-        """Return what satisfies both."""
+        """Return the conditions of both."""
         suffixes = {**self.group_required, **other.group_required}
         return Requirements(
             self.root_required | other.root_required,

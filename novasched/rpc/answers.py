@@ -74,7 +74,7 @@ class Incoming:
 
     @property
     def is_too_late(self) -> bool:
-        """Say whether something is claimed for a caller that has timed out."""
+        """Return whether something is claimed for a caller that has timed out."""
         return self.caller.has_claims and self.caller.has_timed_out
 
     def publish(self) -> bool:
@@ -128,7 +128,7 @@ class Answers:
         queues.on_look = self._looked
 
     def has_room(self) -> bool:
-        """Say whether one more answer can be parked."""
+        """Return whether one more answer can be parked."""
         with self._changed:
             return self._open < self._most
 

@@ -142,7 +142,7 @@ class BrokerClock:
         return self._clock.time() - (self._behind_s or 0.0)
 
     def is_known(self, within_s: float = CLOCK_EVERY_S) -> bool:
-        """Say whether the clocks were compared, not longer ago than that.
+        """Return whether the clocks were compared, not longer ago than that.
 
         The first comparison is waited for, and one that is asked for early; else it
         goes on in the background, and the last one holds.

@@ -127,7 +127,7 @@ class RpcCaller:
 
     @property
     def has_timed_out(self) -> bool:
-        """Say whether the caller has given up, or would before an answer is there."""
+        """Return whether the caller has given up, or will before an answer is there."""
         return self._is_unsigned or self.waits_s > self._patience.answer_s
 
     @property
@@ -215,7 +215,7 @@ class RpcCaller:
         try:
             self._incoming.heartbeat()
         except UNANSWERED as problem:
-            LOG.debug('The caller could not be told that it is served: %s', problem)
+            LOG.debug('The caller cannot be notified that it is served: %s', problem)
             return
         if not self.has_timed_out:
             self._sign_at = at
@@ -228,7 +228,7 @@ class RpcCaller:
 
     @property
     def has_claims(self) -> bool:
-        """Say whether something is to be done once the answer is there, or lost."""
+        """Return whether something is to be done once the answer is there, or lost."""
         return bool(self._done or self._undo)
 
     def keep_open(self) -> None:

@@ -44,7 +44,7 @@ class Form:
 
 
 def to_wire(error: errors.RequestError) -> Exception:
-    """Return what an endpoint raises for an error, to ``raise ... from error``.
+    """Return the exception of an endpoint for an error, to ``raise ... from error``.
 
     A class that the table lacks looks like the nearest base that it has.
     """

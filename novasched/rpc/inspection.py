@@ -115,7 +115,7 @@ class InspectionEndpoint:
     @answered
     @_bounded
     def overview(self, context: RequestContext, window_s: Any = 60) -> dict[str, Any]:
-        """Return what the last seconds brought."""
+        """Return the picture of the last seconds."""
         return overview.of(self._reader, _number('window_s', window_s, MOST_WINDOW_S))
 
 

@@ -123,7 +123,9 @@ class ReplyQueues:
         try:
             counted = self._count(due)
         except Exception:  # the border of a thread
-            LOG.exception('The broker could not be asked who reads answers')
+            LOG.exception(
+                'The consumers of reply queues cannot be read from the broker'
+            )
             counted = {}
         with self._changed:
             for name in due:
@@ -139,7 +141,7 @@ class ReplyQueues:
             self._changed.notify_all()
 
     def _of(self, name: str) -> _Queue:
-        """Return what is known of a queue; forget the one not used for longest."""
+        """Return the state of a queue; forget the one not used for longest."""
         queue = self._queues.pop(name, None) or _Queue()
         self._queues[name] = queue
         if len(self._queues) > KNOWN_QUEUES:
@@ -203,7 +205,7 @@ class ReplyQueues:
         queue.looked_at, queue.wanted_at = now, None
         if consumers is None or consumers > 0:
             if consumers and queue.readers in UNREAD:
-                LOG.info('The answers in %s are read again', name)
+                LOG.info('Reply queue %s has a consumer again', name)
             # After an outage of the broker, a caller may take its time once more.
             queue.absent_since = math.inf
             queue.readers = Readers.UNKNOWN if consumers is None else Readers.PRESENT
@@ -215,11 +217,11 @@ class ReplyQueues:
         if absent_s >= self.gone_for_s:
             queue.readers = Readers.GONE
             LOG.warning(
-                'A caller is gone: its answers, in %s, were read by nobody for %.0f s. '
-                'What was claimed for it is undone.',
+                'No consumer on reply queue %s for %.0f s: the caller is gone, and its '
+                'claims are rolled back.',
                 name,
                 absent_s,
             )
         elif queue.readers is not Readers.ABSENT:
             queue.readers = Readers.ABSENT
-            LOG.info('Nobody reads the answers in %s at the moment', name)
+            LOG.info('Reply queue %s has no consumer at the moment', name)

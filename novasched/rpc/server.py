@@ -235,7 +235,7 @@ class PublicMethods(dispatcher.DefaultRPCAccessPolicy):  # type: ignore[misc]
     """Lets callers name public methods, but no other attribute of an endpoint."""
 
     def is_allowed(self, endpoint: Any, method: str) -> bool:
-        """Say whether a caller may name it; oslo.messaging refuses all others."""
+        """Return whether a caller may name it; oslo.messaging refuses all others."""
         is_public: bool = super().is_allowed(endpoint, method)
         return is_public and inspect.ismethod(getattr(endpoint, method))
 
@@ -319,7 +319,7 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
                 for consumer, tag in inside.consumers.items():
                     consumer.cancel(tag)
         except GONE as problem:
-            LOG.warning('The broker could not be told to send no more: %s', problem)
+            LOG.warning('The broker cannot be asked to send no more: %s', problem)
         while incoming := inside.poll():
             inside.serve(incoming)
 

@@ -71,7 +71,7 @@ def transport_from_conf(
     """Make the RPC transport; it connects when it is first used.
 
     ``url`` is that of another broker, which ``option`` names. Raises
-    errors.OptionError for a URL that makes no sense, and for options of the driver
+    errors.OptionError for an invalid URL, and for options of the driver
     that keep it from being loaded.
     """
     try:
@@ -93,13 +93,11 @@ def transport_from_conf(
             'Correct its name',
         ) from problem
     except ValueError:  # its text may hold a part of the password
-        raise errors.OptionError(
-            option, 'it makes no sense as a URL', HOW_TO_WRITE
-        ) from None
+        raise errors.OptionError(option, 'it is no valid URL', HOW_TO_WRITE) from None
 
 
 def is_rabbit(conf: cfg.ConfigOpts, url: str | None = None) -> bool:
-    """Say whether messages go through RabbitMQ."""
+    """Return whether messages go through RabbitMQ."""
     parsed = oslo_messaging.TransportURL.parse(conf, url)
     return bool(parsed.transport.startswith(('rabbit', 'kombu')))
 
@@ -178,7 +176,7 @@ def check(
 
 
 def _cuts_password(url: str) -> bool:
-    """Say whether a host may be a user, and its port a part of the password.
+    """Return whether a host may be a user, and its port a part of the password.
 
     So it is where a password holds a character that ends it.
     """
@@ -282,7 +280,8 @@ def _problem(
             return _Problem(text, f'{RABBIT} ssl', remedy)
         return _Problem(text)
     except CONNECTION_ERRORS as problem:
-        text = f'{place}: {getattr(problem, "reply_text", None) or problem}'
+        said = getattr(problem, 'reply_text', None) or str(problem)
+        text = f'{place}: {connections.phrase(said) or said}'
         if 'auth mechanism' in text:
             remedy = 'Name one that the broker offers'
             return _Problem(text, f'{RABBIT} rabbit_login_method', remedy)

@@ -130,7 +130,7 @@ class _Guests:
         return any(each.guest is not None for each in self.checked)
 
     def fit(self, capacity: HostCapacity) -> bool:
-        """Say whether the filters would pass a host."""
+        """Return whether the filters would pass a host."""
         return all(any(each.fits(capacity, [None])) for each in self.checked)
 
 
@@ -146,7 +146,7 @@ def _filled(start: _Filled, guests: _Guests, most: int, check: Check) -> _Filled
 
 
 def _capacities(hosts: HostTable, guests: _Guests) -> list[HostCapacity]:
-    """Return what each host has for guests."""
+    """Return the resources of each host for guests."""
     networks = guests.booked.networks
     limits: list[CellLimits | None] = [None] * len(hosts)
     if guests.limits_nodes:

@@ -217,7 +217,7 @@ class Instances:
         return [self.item(row) for row in range(len(self))]
 
     def having(self, uuids: frozenset[str], rows: Rows) -> Mask:
-        """Return True for each of the rows whose host has any of the instances."""
+        """Return the mask of the rows whose host has any of the instances."""
         kept, asked, having = self._kept
         if kept != uuids:
             asked = having = np.zeros(len(self), bool)
@@ -233,5 +233,5 @@ class Instances:
 
 
 def any_of(uuids: frozenset[str], instances: Iterable[Iterable[str]]) -> Mask:
-    """Return True for each host that has any of the instances."""
+    """Return the mask of the hosts that have any of the instances."""
     return ~np.fromiter(map(uuids.isdisjoint, instances), bool)

@@ -30,7 +30,7 @@ OPERATORS: dict[str, Compare] = {
 
 
 def match(value: str | None, requirement: str) -> bool:
-    """Return True if a value satisfies what an extra spec asks.
+    """Return whether a value satisfies what an extra spec asks.
 
     Without an operator the texts must be equal. ``=`` means "at least"; there
     is no numeric ``<`` or ``>``. Raises ValueError where a numeric operator

@@ -267,7 +267,7 @@ class HostTable(Columns):
 
 
 def _changes(states: Iterable[HostState], among: Snapshot) -> dict[str, dict[int, Any]]:
-    """Return what was changed of hosts: by name of the column, then by row."""
+    """Return the changes of hosts: by name of the column, then by row."""
     found: dict[str, dict[int, Any]] = {}
     for state in states:
         for name, value in state._changed(among).items():
@@ -380,7 +380,7 @@ class HostState(Columns):
         return self._copy(private, own, True)
 
     def _private(self) -> dict[str, Any]:
-        """Return what was set on this host, or was shown and may have changed."""
+        """Return the values set on this host, and those shown that may have changed."""
         return {**self._snapshot.shown_of(self._row), **self._changes}
 
     def _copy(self, changes: dict[str, Any], own: dict[str, Any], copies: bool) -> Self:

@@ -108,7 +108,7 @@ class Outline:
 
 
 def outline(decision: Decision, ask: Ask = why) -> Outline:
-    """Return what is kept of a decision; filters are asked for their reasons now."""
+    """Make the record of a decision; filters are asked for their reasons now."""
     outcomes = _outcomes(decision)
     most = ASKED_OF_SUCCESS if len(decision.ranked) else ASKED_OF_FAILURE
     scores = _Scores(decision)
@@ -135,7 +135,7 @@ def outline(decision: Decision, ask: Ask = why) -> Outline:
 
 
 def _outcomes(decision: Decision) -> Outcomes:
-    """Return what became of each host; a step overwrites the one before it."""
+    """Return the outcome of each host; a step overwrites the one before it."""
     outcomes = np.full(len(decision.hosts.snapshot), NOT_A_CANDIDATE, np.uint8)
     outcomes[decision.hosts.rows] = NOT_NAMED
     for number, step in enumerate(decision.steps):
@@ -229,7 +229,7 @@ class _Scores:
         ]
 
     def of_weighers(self) -> list[WeigherOutline]:
-        """Return what each weigher with an effect gave the best hosts."""
+        """Return the weights of the best hosts by each weigher with an effect."""
         best = self._places[:BEST]
         return [
             WeigherOutline(

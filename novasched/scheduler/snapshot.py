@@ -30,7 +30,7 @@ class _ShownValue(NamedTuple):
     decode: Callable[[Any], Any]
 
     def is_changed(self) -> bool:
-        """Say whether a plugin changed the copy in place.
+        """Return whether a plugin changed the copy in place.
 
         What it put there may refuse to be compared, as arrays do; what a column has
         of itself never does.
@@ -75,7 +75,7 @@ class Snapshot:
         return column if isinstance(column, Lazy) else Lazy(lambda: column)
 
     def shares_columns(self, other: Snapshot) -> bool:
-        """Return True if the other differs in what is set on hosts, at most."""
+        """Return whether the other differs in what is set on hosts, at most."""
         return self._columns is other._columns
 
     def changed_since(self, other: Snapshot) -> set[str]:
@@ -94,14 +94,14 @@ class Snapshot:
     def shown(
         self, row: int, name: str, value: Any, decode: Callable[[Any], Any]
     ) -> Any:
-        """Return what a host shows of a value: the same object while that stays."""
+        """Return the object that a host shows for a value, the same while it stays."""
         of_host = self._shown[row]
         if name not in of_host or of_host[name].value is not value:
             of_host[name] = _ShownValue(value, decode(value), decode)
         return of_host[name].copy
 
     def shown_of(self, row: int) -> dict[str, Any]:
-        """Return what a host has shown, by name of the column."""
+        """Return the values that a host has shown, by name of the column."""
         of_host = self._shown.get(row, {})
         return {name: shown.copy for name, shown in of_host.items()}
 
@@ -167,7 +167,7 @@ def _copy_for(column: Any, new: Sequence[Any]) -> Any:
 
 
 def _fits(dtype: np.dtype[Any], value: Any) -> bool:
-    """Return True if an array of numbers keeps a value; None is NaN there."""
+    """Return whether an array of numbers keeps a value; None is NaN there."""
     try:
         kept = dtype.type(value)
         return bool(kept == value or kept != kept)

@@ -39,7 +39,7 @@ def decide_next(
     index: int,
     watch: Watch = unwatched,
 ) -> Decision:
-    """Return what decide() returns for the instance after that of ``last``.
+    """Return the result of decide() for the instance after that of ``last``.
 
     ``hosts`` are those that it ranked, of which one took an instance since: the one in
     ``row`` of the snapshot. Filters and weighers are asked about this host alone, and
@@ -114,7 +114,7 @@ def _weighed_again(
     request: RequestSpec,
     watch: Watch,
 ) -> Weighed | None:
-    """Return what weigh() returns for the hosts that were ranked; None: maybe not.
+    """Return the result of weigh() for the hosts that were ranked; None: maybe not.
 
     Where there is NaN, the order of the hosts matters to the bounds.
     """

@@ -46,7 +46,7 @@ class Step:
         return self.before.without(self.after)
 
     def warnings(self, request: RequestSpec) -> list[PluginWarning]:
-        """Return what the filter warns of, or that it fails to."""
+        """Return the warnings of the filter, or that it fails to give them."""
         try:
             return list(self.filter.request_warnings(self.before, self.after, request))
         except Exception as problem:  # noqa: BLE001 a plugin may raise anything
@@ -93,7 +93,7 @@ class Weighing:
         return self.multipliers.item(place) * scaled
 
     def at(self, places: Rows) -> Weighing:
-        """Return what the weigher gave the hosts at these places."""
+        """Return the weights of the hosts at these places."""
         raw, multipliers = self.raw[places], self.multipliers[places]
         return Weighing(self.name, raw, self.bounds, multipliers)
 

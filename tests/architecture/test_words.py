@@ -8,6 +8,8 @@ import collections
 import pathlib
 import re
 
+import pytest
+
 UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|raise NotImplementedError)\b')
 PATCHING = re.compile(r'\b(monkeypatch|unittest\.mock|mocker)\b')
 NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
@@ -21,8 +23,15 @@ GONE = {
 }  # fmt: skip
 """Names that files had before they got the field's terms."""
 KEPT = {'novasched/rpc/answers.py', 'novasched/observability/serving.py'}
-MANNERED = re.compile(r'\b(lest|whoever|besides|homeless|twins)\b')
+MANNERED = re.compile(
+    r'\b(lest|whoever|besides|homeless|twins)\b|[Mm]akes? no sense|\bwill do\b|'
+    r'is asked no more'
+)
 """Words that no manual of the field has."""
+OF_STORIES = re.compile(r'\b([Nn]obody|told|anew)\b')
+"""More of them, which pages and help texts do without."""
+RIDDLES = re.compile(r'(Return (what|True)|Say whether|Tell whether)\b')
+"""How no docstring begins: it names the thing, or is `Return whether ...`."""
 HERE = pathlib.Path(__file__).name
 
 
@@ -53,6 +62,40 @@ def test_every_file_is_named_after_a_subject(python_files):
 
 def test_prose_is_plain(package_files):
     assert files_with(MANNERED, package_files) == []
+
+
+@pytest.mark.parametrize('words', [MANNERED, OF_STORIES])
+def test_pages_are_plain(root, words):
+    pages = [root / 'README.md', *(root / 'docs').rglob('*.md')]
+    pages += [*(root / 'docs/man').iterdir(), *(root / 'lab/docs/man').iterdir()]
+    texts = {path.relative_to(root): path.read_text() for path in pages}
+    assert files_with(words, texts) == []
+
+
+def helps(text):
+    """Yield the texts that options of oslo.config and arguments have as their help."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.keyword) and node.arg == 'help':
+            for part in ast.walk(node.value):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.value
+
+
+def test_help_is_plain(package_files):
+    found = {path: ' '.join(helps(text)) for path, text in package_files.items()}
+    assert any(found.values())
+    assert files_with(OF_STORIES, found) == []
+
+
+def test_docstrings_name_the_thing(package_files):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    riddles = [
+        f'{path}:{node.lineno}'
+        for path, text in package_files.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, kinds) and RIDDLES.match(ast.get_docstring(node) or '')
+    ]
+    assert riddles == []
 
 
 def test_files_have_the_names_of_the_field(package_files):

@@ -279,7 +279,7 @@ SCENARIOS = {
         'the undo of that',
         'What was made again stays.',
         'Two claims of the same amounts on the same host within half a minute, with a '
-        'removal between them, cannot be told apart; nor can what is written in the '
+        'removal between them, cannot be distinguished; nor can what is written in the '
         'milliseconds between the look and the undo that follows it.',
     ),
 }

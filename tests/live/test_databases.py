@@ -137,7 +137,7 @@ def test_a_database_that_is_missing_is_named(server, opened):
 
 def test_a_wrong_password_is_told_and_not_shown(mariadb, opened):
     engine = opened(mariadb.url('mysql').replace('database-secret', 'bad-secret'))
-    with pytest.raises(errors.OptionError, match='Access denied') as failed:
+    with pytest.raises(errors.OptionError, match='access denied') as failed:
         engines.check(engine, engines.MAIN)
     assert 'bad-secret' not in str(failed.value)
 

@@ -56,7 +56,7 @@ def urls(placement, cloud):
 @cases(
     'account, says',
     ('one that may read all', 'whole', None),
-    ('one that there is not', 'nobody', 'Access denied for user'),
+    ('one that there is not', 'nobody', 'access denied for user nobody'),
     ('one that lacks a table', 'partly', "command denied to user 'partly'"),
     ('another database', 'API database', 'database of placement'),
 )

@@ -61,8 +61,8 @@ class TestBeyondTheLimit:
         assert [consumer for consumer, _ in placement.undone] == [A]
         assert list(placement.held) == [A]
         assert caplog.messages == [
-            'None of the hosts of the first 2 allocation candidates will do, and '
-            'placement was asked for no more; asking for all of them.'
+            'No host left after filtering the first 2 allocation candidates '
+            '(limit reached); retrying without the limit.'
         ]
 
     @cases(

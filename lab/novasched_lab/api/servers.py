@@ -294,7 +294,7 @@ class DeleteRequest:
         return True
 
     def is_done(self, uuid: str) -> bool:
-        """Say whether the host has deleted a server; then nothing is left of it."""
+        """Return whether the host has deleted a server; then nothing is left of it."""
         link = self._api.cells.of_instance(uuid)
         if link is not None and link.servers.instance(uuid) is not None:
             return False

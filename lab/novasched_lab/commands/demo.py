@@ -36,7 +36,7 @@ class RunDemo(Command):
     privileges, lives in this process while the command runs, and leaves
     nothing behind.
 
-    With --hosts, and a virtual host of RabbitMQ that nobody else uses, it is a whole
+    With --hosts, and a virtual host of RabbitMQ that nothing else uses, it is a whole
     cloud: scheduler, conductor and computes run as programs of their own, servers are
     built, refused, moved and deleted, and in the end nothing is left.
     """
@@ -158,7 +158,7 @@ def _servers(parsed_args: argparse.Namespace) -> GivenServers:
 
 
 def held_as_text(allocations: Mapping[str, Mapping[str, int]], style: Style) -> str:
-    """Return what placement says that the instance holds."""
+    """Return the allocations of the instance in placement."""
     lines = []
     for provider, amounts in allocations.items():
         held = ', '.join(f'{name} {amount}' for name, amount in amounts.items())

@@ -281,7 +281,7 @@ def _positive(text: str) -> int:
 def _order(
     api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
-    """Return what is asked for; a new group is made. Raises errors.OptionError."""
+    """Return the request; a new group is made. Raises errors.OptionError."""
     from novasched.inspection import catalogue
     from novasched_lab.api import boot
 

@@ -38,7 +38,7 @@ class FaultRule:
     flavors: tuple[str, ...] = ('*',)
 
     def concerns(self, host: str, flavor: str) -> bool:
-        """Return True if the rule is about such an instance on the host."""
+        """Return whether the rule is about such an instance on the host."""
         return any(fnmatch.fnmatchcase(host, each) for each in self.hosts) and any(
             fnmatch.fnmatchcase(flavor, each) for each in self.flavors
         )
@@ -52,7 +52,7 @@ class FaultRules:
         self._seed = seed
 
     def refuses(self, host: str, flavor: str, instance_uuid: str) -> bool:
-        """Return True if a rule has the host refuse the instance.
+        """Return whether a rule has the host refuse the instance.
 
         It depends on the arguments and the seed alone, not on threads or the order of
         messages.
@@ -74,7 +74,7 @@ class Fleet:
 
 
 def read(path: str | Path) -> Fleet:
-    """Read a fleet; raises errors.OptionError for a file that makes no sense."""
+    """Read a fleet; raises errors.OptionError for an invalid file."""
     try:
         content = tomllib.loads(Path(path).read_text())
     except (OSError, ValueError) as problem:

@@ -76,7 +76,7 @@ class ApiServers(SqlServers):
         self._writes.retrying(write)
 
     def is_asked_for(self, uuid: str) -> bool:
-        """Return True while the build request of an instance exists."""
+        """Return whether the build request of an instance exists."""
         return (
             self._scalar(sa.select(_b.id).where(_b.instance_uuid == uuid)) is not None
         )

@@ -94,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _extra_text(name: str, value: Any) -> str | None:
-    """Return what instance_extra has for a value, as nova writes it."""
+    """Return the form of a value in instance_extra, as nova writes it."""
     if value is None or isinstance(value, str):
         return value
     if name == 'pci_requests':

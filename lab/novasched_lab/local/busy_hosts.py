@@ -69,7 +69,7 @@ class BusyHost(ResourceTracker):
         return dataclasses.replace(made, inventories=inventories)
 
     def held_before(self) -> dict[str, dict[str, int]]:
-        """Return what servers held before, by uuid: amounts by class."""
+        """Return the earlier allocations of servers, by uuid: amounts by class."""
         cpus = 'PCPU' if self.host.dedicated_cpus else 'VCPU'
         return {
             each.uuid: {cpus: each.vcpus or 0, 'MEMORY_MB': each.memory_mb or 0}
@@ -153,7 +153,7 @@ def shares(total: int, parts: int) -> list[int]:
 
 
 def _topology(cell: HostCell, servers: int, place: int) -> InstanceNUMATopology:
-    """Return what one of the servers of a NUMA node has of it."""
+    """Return the share of a server of a NUMA node."""
     pages = next(each.used for each in cell.mempages if each.size_kb == GIB_KB)
     pinned = sorted(cell.pinned_cpus)[place::servers]
     vcpus = len(pinned) or shares(cell.cpu_usage, servers)[place]

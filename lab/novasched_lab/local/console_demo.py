@@ -170,7 +170,7 @@ class DemoCloud:
         return ids
 
     def sources(self) -> app.Sources:
-        """Return what the console reads."""
+        """Return the sources of the console."""
         return app.Sources(
             api_engine=self._api,
             make_cell_engine=self._make_engine,

@@ -125,7 +125,7 @@ def _tried(
 
 
 def as_text(scenes: Sequence[Scene]) -> str:
-    """Return what was tried, and the scenes with a line for each node."""
+    """Return the attempts, and the scenes with a line for each node."""
     head = dict.fromkeys(line for each in scenes for line in (each.request, each.rules))
     lines = (line for scene in scenes for line in (*_lines(scene), ''))
     return '\n'.join([*head, '', *lines])

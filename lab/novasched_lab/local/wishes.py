@@ -110,7 +110,7 @@ KINDS = (
 
 
 def wishes(number: int, rng: random.Random) -> list[Wish]:
-    """Return what is asked for in an hour, in order of time: at least one of each
+    """Return the wishes of an hour, in order of time: at least one of each
     kind."""
     names = itertools.count(1)
     found = [

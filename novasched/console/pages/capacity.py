@@ -41,7 +41,7 @@ def view(
     asked: PageQuery,
     flavors: Sequence[str],
 ) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     by, typed = asked.text('by'), _typed(answer, asked)
     missing = list(words.missing(answer))
     rows = answer['rows'][:MOST_SHOWN]
@@ -76,7 +76,7 @@ def form(asked: PageQuery, flavors: Sequence[str]) -> View:
 
 
 def refused(asked: PageQuery, problem: str) -> View:
-    """Return what the page shows where it cannot be counted."""
+    """Return the values for the page where it cannot be counted."""
     return {'form': form(asked, ()), 'problem': problem, 'missing': (), 'heat': None}
 
 
@@ -92,7 +92,7 @@ def _maps(
 
 
 def heat_view(slots: Mapping[str, Any]) -> View:
-    """Return what the page of the heat map alone shows."""
+    """Return the values for the page of the heat map."""
     return {'heat': heat.view(slots)}
 
 

@@ -16,7 +16,7 @@ HEAD_ONLY = render.HEAD_ONLY[0].upper() + render.HEAD_ONLY[1:] + '.'
 
 
 def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     is_scheduled = explained['result'] == 'scheduled'
     said = _counted_from_one(explained)
     return {
@@ -55,7 +55,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
 
 
 def _counted_from_one(explained: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is explained, with the number of the server instead of its index."""
+    """Return the explanation, with the number of the server instead of its index."""
     index = explained['index']
     return explained if index is None else {**explained, 'index': index + 1}
 
@@ -195,7 +195,7 @@ def _query(asked: Mapping[str, Any]) -> View:
 
 
 def _request(explained: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Return what was asked for: headings, and lines under each."""
+    """Return the request: headings, and lines under each."""
     request = explained['request']
     if not request:
         return []

@@ -41,8 +41,8 @@ HINTS = {
 
 
 def view(answer: Mapping[str, Any], asked: PageQuery, total: int | None) -> View:
-    """Return what the list shows; ``total`` is how many meet the criteria, None: it is
-    not known."""
+    """Return the values for the list; ``total`` is how many meet the criteria, None:
+    unknown."""
     following, number = answer['next'], len(answer['decisions'])
     first = asked.number('first', 1, 1, query.LATEST)
     return {
@@ -69,7 +69,7 @@ def _extent(total: int, first: int, number: int, asked: PageQuery) -> str:
 
 
 def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
-    """Return what the counts show."""
+    """Return the values of the counts."""
     rows = answer['rows'][:MOST_COUNTED]
     most = max((each['count'] for each in rows), default=0)
     missing = list(words.missing(answer))

@@ -21,7 +21,7 @@ FAILED = 'The log of the console has more. Report it as a defect.'
 
 
 def text(problem: Exception) -> str:
-    """Return what happened, in a sentence or two."""
+    """Describe the problem in a sentence or two."""
     if isinstance(problem, errors.OptionError):
         option = problem.option.removeprefix('--').replace('_', ' ')
         name = option[:1].upper() + option[1:]
@@ -33,12 +33,12 @@ def text(problem: Exception) -> str:
 
 
 def sentences(problem: Exception) -> str:
-    """Return what happened and what to do."""
+    """Describe the problem and its remedy."""
     return ' '.join([text(problem), *_advice(400, problem)])
 
 
 def view(status: int, said: str, problem: Exception, asked: PageQuery) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     return {
         'title': _title(status, problem),
         'status': status,

@@ -67,7 +67,7 @@ def _row(
 
 
 def _outcome(stage: str) -> str:
-    """Return what became of the hosts that a stage took."""
+    """Return the outcome of the hosts that a stage took."""
     return WAS_NOT_NAMED if stage == NAMED_HOSTS else stage
 
 
@@ -80,7 +80,7 @@ def _link(asked: PageQuery, has_hosts: bool, **chosen: str) -> str:
 
 
 def notes(explained: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is said of stages beside their reasons, by their names."""
+    """Return the remarks on stages beside their reasons, by their names."""
     if diagnosis := explained['placement']:
         seconds = diagnosis['age_s']
         age = words.age(abs(seconds))

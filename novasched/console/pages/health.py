@@ -20,7 +20,7 @@ SAID = {
 
 
 def view(answer: Mapping[str, Any]) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     return {
         'status': _status(answer['status']),
         'said': SAID.get(answer['status'], ''),

@@ -18,7 +18,7 @@ KINDS = ('pages', 'pcpu', 'pci')
 
 
 def view(answer: Mapping[str, Any]) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     holders = answer['holders']
     return {
         'host': answer['host'],

@@ -24,7 +24,7 @@ LABELS = {
 
 
 def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     rows = answer['hosts']
     classes = _classes(each['used'] for each in rows)
     page, pages = answer['page'], answer['pages']

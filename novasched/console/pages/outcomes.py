@@ -98,7 +98,7 @@ def _groups(
     after: str,
     asked: PageQuery,
 ) -> list[View]:
-    """Return what can be chosen, each with its number of hosts."""
+    """Return the choices, each with its number of hosts."""
     counts = Counter(outcomes.values())
     names = [name for name in (*order, stages.PASSED_ALL) if counts[name]]
     every = {

@@ -17,7 +17,7 @@ SAID = ('scheduled', 'no valid host', 'error')
 
 
 def view(answer: Mapping[str, Any]) -> View:
-    """Return what the page shows."""
+    """Return the values for the page."""
     since = _since(answer)
     rows = [words.row(each) for each in answer['newest']]
     results = answer['results']
@@ -139,7 +139,7 @@ def _minute(
 
 
 def _blockers(answer: Mapping[str, Any], since: str) -> list[View]:
-    """Return what left requests without a host, the most frequent first."""
+    """Return the blockers of requests, the most frequent first."""
     most = max((each['count'] for each in answer['blockers']), default=0)
     made = []
     for each in answer['blockers']:

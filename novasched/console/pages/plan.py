@@ -25,7 +25,7 @@ CHANGES = (
 
 
 def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
-    """Return what the page shows; ``answer`` is empty where nothing is asked yet."""
+    """Return the values for the page; ``answer`` is empty before anything is asked."""
     return {
         'form': form(asked, flavors),
         'result': result(answer, asked) if answer else None,
@@ -34,7 +34,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
 
 
 def refused(asked: PageQuery, problem: str) -> View:
-    """Return what the page shows where it cannot be planned."""
+    """Return the values for the page where it cannot be planned."""
     return {'form': form(asked, ()), 'result': None, 'problem': problem}
 
 

@@ -94,7 +94,7 @@ class PageQuery:
     # -- what the reader is asked
 
     def criteria(self) -> Criteria:
-        """Return what decisions have in common. Raises errors.OptionError."""
+        """Return criteria for decisions. Raises errors.OptionError."""
         self.choice('result', RESULTS)
         words = {name: self.text(name) or None for name in WORDS}
         return Criteria(
@@ -115,7 +115,7 @@ class PageQuery:
         return found
 
     def plan(self) -> PlanOrder:
-        """Return what is planned. Raises errors.OptionError."""
+        """Return the plan. Raises errors.OptionError."""
         return PlanOrder(
             flavor=self.text('flavor'),
             image=self.text('image'),
@@ -127,7 +127,7 @@ class PageQuery:
         )
 
     def capacity(self) -> CapacityOrder:
-        """Return what is counted. Raises errors.OptionError."""
+        """Return the order to count. Raises errors.OptionError."""
         flavors, by = self.lines('flavors'), self.choice('by', BY) or None
         most = MOST_BY_HOST if by == 'host' else MOST_FLAVORS
         if len(flavors) > most:

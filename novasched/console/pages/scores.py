@@ -56,7 +56,7 @@ def view(explained: Mapping[str, Any]) -> View | None:
 
 
 def _tells(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a weigher adds anything to any host."""
+    """Return whether a weigher adds anything to any host."""
     return any(row['weights'][name]['adds'] != 0.0 for row in rows)
 
 

@@ -148,7 +148,7 @@ def resource(name: str) -> str:
 
 
 def criterion(name: str) -> str:
-    """Return what decisions have in common of which an overview counts a word."""
+    """Return criteria for the decisions of which an overview counts a word."""
     if name in advice.BLOCKERS:
         return 'blocker'
     return 'code' if name in set(Code) else 'plugin'

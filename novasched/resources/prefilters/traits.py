@@ -128,7 +128,7 @@ def accelerators_filter(
 
 
 def _flags(request: RequestSpec, name: str) -> tuple[bool | None, bool | None]:
-    """Return what flavor and image say; None: nothing."""
+    """Return the policy of flavor and image; None: neither has one."""
     text = request.extra_specs.get(name)
     of_flavor = None if text is None else strutils.bool_from_string(text)
     return of_flavor, request.image_properties.get(property_of(name))

@@ -45,7 +45,7 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         return type(self).__name__
 
     def run_filter_for_index(self, index: int) -> bool:
-        """Return True if the filter runs for instance ``index`` of a request."""
+        """Return whether the filter runs for instance ``index`` of a request."""
         return not (self.run_filter_once_per_request and index > 0)
 
     def runs_on_rebuild(self) -> bool:
@@ -62,7 +62,7 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         return None
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        """Return True if the host may be used."""
+        """Return whether the host may be used."""
         raise TypeError(f'{type(self).__name__} does not define host_passes')
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
@@ -93,7 +93,7 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         return ()
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
-        """Return True if the host may be used, or need not be asked in a rebuild."""
+        """Return whether the host may be used, or need not be asked in a rebuild."""
         if not self.RUN_ON_REBUILD and spec_obj.is_rebuild:
             return True
         return self.host_passes(obj, spec_obj)
@@ -118,7 +118,7 @@ class ColumnFilter(BaseHostFilter):
 
     @abc.abstractmethod
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        """Return True for each host that passes; shape (len(hosts),)."""
+        """Return the mask of the hosts that pass; shape (len(hosts),)."""
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         return bool(self.mask(host_state.as_table(), spec_obj)[0])
@@ -164,7 +164,7 @@ class CandidateFilter(BaseHostFilter):
     def candidate_passes(
         self, candidate: Any, host: HostState, request: RequestSpec
     ) -> bool:
-        """Return True if the request may use this candidate of the host."""
+        """Return whether the request may use this candidate of the host."""
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         candidates = host_state.allocation_candidates

@@ -31,7 +31,7 @@ def running(members: frozenset[str], instances: Mapping[str, object]) -> int:
 
 
 def having(hosts: HostTable, uuids: frozenset[str]) -> Mask:
-    """Return True for each host that has any of the instances."""
+    """Return the mask of the hosts that have any of the instances."""
     column = hosts.snapshot.column('instances')
     if isinstance(column, Instances):
         return column.having(uuids, hosts.rows)
@@ -80,7 +80,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
 
 
 def among(names: set[str], hosts: HostTable) -> Mask:
-    """Return True for each host that has one of the names."""
+    """Return the mask of the hosts that have one of the names."""
     return np.fromiter(map(names.__contains__, hosts.host.tolist()), bool)
 
 

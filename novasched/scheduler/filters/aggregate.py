@@ -184,11 +184,11 @@ class ReservedHosts(ColumnFilter):
 
     @abc.abstractmethod
     def reserved_for(self, host_aggregates: Aggregates) -> set[str]:
-        """Return what the aggregates of a host are for; empty: for all."""
+        """Return the purposes of the aggregates of a host; empty: for all."""
 
     @abc.abstractmethod
     def wanted(self, request: RequestSpec) -> str | None:
-        """Return what must be among it."""
+        """Return the constraint."""
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         wanted = self.wanted(request)

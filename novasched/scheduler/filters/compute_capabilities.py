@@ -44,7 +44,7 @@ class Capability(NamedTuple):
         return ':'.join((self.name, *self.path))
 
     def found_in(self, value: Any) -> Any:
-        """Return what the path leads to from the value of the name, or None."""
+        """Follow the path from the value of the name; None: it leads nowhere."""
         if self.name == 'service' and self.path:
             # Nova wraps the row: a path gets at it as ``data``, and at nothing else.
             return resolve({'data': value}, self.path)

@@ -128,7 +128,7 @@ def _too_large(bound: str) -> errors.NoValidHost:
 
 
 def evaluate(query: Any, hosts: HostTable) -> Values:
-    """Return what a query gives, per host. Raises on nonsense, as nova does."""
+    """Return the result of a query, per host. Raises on nonsense, as nova does."""
     if not query:
         return np.ones(len(hosts), bool)
     command = COMMANDS[query[0]]
@@ -156,7 +156,7 @@ def _argument(argument: Any, hosts: HostTable) -> Values:
 
 
 def _column(name: str, path: Sequence[str], hosts: HostTable) -> Objects:
-    """Return what hosts have under a name and a path of keys; None: no such."""
+    """Return the values of hosts under a name and a path of keys; None: no such."""
     column = getattr(HostTable, name, None)
     if not isinstance(column, Column):
         own = _same(None, len(hosts))

@@ -149,14 +149,14 @@ class NUMATopologyFilter(WritingFilter):
 
 
 def _requires_threads(request: RequestSpec) -> bool:
-    """Return True if dedicated CPUs are asked for that are threads of one core."""
+    """Return whether dedicated CPUs are asked for that are threads of one core."""
     return 'dedicated' in _asked(request, POLICY) and (
         'require' in _asked(request, THREADS)
     )
 
 
 def _asked(request: RequestSpec, name: str) -> tuple[str | None, str | None]:
-    """Return what flavor and image say."""
+    """Return the policy of flavor and image."""
     image = request.image_properties
     in_image = getattr(image, f'hw_{name}') if f'hw_{name}' in image else None
     return request.extra_specs.get(f'hw:{name}'), in_image

@@ -339,5 +339,5 @@ NOWHERE = HostTopology()
 def host_topology(
     text: str | None, complain: Complain | None = None
 ) -> HostTopology | None:
-    """Return what a numa_topology column says; None: nothing."""
+    """Parse a numa_topology column; None: it is empty."""
     return HostTopology(text, complain) if text else None

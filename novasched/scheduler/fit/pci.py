@@ -143,7 +143,7 @@ class DeviceRequest:
 
 
 def _words(alternative: Alternative) -> str:
-    """Return what a pool is held against, by key."""
+    """Return the values that a pool is compared with, by key."""
     keys = [(key, value) for key, value in alternative if key not in PLACEMENT_KEYS]
     keys.sort(key=lambda item: item[0])
     return ' '.join(f'{key}={value}' for key, value in keys) or 'any'

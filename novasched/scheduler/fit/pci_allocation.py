@@ -106,7 +106,7 @@ class PciAllocation:
         return AdmittedCells(near.cells, others)
 
     def fits(self, cells: frozenset[int], sockets: Mapping[int, int | None]) -> bool:
-        """Return True if the request can be served."""
+        """Return whether the request can be served."""
         if self.ambiguous:
             return False
         total = self.admitted(cells, sockets).total(self.usable)
@@ -220,7 +220,7 @@ class HostDevices:
         return self._by_cell.get(cell_id, 0)
 
     def support_key(self, cells: frozenset[int]) -> Hashable:
-        """Return what supports() depends on: equal keys, equal answers."""
+        """Return a key of supports(): equal keys, equal answers."""
         near = cells.intersection(self._by_cell)
         if not self._asks_for_sockets:
             return bool(cells), near
@@ -231,7 +231,7 @@ class HostDevices:
         return self._cell_classes[cell_id]
 
     def supports(self, cells: frozenset[int]) -> bool:
-        """Return True if all requests can be served to a guest on these cells.
+        """Return whether all requests can be served to a guest on these cells.
 
         Without cells, the guest has no NUMA topology and devices may be anywhere.
         """
@@ -317,7 +317,7 @@ class HostDevices:
         return [self._allocation(each, self._pools) for each in self._requests]
 
     def _short(self, cells: frozenset[int]) -> bool:
-        """Return True if devices near these cells are too few in any case.
+        """Return whether devices near these cells are too few in any case.
 
         For one request, or for all together; policies that may go to other cells
         are left out. Earlier requests leave a request less than that, never more.
@@ -383,7 +383,7 @@ def cell_classes(
 
 
 def _stays_near(allocation: PciAllocation) -> bool:
-    """Return True if only devices on the cells themselves will do, in any case.
+    """Return whether only devices on the cells themselves fit, in any case.
 
     Then it is nothing to the request which others match it.
     """
@@ -451,7 +451,7 @@ def _cell_class(
 
 
 def _only_count(rivals: Sequence[PciAllocation]) -> bool:
-    """Return True if it does not matter which devices of a kind a request takes.
+    """Return whether it does not matter which devices of a kind a request takes.
 
     It takes them in the order of the pools. Where pools of a kind stand together,
     those before it left the same of each kind, whichever cells they are on.

@@ -84,7 +84,7 @@ def _memory(pagesize: int, pins: bool) -> Ranked:
 
 
 def _room_kb(cell: HostCell, pagesize: int, pins: bool) -> int:
-    """Return the KiB that guests may have on a cell in pages that will do.
+    """Return the KiB that guests may have on a cell in usable pages.
 
     Without a page size, guests that share CPUs may share memory, too.
     """

@@ -41,7 +41,7 @@ class HostCapacity(NamedTuple):
 class FitRequirements:
     """The part of a request that NUMA cells and PCI devices matter to.
 
-    ``guest`` is None for one that any cells will do for. Requests that ask the
+    ``guest`` is None for one that fits any cells. Requests that ask the
     same are equal.
     """
 

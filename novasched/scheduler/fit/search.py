@@ -61,14 +61,14 @@ def fit_each(
 
 
 def first_choice(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
-    """Return the first choice of host cells that will do; None if none does."""
+    """Return the first choice of host cells that fits; None if none does."""
     if len(fits.guest.cells) == 1:
         return _alone(fits, agrees)
     return _at_once(fits, agrees) or _first(fits, agrees)
 
 
 def _alone(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
-    """Return the first host cell that will do for the only guest cell."""
+    """Return the first host cell that fits the only guest cell."""
     for host in range(len(fits.cells)):
         if isinstance(fits.test(0, host), GuestCell) and agrees([host]):
             return [host]
@@ -112,7 +112,7 @@ class Fits:
 
 
 def _at_once(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
-    """Return the first free host cell for each guest cell in turn, if that will do.
+    """Return the first free host cell for each guest cell in turn, if that fits.
 
     If it will, no choice comes before it; on most hosts it does.
     """
@@ -130,7 +130,7 @@ def _at_once(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
 
 
 def _first(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
-    """Return the first choice of host cells that will do; None if none does."""
+    """Return the first choice of host cells that fits; None if none does."""
     count, hosts = len(fits.guest.cells), len(fits.cells)
     able = [fits.able(guest_cell) for guest_cell in range(count)]
     free, alike, any_mix = (1 << hosts) - 1, [0] * hosts, [[count]]
@@ -263,7 +263,7 @@ class NumaAffinity:
 def networks_elsewhere(
     cells: Collection[HostCell], chosen: Collection[int], asked: Networks
 ) -> str:
-    """Return what only cells that were not chosen are near to; '' if nothing.
+    """Return the devices that only cells near to none chosen have; '' if none.
 
     ``chosen`` are ids of cells. A network that no cell is near to is no constraint.
     """
@@ -300,7 +300,7 @@ def bits(mask: int) -> Iterator[int]:
 def completable(
     able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
 ) -> bool:
-    """Return True if each guest cell can have a free host cell that is able.
+    """Return whether each guest cell can have a free host cell that is able.
 
     Found by matching, without trying all ways. Sets of host cells are bit masks of
     their positions: ``able`` has a mask for each guest cell. Of the host cells of one

@@ -163,13 +163,13 @@ class BaseHostWeigher(Weigher):
         return self.weights(hosts, request)
 
     def weights(self, hosts: HostTable, request: RequestSpec) -> Floats:
-        """Return what weigh_objects() gives: as many weights as it likes."""
+        """Return the result of weigh_objects(): as many weights as it likes."""
         weighed = [WeighedHost(host) for host in hosts.states()]
         return numbers(self.weigh_objects(weighed, request))
 
 
 def numbers(given: Iterable[Any]) -> Floats:
-    """Return what a plugin gave as numbers. Raises TypeError if one is none."""
+    """Convert the answer of a plugin to numbers. Raises TypeError if one is none."""
     found = np.array(list(given))
     if found.ndim != 1:
         raise TypeError('there is more than one number for a host')
@@ -185,7 +185,7 @@ def _number(value: object) -> float:
 
 
 def _sets(option: str, hosts: HostTable) -> bool:
-    """Return True if an aggregate may set the option; asks no host."""
+    """Return whether an aggregate may set the option; asks no host."""
     known = hosts.snapshot.column('aggregates').values
     return any(aggregates.values(of_host, option) for of_host in known)
 

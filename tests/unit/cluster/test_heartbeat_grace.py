@@ -118,7 +118,7 @@ def test_it_is_over_when_one_is_heard_of(cloud, caplog):
     assert cloud.up() == names(*ALL)
     cloud.beat(cloud.a, 2)
     assert cloud.up() == ['h2']
-    assert 'Computes of cell a are heard of again' in caplog.messages
+    assert 'Computes of cell a send heartbeats again' in caplog.messages
     cloud.beat(cloud.a, *ALL)
     assert cloud.up() == names(*ALL)
 
@@ -225,7 +225,7 @@ def test_a_cell_that_is_gone_is_forgotten(cloud, caplog):
     cloud.api.found_cells = [cell('b')]
     cloud.view.check()
     assert cloud.up() == names(5, 6, 7)
-    assert 'heard of again' not in caplog.text
+    assert 'send heartbeats again' not in caplog.text
 
 
 def test_a_new_service_is_not_silent(cloud):

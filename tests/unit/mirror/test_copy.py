@@ -86,7 +86,7 @@ class TestReading:
         look(mirror)
         assert hosts(mirror, 4) == ['b']
         assert mirror.differences == 1
-        assert 'had 1 resource providers otherwise' in caplog.text
+        assert 'differed for 1 resource providers' in caplog.text
 
     def test_who_moved_meanwhile_was_not_missed(self, mirror, store, clock):
         store.parents = {'b': 'a'}  # which changes no generation
@@ -365,7 +365,7 @@ class TestDefects:
         check = instrumentation.health.checks()['mirror']
         assert (check.status, check.output) == (
             WARN,
-            'placement is asked for candidates: IndexError: 5 of 4',
+            'falling back to placement for candidates: IndexError: 5 of 4',
         )
         instrumentation.measure(0.0)
         assert recorder.counts['novasched_mirror_fallbacks_total', 'defect'] == 1

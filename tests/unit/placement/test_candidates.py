@@ -159,7 +159,7 @@ def test_summaries_that_make_no_sense_do_not_count(
     found = candidates(adapter, context, QUERY)
     assert (found.requests, list(found.summaries)) == ([ONE], usable)
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
-        'Provider summaries of placement make no sense; they do not count'
+        'Ignoring malformed provider_summaries from placement'
     ]
 
 

@@ -94,7 +94,7 @@ def test_a_caller_that_is_gone_is_named_once(clock, caplog):
     caplog.set_level('WARNING')
     looked(clock, *[0] * 40)
     (line,) = caplog.messages
-    assert line.startswith(f'A caller is gone: its answers, in {QUEUE}, were read by')
+    assert line.startswith(f'No consumer on reply queue {QUEUE} for ')
 
 
 @cases(
@@ -224,7 +224,7 @@ def test_a_look_that_fails_is_not_the_last(running, caplog):
     assert queues.readers(QUEUE) is Readers.UNKNOWN
     assert queues.readers('reply_2') is Readers.PRESENT
     (line,) = caplog.messages
-    assert line == 'The broker could not be asked who reads answers'
+    assert line == 'The consumers of reply queues cannot be read from the broker'
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(caplog):

@@ -61,7 +61,7 @@ class RoomFilter(OvercommitFilter):
 
     @abc.abstractmethod
     def asked_mb(self, request: RequestSpec) -> int:
-        """Return what the request needs, in MiB."""
+        """Return the memory of the request, in MiB."""
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         asked = self.asked_mb(request)
@@ -272,7 +272,7 @@ class _ExactFilter(WritingFilter):
         """Return how much each host has free, in the same unit."""
 
     def passing(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        """Return True for each host that passes."""
+        """Return the mask of the hosts that pass."""
         passes: Mask = self.free(hosts) == self.asked(request)
         return passes
 

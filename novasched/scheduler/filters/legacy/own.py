@@ -171,7 +171,7 @@ def _amount(text: str) -> int:
 
 
 def wanted_types(request: RequestSpec) -> set[str] | None:
-    """Return the types of which one must be there; None: any will do."""
+    """Return the types of which one must be there; None: any is enough."""
     text = request.extra_specs.get(VGPU_TYPE)
     return None if text is None else _words(text)
 
