@@ -150,7 +150,7 @@ def measure(engine, repeat):
     def free():
         change('DELETE FROM allocations ORDER BY id LIMIT 30')
 
-    timed('mark of a quiet database', reader.mark)
+    timed('mark of a quiet database', reader.change_token)
     timed('look, nothing changed', mirror._read)
     timed('look after 50 providers changed', mirror._read, claims)
     timed('thorough look after 10 servers went', lambda: mirror._read(True), free)

@@ -23,7 +23,7 @@ from benchmarks import decide as deciding
 from benchmarks import fit
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.record import encode
@@ -138,7 +138,7 @@ def measured(profile, hosts, request, rounds):
     answer = Candidates(tuple([{}] * len(hosts)), '1.36', {})
     context = RequestContext(overwrite=False)
     decision = decide(profile, hosts, request, random.Random(1))
-    distiller = Distiller(profile)
+    distiller = RecordBuilder(profile)
     log = RecordingLog(distiller, Nowhere(), SYSTEM_CLOCK, FaultText(distiller))
 
     def in_the_request():

@@ -57,7 +57,7 @@ class Granting(requests.adapters.BaseAdapter):
 class Providers:
     """Providers that never change. Satisfies ports.ProviderStore."""
 
-    is_quick = True
+    reads_fast = True
 
     def __init__(self, uuids):
         ids = np.arange(1, len(uuids) + 1)
@@ -94,10 +94,10 @@ class Providers:
     def read(self):
         return self._contents
 
-    def read_since(self, before, thorough, suspects=()):
+    def read_since(self, before, with_silent, suspects=()):
         return before
 
-    def mark(self):
+    def change_token(self):
         return 'quiet'
 
     def close(self):

@@ -354,7 +354,7 @@ class SchedulerManager:
         """What a host has of placement has changed, or will at once."""
         if self._mirror is not None:
             nodes = self._view.nodes_named(host, None)
-            self._mirror.suspect([uuid for _, _, uuid in nodes], again=True)
+            self._mirror.invalidate([uuid for _, _, uuid in nodes], recheck=True)
 
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""

@@ -128,7 +128,7 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
             found |= installed
             continue
         try:
-            found |= plugin_adapter.at(path, kind.base)
+            found |= plugin_adapter.classes_at(path, kind.base)
         except errors.ClassNotFound as problem:
             names = sorted(installed)
             raise errors.ClassNotFound(path, problem.problem, names) from problem

@@ -50,7 +50,7 @@ WAIT_S = 0.5
 """How long a request waits for memcached; then what was found before counts."""
 
 
-NOBODY_ELSE_READS = frozenset(
+LOCAL_BACKENDS = frozenset(
     {'dogpile.cache.null', 'dogpile.cache.memory', 'oslo_cache.dict'}
 )
 
@@ -65,7 +65,7 @@ def check(conf: Any) -> None:
             'servicegroup_driver = mc needs a cache',
             'Set it to true, and name the backend and the servers in [cache]',
         )
-    if conf.cache.backend in NOBODY_ELSE_READS:
+    if conf.cache.backend in LOCAL_BACKENDS:
         raise errors.OptionError(
             '[cache] backend',
             f'{conf.cache.backend} shares nothing with other processes',

@@ -237,9 +237,9 @@ def load(path: str, nova_conf: str = '') -> Any:
     plugins.install_nova_modules(conf)
     name = path.rpartition('.')[2]
     try:
-        kind, found = plugins.FILTERS, plugin_adapter.at(path, BaseHostFilter)
+        kind, found = plugins.FILTERS, plugin_adapter.classes_at(path, BaseHostFilter)
     except errors.ClassNotFound:
-        kind, found = plugins.WEIGHERS, plugin_adapter.at(path, BaseHostWeigher)
+        kind, found = plugins.WEIGHERS, plugin_adapter.classes_at(path, BaseHostWeigher)
     return plugin_adapter.make(found[name], conf, kind.option)
 
 

@@ -7,7 +7,7 @@ import random
 
 from novasched import errors
 from novasched.candidate_query import QueryPolicy
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.recording import RequestRecorder
 from novasched.drivers import DriverContext
@@ -27,7 +27,7 @@ class Recordings:
 
     def __init__(self, level=Level.NONE, profile=None, clock=None, **options):
         self.clock = clock or FakeClock()
-        self.distiller = Distiller(profile or Profile((), ()), **options)
+        self.distiller = RecordBuilder(profile or Profile((), ()), **options)
         self._fault = FaultText(self.distiller, level)
         self._rng = random.Random(1)
         self.requests = []

@@ -19,7 +19,7 @@ from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
-from novasched.decision_log.distilling import Distiller, policy_of
+from novasched.decision_log.distilling import RecordBuilder, policy_of
 from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.store import DecisionStore
@@ -128,7 +128,7 @@ class LogMaker:
         diagnosis = _diagnosis(conf, dependencies, self._store, view, mirror)
         if diagnosis is not None:
             self._complete_with(diagnosis)
-        distiller = Distiller(
+        distiller = RecordBuilder(
             profile,
             policy_of(profile, conf),
             worker=f'{host_of(conf)}:{os.getpid()}',

@@ -319,7 +319,7 @@ class ClusterView:
             rows = np.flatnonzero(composed.usable)
         else:
             rows = composed.places(candidates)
-        table = HostTable(composed.snapshot.apart(), rows)
+        table = HostTable(composed.snapshot.for_new_request(), rows)
         window, reader = self._reader.window(), InstanceReader(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),

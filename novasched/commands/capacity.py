@@ -99,7 +99,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
                 flavors = capacity.named_apart(found, parsed_args.flavors)
             else:
                 flavors = capacity.flavors_in_use(inspection)
-            known = snapshots.of(inspection, parsed_args.fresh, what_if)
+            known = snapshots.open_snapshots(inspection, parsed_args.fresh, what_if)
             answer = capacity.report(
                 inspection, known, flavors, parsed_args.by, parsed_args.stranded
             )

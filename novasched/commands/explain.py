@@ -131,7 +131,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         """Look a name up in the databases of nova."""
         from novasched.db import server_names
 
-        return server_names.called(self.configuration(server_names.OPTIONS), name)
+        return server_names.find_by_name(self.configuration(server_names.OPTIONS), name)
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
         """Return the verdict of a host now on the request of a record, with ``text`` in

@@ -70,7 +70,7 @@ class ShowHost(ConsoleCommand, InspectionCommand):
             answer = host.report(
                 inspection,
                 parsed_args.host,
-                snapshots.of(inspection),
+                snapshots.open_snapshots(inspection),
                 parsed_args.holders,
                 chosen,
                 log,

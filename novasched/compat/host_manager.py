@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from novasched import errors
 from novasched.drivers import DriverContext
 from novasched.drivers.nova_log_lines import Logged, log_decision
-from novasched.drivers.plugin_timing import Lap
+from novasched.drivers.plugin_timing import RequestTimer
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -34,7 +34,7 @@ class Serving(NamedTuple):
     """The request that a driver works on: who watches it, what was complained of."""
 
     request: RequestSpec | None
-    lap: Lap
+    timer: RequestTimer
     logged: Logged
 
 
@@ -46,9 +46,9 @@ class HostManager:
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def serving(self, request: RequestSpec, lap: Lap) -> Iterator[None]:
+    def serving(self, request: RequestSpec, timer: RequestTimer) -> Iterator[None]:
         """Know what the driver works on, in this thread, for a while."""
-        self._thread.serving = Serving(request, lap, set())
+        self._thread.serving = Serving(request, timer, set())
         try:
             yield
         finally:
@@ -121,11 +121,11 @@ class HostManager:
             index = filter_class_names
             filter_class_names = None
         profile = Profile(self._filters(filter_class_names), weighers=())
-        _, lap, logged = self._served()
+        _, timer, logged = self._served()
         request = self._request(spec_obj)
         table = table_of(states)
-        decision = decide(profile, table, request, random.Random(0), index, lap)
-        decision = replace(decision, took_s=lap.took_s())
+        decision = decide(profile, table, request, random.Random(0), index, timer)
+        decision = replace(decision, took_s=timer.took_s())
         log_decision(decision, logged)
         self._parts.on_decision(decision)
         return list(decision.weighed.hosts.states())
@@ -159,7 +159,7 @@ class HostManager:
         if not states:
             return []
         weighers, request = self._parts.profile.weighers, self._request(spec_obj)
-        weighed = weigh(weighers, table_of(states), request, self._served().lap)
+        weighed = weigh(weighers, table_of(states), request, self._served().timer)
         totals = weighed.totals
         order = descending(totals).tolist()
         return [WeighedHost(states[place], float(totals[place])) for place in order]

@@ -93,11 +93,11 @@ class LegacyDriver(Driver):
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         nodes = self.parts.view.node_uuids()
         offered = by_provider(work.candidates, nodes, self._roots.uuids())
-        lap = self.parts.watch.of(work.context.request_id)
+        timer = self.parts.watch.of(work.context.request_id)
         with (
             self._named(),
-            self._host_manager.serving(work.request, lap),
-            lap('Driver', self._name, 0),
+            self._host_manager.serving(work.request, timer),
+            timer('Driver', self._name, 0),
         ):
             given = _arguments(self._parameters, work, offered)
             found = self._driver.select_destinations(work.context, *given)

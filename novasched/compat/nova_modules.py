@@ -172,7 +172,9 @@ class _Handler:
 
     def get_matching_classes(self, loadable_class_names: Iterable[str]) -> list[type]:
         """Return the objects that dotted paths name. Raises errors.ClassNotFound."""
-        found = [plugin_adapter.at(path, self.base) for path in loadable_class_names]
+        found = [
+            plugin_adapter.classes_at(path, self.base) for path in loadable_class_names
+        ]
         return [cls for by_name in found for cls in by_name.values()]
 
 

@@ -145,8 +145,8 @@ def _host_of(hosts: HostTable, given: object) -> HostState:
     A host that an earlier filter rejected is one, too: the plugin remembered it.
     """
     if isinstance(given, HostState):
-        known = hosts.snapshot.kept('host')
-        if given._snapshot.kept('host') is known:
+        known = hosts.snapshot.raw('host')
+        if given._snapshot.raw('host') is known:
             return given
     raise TypeError(f'filter_all gave {given!r}, which is no host of this request')
 
@@ -194,7 +194,7 @@ def _takes_host(hook: Any) -> bool:
     return True
 
 
-def at(path: str, base: type) -> dict[str, type]:
+def classes_at(path: str, base: type) -> dict[str, type]:
     """Return the result of classes() for a dotted path. Raises errors.ClassNotFound."""
     module, _, name = path.rpartition('.')
     if not module:

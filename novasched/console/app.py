@@ -166,7 +166,7 @@ def create(reader: CloudReader) -> flask.Flask:
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters['grouped'] = words.grouped
-    app.context_processor(_around)
+    app.context_processor(_frame)
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)
     app.after_request(compressed)
@@ -274,7 +274,7 @@ def _host_found(reader: CloudReader, typed: str) -> str:
     return query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
 
 
-def _around() -> dict[str, Any]:
+def _frame() -> dict[str, Any]:
     """Return the frame of every page."""
     path = flask.request.path
     first = re.match(r'/[^/]*', path)

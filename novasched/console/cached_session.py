@@ -166,7 +166,7 @@ class CachedSession:
                 session.opened(self._conf, sources=self.sources)
             )
             view = inspection.run.reader.view
-            found = snapshots.of(inspection)
+            found = snapshots.open_snapshots(inspection)
             zone = self._conf.default_availability_zone
             capacity = CachedCapacity(inspection.run.reader, found, zone)
             now = self._clock.monotonic()

@@ -61,7 +61,7 @@ class DryRuns:
         """Return the capacity of a cloud with changes."""
         what_if = WhatIf.of(order.what_if, is_trusted=False)
         with self._session.dry_run(what_if) as inspection:
-            found = snapshots.of(inspection, what_if=what_if)
+            found = snapshots.open_snapshots(inspection, what_if=what_if)
             flavors = flavors_of(inspection, order)
             made = capacity.report(inspection, found, flavors, order.by, True)
         return {'v': FORMAT_VERSION, **made}

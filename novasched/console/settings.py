@@ -14,7 +14,7 @@ from novasched.observability.settings import Address, parse
 
 GROUP = 'novasched_console'
 LISTEN = f'[{GROUP}] listen'
-NOBODY, KEYSTONE = 'none', 'keystone'
+NO_AUTHENTICATION, KEYSTONE = 'none', 'keystone'
 DEFAULT_SOCKET = 'unix:///run/novasched/console.sock'
 LOOPBACK = 'tcp://127.0.0.1:9109'
 
@@ -37,9 +37,9 @@ Related options:
         ),
         cfg.StrOpt(
             'auth_strategy',
-            default=NOBODY,
+            default=NO_AUTHENTICATION,
             choices=[
-                (NOBODY, 'no authentication'),
+                (NO_AUTHENTICATION, 'no authentication'),
                 (
                     KEYSTONE,
                     'a token of keystone is needed, and the policy '

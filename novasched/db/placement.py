@@ -65,7 +65,7 @@ class PlacementContents:
     the driver raises, and for tables that are not those of placement.
     """
 
-    is_quick = True
+    reads_fast = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,7 +76,7 @@ class PlacementContents:
             return self._whole(connection)
 
     def read_since(
-        self, before: Contents, thorough: bool, suspects: Collection[int] = ()
+        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
     ) -> Contents:
         with self._snapshot() as connection:
             if not connection.info.get(READ_WHOLE):
@@ -90,14 +90,14 @@ class PlacementContents:
             if len(changed) or not np.array_equal(providers, before.providers):
                 fresh = reader.changed(before, providers, changed)
                 after = before.updated(fresh, changed)
-            return reader.silent_changes(after) if thorough else after
+            return reader.silent_changes(after) if with_silent else after
 
     def read_tree(self, uuid: str) -> Contents:
         """Return all that there is of the tree that a provider is in."""
         with self._snapshot() as connection:
             return _ContentsReader(connection).tree(uuid)
 
-    def mark(self) -> object | None:
+    def change_token(self) -> object | None:
         with self._database.read() as connection:
             return _quiet_since(connection)
 

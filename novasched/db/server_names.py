@@ -31,7 +31,9 @@ class NamedServers(NamedTuple):
     cells_away: list[str]
 
 
-def called(conf: cfg.ConfigOpts, name: str, within_s: float = ANSWER_S) -> NamedServers:
+def find_by_name(
+    conf: cfg.ConfigOpts, name: str, within_s: float = ANSWER_S
+) -> NamedServers:
     """Return the servers that have a name; only if there are none, the deleted ones.
 
     Those that were never placed are in cell0, which is asked as any cell. All cells are

@@ -15,7 +15,7 @@ SHORT, SHORT_NAME = 16, 64
 """Characters of each text of a request, and of each name, where texts have to go."""
 
 
-def bounded(body: Body) -> Body:
+def truncated(body: Body) -> Body:
     """Return a body of MOST_BYTES encoded at most.
 
     First the decisions between the first and the last go, then alternates, then texts.

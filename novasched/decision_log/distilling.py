@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from novasched import errors
-from novasched.decision_log.bounds import bounded
+from novasched.decision_log.bounds import truncated
 from novasched.decision_log.record import (
     ERROR,
     MADE,
@@ -22,7 +22,7 @@ from novasched.decision_log.record import (
     DecisionRecord,
     Head,
 )
-from novasched.decision_log.recording import RequestRecorder, Turn
+from novasched.decision_log.recording import InstanceDecision, RequestRecorder
 from novasched.decision_log.request import cut, summary
 from novasched.decision_log.slow_filters import Questions
 from novasched.http import error_words
@@ -102,7 +102,7 @@ def _multiplier(weigher: Weigher) -> float | None:
         return None
 
 
-class Distiller:
+class RecordBuilder:
     """Makes records of recorded requests, in any thread.
 
     ``policy`` is what the operator chose, as far as it is kept; ``worker`` is host:pid,
@@ -178,7 +178,7 @@ class Distiller:
         }
         head = self._head(recorder, found, state)
         policies = {self._policy_hash: self._policy}
-        return DecisionRecord(head, bounded(body), lists, policies)
+        return DecisionRecord(head, truncated(body), lists, policies)
 
     def outlines(self, recorder: RequestRecorder) -> dict[int, Outline]:
         """Return the outlines of the decisions that are kept, by id() of their turn.
@@ -195,7 +195,7 @@ class Distiller:
                 recorder.outlines[id(turn)] = outline(decision, ask)
         return recorder.outlines
 
-    def _over_all(self, decision: Decision, turn: Turn) -> Decision:
+    def _over_all(self, decision: Decision, turn: InstanceDecision) -> Decision:
         """Return a decision over all the hosts of its request, if it is as empty."""
         if len(decision.hosts) >= len(turn.offered):
             return decision
@@ -442,7 +442,7 @@ def _error(error: Exception | None) -> dict[str, str] | None:
 
 
 def _whole(
-    turn: Turn, decision: Decision, made: Outline, host_list: str
+    turn: InstanceDecision, decision: Decision, made: Outline, host_list: str
 ) -> dict[str, Any]:
     return {
         'index': turn.index,

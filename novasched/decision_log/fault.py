@@ -13,7 +13,7 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.record import Head
 from novasched.decision_log.recording import RequestRecorder
 from novasched.http import error_words
@@ -82,11 +82,11 @@ class Level(enum.StrEnum):
 class FaultText:
     """Puts into NoValidHost what the level allows."""
 
-    distiller: Distiller
+    distiller: RecordBuilder
     level: Level = Level.NONE
 
     @classmethod
-    def from_conf(cls, conf: Any, distiller: Distiller) -> Self:
+    def from_conf(cls, conf: Any, distiller: RecordBuilder) -> Self:
         """Read the options."""
         return cls(distiller, Level(conf.novasched.no_valid_host_detail))
 
@@ -105,14 +105,14 @@ class FaultText:
 
     def _explained(self, recorder: RequestRecorder) -> errors.NoValidHost:
         end = f' ({recorder.id})'
-        room = LONGEST - len(PREFIX) - len(end)
-        return errors.NoValidHost(self._reason(recorder, room) + end)
+        width = LONGEST - len(PREFIX) - len(end)
+        return errors.NoValidHost(self._reason(recorder, width) + end)
 
-    def _reason(self, recorder: RequestRecorder, room: int) -> str:
+    def _reason(self, recorder: RequestRecorder, width: int) -> str:
         cells = _cells(self.distiller.cells_left_out(recorder), self.level)
         answer = recorder.queries[-1].answer if recorder.queries else None
         if isinstance(answer, QueryFailed) and recorder.blocker == 'placement-failed':
-            return f'{self._of_answer(answer)}{cells}'[:room]
+            return f'{self._of_answer(answer)}{cells}'[:width]
         outlines = self.distiller.outlines(recorder)
         made = [outlines[id(t)] for t in recorder.turns if id(t) in outlines]
         last = made[-1] if made else None
@@ -122,14 +122,14 @@ class FaultText:
             counts[code] = others + hosts, before or names
         if not counts:
             text = _WORDS.get(recorder.blocker, 'No host is offered')
-            return f'{text}.{cells}'[:room]
+            return f'{text}.{cells}'[:width]
         known = last.hosts if last is not None else sum(n for n, _ in counts.values())
         uuids = recorder.instance_uuids or ()
         turn = next((t for t in reversed(recorder.turns) if t.decision), None)
         which = ''
         if len(uuids) > 1 and turn is not None:
             which = f'For server {turn.index + 1} of {len(uuids)}: '
-        return _fitting(f'{which}0 of {known} hosts: ', counts, f'.{cells}', room)
+        return _fitting(f'{which}0 of {known} hosts: ', counts, f'.{cells}', width)
 
     def _of_answer(self, answer: QueryFailed) -> str:
         if not answer.status:
@@ -189,7 +189,7 @@ def _cells(cells: list[str], level: Level) -> str:
 
 
 def _fitting(
-    start: str, counts: Mapping[str, tuple[int, str]], end: str, room: int
+    start: str, counts: Mapping[str, tuple[int, str]], end: str, width: int
 ) -> str:
     """Return as many reasons as there is room for, the most frequent first; those that
     there is none for are counted."""
@@ -199,10 +199,10 @@ def _fitting(
         rest = sum(hosts for _, (hosts, _) in ordered[kept:])
         others = [f'{rest} others'] if rest else []
         text = start + ', '.join([*parts[:kept], *others]) + end
-        if len(text) <= room:
+        if len(text) <= width:
             return text
     total = sum(hosts for hosts, _ in counts.values())
-    return f'{start}{total} others{end}'[:room]
+    return f'{start}{total} others{end}'[:width]
 
 
 def log_failure(

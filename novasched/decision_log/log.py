@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from novasched.clock import Clock
-from novasched.decision_log.distilling import Distiller, verdict
+from novasched.decision_log.distilling import RecordBuilder, verdict
 from novasched.decision_log.fault import FaultText, log_failure
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
@@ -44,7 +44,7 @@ class RecordSink(Protocol):
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records, and those that wait."""
 
-    def lose(self, records: int) -> None:
+    def count_lost(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class RecordingLog:
 
     def __init__(
         self,
-        distiller: Distiller,
+        distiller: RecordBuilder,
         sink: RecordSink,
         clock: Clock,
         fault: FaultText,
@@ -133,7 +133,7 @@ class RecordingLog:
             if self._logged.begins('queue'):
                 LOG.exception('Request %s leaves no record', recorder.id)
             with contextlib.suppress(Exception):  # counting may be what fails
-                self._sink.lose(1)
+                self._sink.count_lost(1)
         else:
             self._logged.ends('queue')
 
@@ -141,7 +141,7 @@ class RecordingLog:
         if self._holds(recorder):
             self._waiting.append(recorder)
         elif len(self._reduced) >= MOST_REDUCED:
-            self._sink.lose(1)
+            self._sink.count_lost(1)
         elif (record := self._made(recorder, whole=False)) is not None:
             self._reduced.append(record)
         self._thread.notify()
@@ -185,7 +185,7 @@ class RecordingLog:
             self._sink.write(records)
         except Exception:  # the thread goes on
             LOG.exception('%d records are lost', len(records))
-            self._sink.lose(len(records))
+            self._sink.count_lost(len(records))
 
     def _made(
         self, recorder: RequestRecorder, whole: bool = True
@@ -203,7 +203,7 @@ class RecordingLog:
                 self._observer.recorded(record, took_s, outlines)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
-            self._sink.lose(1)
+            self._sink.count_lost(1)
             return None
         finally:
             recorder.error = None  # its frames refer to the recorder, and to the tables
@@ -227,7 +227,7 @@ class CollectedRecords(NoDecisionLog):
     """Makes the record of each request as soon as it ends, and keeps it here, and its
     recorder. Satisfies ports.decisions.DecisionLog; for dry runs."""
 
-    def __init__(self, distiller: Distiller, clock: Clock) -> None:
+    def __init__(self, distiller: RecordBuilder, clock: Clock) -> None:
         self._distiller = distiller
         self._clock = clock
         self.records: list[DecisionRecord] = []

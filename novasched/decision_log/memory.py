@@ -17,12 +17,12 @@ from novasched.decision_log.reading import DecisionReader
 from novasched.decision_log.record import Head
 from novasched.decision_log.writing import (
     Diagnoses,
+    awaiting_diagnosis,
     completed,
+    decode_bodies,
     insert,
     insert_lost,
-    that_wait,
     transaction,
-    with_bodies,
 )
 
 LOG = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class MemoryDecisions(DecisionReader):
         """Return the heads and bodies of some records that wait for a diagnosis, the
         newest first."""
         with self._lock:
-            found = list(that_wait(self._connection))
-        return with_bodies(found)
+            found = list(awaiting_diagnosis(self._connection))
+        return decode_bodies(found)
 
     def complete(self, diagnoses: Diagnoses) -> set[str]:
         """Put diagnoses into records that wait, or give them up; return the ids of

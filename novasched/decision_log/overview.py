@@ -20,7 +20,7 @@ SAMPLE = 200
 """Times that stand for all, from the shortest to the longest."""
 
 
-def of(reader: DecisionReader, window_s: float) -> dict[str, Any]:
+def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
     """Return counts by minute and reason, how many records were lost, how long requests
     took, and the newest.
 

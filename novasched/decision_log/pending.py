@@ -92,7 +92,7 @@ class PendingRecords:
         now = self._clock.monotonic()
         return max((now - each.since_s for each in first), default=0.0)
 
-    def lose(self, records: int) -> None:
+    def count_lost(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
         with self._lock:
             self._lost += records
@@ -123,14 +123,14 @@ class PendingRecords:
                 self._shared.update(one.shared.keys())
             lost = self._make_room()
         if lost:
-            self.lose(lost)
+            self.count_lost(lost)
 
     def _encoded(self, record: DecisionRecord) -> EncodedRecord | None:
         try:
             return self._writer.encoded(record)
         except Exception:  # a defect costs no other record
             LOG.exception('Record %s cannot be encoded', record.head.id)
-            self.lose(1)
+            self.count_lost(1)
             return None
 
     def _queue_of(self, record: EncodedRecord) -> _Queue:
@@ -208,7 +208,7 @@ class PendingRecords:
                 self._forget(record)
             self._batch = []
         if not is_written:
-            self.lose(len(batch))
+            self.count_lost(len(batch))
             return
         reduced = sum(record.is_reduced for record in batch)
         outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}

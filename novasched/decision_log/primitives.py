@@ -75,7 +75,7 @@ def unpacked(text: str) -> DecisionRecord:
         raise ValueError(f'not a record: {problem!r}') from problem
 
 
-def found_before(
+def find_before(
     reader: DecisionReader, criteria: Criteria, limit: int, before: str | None
 ) -> list[Head]:
     """Find as the reader does; ``before`` may be a decision of another machine."""

@@ -45,7 +45,7 @@ class ClaimOutcome:
 
 
 @dataclass
-class Turn:
+class InstanceDecision:
     """The decision on one instance, and the host that was picked.
 
     ``decision`` is None where it is not kept whole: its tables are let go.
@@ -88,7 +88,7 @@ class RequestRecorder:
     queries: list[Asked] = field(default_factory=list)
     blocker: str = ''
     plugin: str = ''
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[InstanceDecision] = field(default_factory=list)
     claims: list[ClaimOutcome] = field(default_factory=list)
     claims_total: int = 0
     answer: Answer | None = None
@@ -163,7 +163,7 @@ class RequestRecorder:
                 self.turns.pop()
             elif last.index and last.decision and len(last.decision.ranked):
                 last.decision = None
-        self.turns.append(Turn(index, decision.attempt, decision, offered))
+        self.turns.append(InstanceDecision(index, decision.attempt, decision, offered))
 
     def picked(self, host: str, cells: Sequence[int]) -> None:
         if self.turns:

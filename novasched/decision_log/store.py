@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from novasched.clock import Clock
 from novasched.decision_log import files, retention
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
@@ -78,7 +78,7 @@ def from_conf(
 def open_log(
     conf: cfg.ConfigOpts,
     store: DecisionStore,
-    distiller: Distiller,
+    distiller: RecordBuilder,
     clock: Clock,
     observer: RecordObserver | None = None,
 ) -> RecordingLog:

@@ -129,7 +129,7 @@ def completed(connection: sqlite3.Connection, diagnoses: Diagnoses) -> set[str]:
     }
 
 
-def that_wait(connection: sqlite3.Connection) -> Iterator[tuple[Head, bytes]]:
+def awaiting_diagnosis(connection: sqlite3.Connection) -> Iterator[tuple[Head, bytes]]:
     """Yield the heads and encoded bodies that wait for a diagnosis, the newest first,
     MOST_AT_ONCE at most."""
     columns = ', '.join(f'd.{name}' for name in HEAD)
@@ -141,7 +141,7 @@ def that_wait(connection: sqlite3.Connection) -> Iterator[tuple[Head, bytes]]:
         yield Head(*head), body
 
 
-def with_bodies(found: Iterable[tuple[Head, bytes]]) -> list[tuple[Head, Any]]:
+def decode_bodies(found: Iterable[tuple[Head, bytes]]) -> list[tuple[Head, Any]]:
     """Decode bodies; one that cannot be is empty."""
     made: list[tuple[Head, Any]] = []
     for head, body in found:
@@ -200,7 +200,7 @@ class OpenFile:
         size: int = pages * each
         return size
 
-    def fold(self) -> None:
+    def checkpoint(self) -> None:
         """Put into the database what stands beside it, unless somebody reads."""
         with contextlib.suppress(sqlite3.Error):
             self.connection.execute('PRAGMA busy_timeout = 0')
@@ -260,7 +260,7 @@ class DecisionWriter:
             if lost and not is_full:
                 insert_lost(file.connection, lost, self._clock.time())
         if is_full:
-            file.fold()
+            file.checkpoint()
             self._begin(file.number)
             self._retention.remove_surplus()
             return False
@@ -335,8 +335,8 @@ class DecisionWriter:
             for path in self._newest_databases():
                 self._path = path
                 with files.opened_to_read(path) as connection:
-                    found += that_wait(connection)
-        return with_bodies(found[:MOST_AT_ONCE])
+                    found += awaiting_diagnosis(connection)
+        return decode_bodies(found[:MOST_AT_ONCE])
 
     def complete(self, diagnoses: Diagnoses) -> set[str]:
         """Put diagnoses into records that wait, in one transaction for each file, or

@@ -28,9 +28,9 @@ class WritingThread:
         self._pending.add(records)
         self._thread.notify()
 
-    def lose(self, records: int) -> None:
+    def count_lost(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
-        self._pending.lose(records)
+        self._pending.count_lost(records)
 
     def close(self) -> None:
         """Try to write what waits, for a short time at most, and stop."""

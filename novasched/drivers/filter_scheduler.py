@@ -17,7 +17,7 @@ from novasched.drivers.host_candidates import (
     KnownRoots,
     RemainingCapacity,
     by_provider,
-    offers,
+    candidates_in_order,
     with_providers,
 )
 from novasched.drivers.nova_log_lines import Logged, log_decision
@@ -40,7 +40,7 @@ MOST_JOINT_CLAIMS = 2
 """Claims of all instances at once that may be refused before each gets its own."""
 
 
-Grant = Callable[[RequestSpec, Candidate], bool]
+ClaimCandidate = Callable[[RequestSpec, Candidate], bool]
 """Claims a candidate for the instance of a request, or counts it as claimed."""
 Pick = Callable[['_State', set[int]], Picked | None]
 """Picks one of the hosts of a state; the set gets the rows that are not asked again."""
@@ -63,7 +63,7 @@ class FilterScheduler(Driver):
             return self.parts.view.hosts(offered, cell_uuid)
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
-        with reservation.turn():
+        with reservation.group_lock():
             placing = _Placing(self.parts, work, hosts, reservation)
             placed = placing.place()
             placing.check_complete(placed)
@@ -188,12 +188,12 @@ class _Placing:
         self, state: _State, index: int, pick: Pick
     ) -> tuple[_State, Picked | None]:
         """Decide and pick; once more each time another request was faster."""
-        barred: set[int] = set()
+        excluded_rows: set[int] = set()
         while True:
             state = self._decide(state, index)
             if state.decision is not None:
                 self._work.recorder.decided(state.decision, index)
-            picked = pick(state, barred)
+            picked = pick(state, excluded_rows)
             fitting = self._parts.profile.fitting
             hosts = self._reservation.rebased(state.hosts, fitting)
             if hosts is None:
@@ -246,12 +246,14 @@ class _Placing:
     def _claiming(self, claims: Claims) -> Pick:
         """Return a strategy that claims the best host that placement grants."""
 
-        def pick(state: _State, barred: set[int]) -> Picked | None:
+        def pick(state: _State, excluded_rows: set[int]) -> Picked | None:
             conflicts = claims.conflicts
-            picked = self._first_granted(state, claims.room, claims.make, barred)
+            picked = self._first_granted(state, claims.room, claims.make, excluded_rows)
             if picked is None and claims.conflicts > conflicts:
-                barred.clear()
-                picked = self._first_granted(state, claims.room, claims.make, barred)
+                excluded_rows.clear()
+                picked = self._first_granted(
+                    state, claims.room, claims.make, excluded_rows
+                )
             return picked
 
         return pick
@@ -259,14 +261,20 @@ class _Placing:
     def _with_room(self, room: RemainingCapacity) -> Pick:
         """Return a strategy that takes the best host with room; nothing is claimed."""
 
-        def grant(_: RequestSpec, candidate: Candidate) -> bool:
+        def claim(_: RequestSpec, candidate: Candidate) -> bool:
             room.take(candidate)
             return True
 
-        return lambda state, barred: self._first_granted(state, room, grant, barred)
+        return lambda state, excluded_rows: self._first_granted(
+            state, room, claim, excluded_rows
+        )
 
     def _first_granted(
-        self, state: _State, room: RemainingCapacity, grant: Grant, barred: set[int]
+        self,
+        state: _State,
+        room: RemainingCapacity,
+        claim: ClaimCandidate,
+        excluded_rows: set[int],
     ) -> Picked | None:
         """Return the first that is granted of the first candidates of all hosts.
 
@@ -275,8 +283,8 @@ class _Placing:
         anything but a lack of room is barred: it is not asked for again in this turn.
         """
         asked = 0
-        for host, candidate in offers(state.hosts):
-            if host._row in barred or not room.fits(candidate):
+        for host, candidate in candidates_in_order(state.hosts):
+            if host._row in excluded_rows or not room.fits(candidate):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1
@@ -285,11 +293,11 @@ class _Placing:
             request = with_providers(state.request, candidate)
             if not self._reservation.reserve(host, request):
                 return None
-            if grant(state.request, candidate):
+            if claim(state.request, candidate):
                 return Picked(host, candidate)
             self._reservation.release()
             if room.fits(candidate):
-                barred.add(host._row)
+                excluded_rows.add(host._row)
         if len(state.hosts):
             LOG.debug('Unable to successfully claim against any host.')
         return None

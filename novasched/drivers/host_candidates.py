@@ -74,7 +74,7 @@ def by_provider(
     return found
 
 
-def offers(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
+def candidates_in_order(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
     """Yield the first candidates of the hosts, the best first, then all others."""
     several = []
     for host in hosts.states():

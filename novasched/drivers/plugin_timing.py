@@ -51,25 +51,25 @@ class PluginTiming:
         self.budget_s = budget_s or math.inf
         self._named_at: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
-        self._laps: weakref.WeakSet[Lap] = weakref.WeakSet()
+        self._timers: weakref.WeakSet[RequestTimer] = weakref.WeakSet()
         self._stuck: set[Running] = set()
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         return cls(budget_s=conf.novasched.plugin_time_budget)
 
-    def of(self, request_id: str | None) -> Lap:
+    def of(self, request_id: str | None) -> RequestTimer:
         """Return the timer of the filters, weighers and driver of one request."""
-        lap = Lap(self, request_id)
+        timer = RequestTimer(self, request_id)
         with self._lock:
-            self._laps.add(lap)
-        return lap
+            self._timers.add(timer)
+        return timer
 
     def running(self) -> dict[int, Running]:
         """Return the running calls, by thread."""
         with self._lock:
-            laps = list(self._laps)
-        return {lap.thread: now for lap in laps if (now := lap.running())}
+            timers = list(self._timers)
+        return {timer.thread: now for timer in timers if (now := timer.running())}
 
     def log_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
         """Log what has been running for longer, once for each time that it is."""
@@ -110,7 +110,7 @@ class PluginTiming:
         )
 
 
-class Lap:
+class RequestTimer:
     """Watches one request, in the thread that decides it.
 
     Extensions may run within another: a driver lets the filters run. It is its own

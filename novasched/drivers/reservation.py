@@ -94,7 +94,7 @@ class Reservation:
         self._conflicts = 0
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
+    def group_lock(self) -> Iterator[None]:
         """Pick within this: when it fails, or the claims are undone, all is forgotten.
 
         What was picked for its instances before is forgotten, too: it is over.

@@ -11,63 +11,63 @@ from typing import NamedTuple
 from novasched.scheduler.reasons import Code
 
 
-class Ending(NamedTuple):
+class Cause(NamedTuple):
     """Meaning of a blocker, and advice on it."""
 
     meaning: str
     advice: str
 
 
-BLOCKERS: dict[str, Ending] = {
-    'prefilter': Ending(
+BLOCKERS: dict[str, Cause] = {
+    'prefilter': Cause(
         'A prefilter refused the request before any host was looked at.',
         'Change the flavor, image or request as the error says.',
     ),
-    'named-host': Ending(
+    'named-host': Cause(
         'The request names a host or node that is not known.',
         'Check the spelling, that its nova-compute has started once, and that it is '
         'mapped to a cell: novasched-manage cell_v2 discover_hosts.',
     ),
-    'placement-failed': Ending(
+    'placement-failed': Cause(
         'Placement did not answer, or answered with an error.',
         'Look at the log of placement, and at [placement] of the scheduler. An unknown '
         'trait or resource class in the answer is one of the flavor or image.',
     ),
-    'no-candidates': Ending(
+    'no-candidates': Cause(
         'Placement has no host with what is asked for.',
         'Free or add what is missing most often, or ask for less.',
     ),
-    'unknown-hosts': Ending(
+    'unknown-hosts': Cause(
         'Placement offered hosts, but none of them has a compute node and a service '
         'that are known.',
         'Look for cells that are left out, and for hosts that are mapped to no cell: '
         'novasched-manage cell_v2 discover_hosts. Else these are resource providers '
         'of computes that are gone.',
     ),
-    'filters': Ending(
+    'filters': Cause(
         'The filters rejected every host.',
         'Change what the filter that took the last host complains of.',
     ),
-    'claims': Ending(
+    'claims': Cause(
         'Hosts passed the filters, but placement granted the resources of none.',
         'Try again: other requests took them meanwhile. If it happens often, see '
         '[filter_scheduler] host_subset_size.',
     ),
-    'caller-gone': Ending(
+    'caller-gone': Cause(
         'The conductor that asked waits no more.',
         'Look for a conductor that was stopped, and for requests that take longer than '
         '[DEFAULT] rpc_response_timeout.',
     ),
-    'plugin': Ending(
+    'plugin': Cause(
         'A filter, weigher or driver raised an error.',
         'See the log of the scheduler at this time; correct or disable the plugin.',
     ),
-    'store': Ending(
+    'store': Cause(
         'A database could not be read.',
         'Check that the database runs and that the scheduler reaches it: /health names '
         'the one that fails.',
     ),
-    'error': Ending(
+    'error': Cause(
         'The scheduler failed in a way that has no name.',
         'See the log of the scheduler at this time, and report it as a defect.',
     ),
@@ -222,6 +222,6 @@ ADVICE: dict[str, str] = {
 """Changes by which hosts that were rejected for a reason would fit."""
 
 
-def of(code: str) -> str:
+def advice_for(code: str) -> str:
     """Return the advice on a code; '' for one that is not known here."""
     return ADVICE.get(code, '')

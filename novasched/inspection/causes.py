@@ -191,7 +191,7 @@ def _sentence(reason: Reason) -> str:
 
 def _remedy(explained: Explained, reason: Reason, diagnosed: Reason | None) -> str:
     """Return the words after the code of a reason; '': nothing is known."""
-    said = advice.of(reason['code'])
+    said = advice.advice_for(reason['code'])
     if diagnosed is not None:
         said = _specific(explained, diagnosed) or said
     where = ': '.join(filter(None, [reason['example'], reason['text']]))

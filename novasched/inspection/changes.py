@@ -37,7 +37,7 @@ SAME = {'enabled compute service': COMPUTE_FILTER, ZONE_FILTER: ZONE}
 """Conditions of placement and filters that say the same."""
 
 
-def of(
+def suggest_changes(
     run: DryRun, recorder: RequestRecorder, conditions: Conditions | None = None
 ) -> list[dict[str, Any]]:
     """Return the changes of the answer, and for how many hosts: JSON of a plan."""

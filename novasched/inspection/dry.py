@@ -24,7 +24,7 @@ from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
-from novasched.decision_log.distilling import Diagnose, Distiller
+from novasched.decision_log.distilling import Diagnose, RecordBuilder
 from novasched.decision_log.log import CollectedRecords
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -251,7 +251,7 @@ def opened(
         return made[0]
 
     def log(view: ClusterView, profile: Profile, mirror: object) -> CollectedRecords:
-        distiller = Distiller(
+        distiller = RecordBuilder(
             profile,
             known=lambda: len(view.node_uuids()),
             left_out=view.unavailable_cells,

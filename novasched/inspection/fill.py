@@ -108,10 +108,10 @@ class Filling:
         """
         counts = np.zeros(len(hosts), np.int64)
         places = {row: place for place, row in enumerate(hosts.rows.tolist())}
-        table, builds = self._table, hosts.snapshot.kept('num_io_ops')
+        table, builds = self._table, hosts.snapshot.raw('num_io_ops')
         while True:
             self._check()
-            hosts = HostTable(hosts.snapshot.apart(), hosts.rows)
+            hosts = HostTable(hosts.snapshot.for_new_request(), hosts.rows)
             hosts, candidates = self._with_candidates(hosts, table)
             roots = set(candidates)
             offered = [uuid in roots for uuid in hosts.uuid.tolist()]

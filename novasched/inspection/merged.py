@@ -14,7 +14,7 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import overview
 from novasched.decision_log.counting import Count, counts_of
 from novasched.decision_log.primitives import (
-    found_before,
+    find_before,
     head_of,
     primitive_of,
     unpacked,
@@ -132,7 +132,7 @@ class MergedDecisions:
             for host, heads in self._ask('find', **page)
         ]
         if self._own is not None:
-            lists.append(found_before(self._own.reader, criteria, limit, before))
+            lists.append(find_before(self._own.reader, criteria, limit, before))
         return _newest(lists, limit)
 
     def _theirs(
@@ -259,7 +259,7 @@ class MergedDecisions:
         """Return the picture of the last seconds, of all schedulers."""
         parts = dict(self._ask('overview', window_s=window_s))
         if self._own is not None:
-            parts[self._own.host()] = overview.of(self._own.reader, window_s)
+            parts[self._own.host()] = overview.summarize(self._own.reader, window_s)
         return merged(parts, window_s, self.unanswered, self.without_log)
 
 

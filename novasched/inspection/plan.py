@@ -102,7 +102,9 @@ class Plan:
             }
         )
         if not self.changes:
-            self.changes = changes.of(self.run, failed.recorder, self.conditions)
+            self.changes = changes.suggest_changes(
+                self.run, failed.recorder, self.conditions
+            )
 
     def add_server(self, server: FoundServer, make: Callable[[], DryRequest]) -> None:
         """Ask for a server; it has no place where there is no request for it, or one

@@ -63,7 +63,7 @@ def as_text(explained: Explained, style: Style) -> str:
         made += _cells(explained, style)
     else:
         made += _remedies(explained, style)
-    made += _around(explained, style)
+    made += _claims_and_timing(explained, style)
     if explained['hosts'] is not None:
         made += _hosts(explained['hosts'])
     if explained['blocker'] in PLANNED and explained['kept'] == 'whole':
@@ -261,7 +261,7 @@ def cells_left_out(explained: Explained) -> Iterator[str]:
         yield f'{cell} was left out: its hosts were not looked at{read}'
 
 
-def _around(explained: Explained, style: Style) -> Iterator[str]:
+def _claims_and_timing(explained: Explained, style: Style) -> Iterator[str]:
     """Yield claims, notes and how long it took."""
     claims = explained['claims']
     if any(each['outcome'] != 'claimed' for each in claims) or len(claims) > 1:

@@ -102,7 +102,7 @@ class Snapshots:
         return self._keeper.age_s(self())
 
 
-def of(
+def open_snapshots(
     inspection: Inspection, fresh: bool = False, what_if: WhatIf | None = None
 ) -> Snapshots:
     """Return the snapshots of the cloud that is inspected, or of what it would be.

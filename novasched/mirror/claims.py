@@ -81,7 +81,9 @@ class MirroredPlacement:
         taken = {one.consumer_uuid: _amounts(one.candidate) for one in wanted}
         if isinstance(outcome, ClaimRefused):
             uuids = {uuid for amounts in taken.values() for uuid in amounts}
-            self._mirror.suspect(outcome.exhausted[:1] if outcome.exhausted else uuids)
+            self._mirror.invalidate(
+                outcome.exhausted[:1] if outcome.exhausted else uuids
+            )
         else:
             self._mirror.assume(taken)
 

@@ -100,7 +100,9 @@ class PlacementMirror:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._max_age_s = max_age_s or (MAX_AGE_S if store.is_quick else SLOW_MAX_AGE_S)
+        self._max_age_s = max_age_s or (
+            MAX_AGE_S if store.reads_fast else SLOW_MAX_AGE_S
+        )
         self._patience_s = patience_s
         self._rng = rng or random.Random()
         self._nodes = nodes
@@ -111,12 +113,12 @@ class PlacementMirror:
         self._table: ProviderTable | None = None
         self._assumed: dict[str, Assumed] = {}
         self._suspects: dict[str, float] = {}
-        self._news = threading.Event()
-        self._news.set()
+        self._wake = threading.Event()
+        self._wake.set()
         self._mark: object | None = None
         self._broken = self._late = self._stopped = False
         self._failure = ''
-        self._thorough_at = self._load_at = self._loaded_at = float('-inf')
+        self._silent_at = self._load_at = self._loaded_at = float('-inf')
         self._look_s, self._load_s = math.inf, 0.0
         self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
@@ -219,14 +221,14 @@ class PlacementMirror:
     def _bring_up_to_date(self) -> None:
         """Have what has changed read, in a thread that may hang where this one must
         not; a read that has not begun yet serves all who ask before it does."""
-        if not self._store.is_quick:
+        if not self._store.reads_fast:
             raise errors.NoMirror('it takes too long to bring the copy up to date')
         if self._broken or self._late:
             raise errors.NoMirror('the copy cannot be brought up to date')
         with self._changing:
             read = self._next_read
             if read is None or read.running() or read.done():
-                read = self._reader.submit(lambda: self._read(thorough=True))
+                read = self._reader.submit(lambda: self._read(with_silent=True))
                 self._next_read = read
         try:
             read.result(self._patience_s)
@@ -278,13 +280,13 @@ class PlacementMirror:
             if self._table is not None:
                 self._table = self._table.after(less)
 
-    def suspect(self, provider_uuids: Iterable[str], again: bool = False) -> None:
-        """Read providers at once, whatever their generation is; ``again``: and once
+    def invalidate(self, provider_uuids: Iterable[str], recheck: bool = False) -> None:
+        """Read providers at once, whatever their generation is; ``recheck``: and once
         more some seconds later."""
-        due_at = self._clock.monotonic() + (LOOK_AGAIN_S if again else 0.0)
+        due_at = self._clock.monotonic() + (LOOK_AGAIN_S if recheck else 0.0)
         with self._changing:
             self._suspects.update(dict.fromkeys(provider_uuids, due_at))
-        self._news.set()
+        self._wake.set()
 
     # -- reading
 
@@ -294,8 +296,8 @@ class PlacementMirror:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there is news; read what has changed."""
-        self._news.wait(self._pause_s)
-        self._news.clear()
+        self._wake.wait(self._pause_s)
+        self._wake.clear()
         with contextlib.suppress(errors.StoreFailed):
             self._read()
 
@@ -303,11 +305,11 @@ class PlacementMirror:
         """Let ``keep_up`` end soon."""
         self._pause_s, self._stopped = 0.0, True
         self._store.close()
-        self._news.set()
+        self._wake.set()
         self._reader.close()
 
-    def _read(self, thorough: bool = False) -> None:
-        """Read what has changed, or all; ``thorough``: what changes silently, too.
+    def _read(self, with_silent: bool = False) -> None:
+        """Read what has changed, or all.
 
         Raises errors.StoreFailed, which is logged once until a read succeeds.
         """
@@ -315,7 +317,7 @@ class PlacementMirror:
             began_at = self._clock.monotonic()
             try:
                 with self._measure():
-                    contents, table = self._news_of(began_at, thorough)
+                    contents, table = self._read_changes(began_at, with_silent)
             except errors.InconsistentProviders as problem:
                 self._log_failure(problem)
                 raise errors.StoreFailed('Placement', str(problem)) from problem
@@ -326,7 +328,7 @@ class PlacementMirror:
                 self._broken = True
                 raise
             finally:
-                if self._store.is_quick:
+                if self._store.reads_fast:
                     self._pause_s = self._pause_after(began_at)
             self._show(contents, table, began_at)
             for column in self._orphans.new(table.orphans):
@@ -369,11 +371,13 @@ class PlacementMirror:
                 problem,
             )
 
-    def _news_of(self, now: float, thorough: bool) -> tuple[Contents, ProviderTable]:
+    def _read_changes(
+        self, now: float, with_silent: bool
+    ) -> tuple[Contents, ProviderTable]:
         """Return the contents of placement now, and the table made of them."""
-        known, mark = self._copy, self._store.mark()
+        known, mark = self._copy, self._store.change_token()
         is_quiet = mark is not None and mark == self._mark
-        is_due = now >= self._thorough_at
+        is_due = now >= self._silent_at
         due = self._due_suspects(now)
         suspects = self._ids(due)
         if known is None or self._must_load(now):
@@ -383,15 +387,15 @@ class PlacementMirror:
             took_s = self._clock.monotonic() - now
             interval_s = max(LOAD_EVERY_S, took_s / SHARE)
             self._load_at = now + interval_s * self._rng.uniform(0.75, 1.25)
-        elif is_quiet and not (is_due or thorough or suspects):
+        elif is_quiet and not (is_due or with_silent or suspects):
             return known.contents, known.table
         else:
-            thorough = thorough or (is_due and not is_quiet)
-            contents = self._store.read_since(known.contents, thorough, suspects)
+            with_silent = with_silent or (is_due and not is_quiet)
+            contents = self._store.read_since(known.contents, with_silent, suspects)
         if not len(contents.providers):
             raise errors.StoreFailed('Placement', 'it has no resource providers')
-        if known is None or is_due or thorough:
-            self._thorough_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
+        if known is None or is_due or with_silent:
+            self._silent_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
         self._mark = mark
         with self._changing:
             for uuid in due:
@@ -405,7 +409,7 @@ class PlacementMirror:
 
     def _must_load(self, now: float) -> bool:
         """Whether all is to be read again, where that is cheap."""
-        return self._store.is_quick and (self._broken or now >= self._load_at)
+        return self._store.reads_fast and (self._broken or now >= self._load_at)
 
     def _count_missed(self, contents: Contents) -> None:
         """Compare what was read as a whole with the copy."""

@@ -49,7 +49,7 @@ class PlacementApiContents:
     after ``close()``. The next one goes on with what was read until then.
     """
 
-    is_quick = False
+    reads_fast = False
 
     def __init__(
         self,
@@ -72,23 +72,24 @@ class PlacementApiContents:
         """Return all there is."""
         listed = self._api.providers()
         everything = listed[:, 0]
-        return self._read(NOTHING, listed, everything, everything, thorough=False)
+        return self._read(NOTHING, listed, everything, everything, with_silent=False)
 
     def read_since(
-        self, before: Contents, thorough: bool, suspects: Collection[int] = ()
+        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
     ) -> Contents:
         """Return all there is now.
 
         Where many providers have changed, the usage of all is read, and the rest of
-        some; the others keep their generation, and it is their turn next time. If
-        ``thorough``, turns come to providers that have not changed, too: so the
-        aggregates that no provider had before are found, and whatever was missed.
+        some; the others keep their generation, and it is their turn next time. With
+        ``with_silent``, turns come to providers that have not changed,
+        too: so the aggregates that no provider had before are found, and whatever
+        was missed.
         """
         listed = self._api.providers()
         everything = listed[:, 0]
         ids = before.changed(listed, suspects)
         doubtful = ids[np.isin(ids, list(suspects))]
-        if not (thorough or len(ids)) and np.array_equal(listed, before.providers):
+        if not (with_silent or len(ids)) and np.array_equal(listed, before.providers):
             return before
         for id_, table in list(self._answers):
             if id_ in doubtful:
@@ -96,11 +97,11 @@ class PlacementApiContents:
         new = np.setdiff1d(ids, before.providers[:, 0])
         whole = np.union1d(new, doubtful)
         count = max(AT_ONCE, len(listed) // BULK)
-        turns = self._turns(everything if thorough else ids, ids)[:count]
+        turns = self._turns(everything if with_silent else ids, ids)[:count]
         whole = np.union1d(whole, np.array(turns, np.int64))
-        return self._read(before, listed, whole, np.union1d(ids, whole), thorough)
+        return self._read(before, listed, whole, np.union1d(ids, whole), with_silent)
 
-    def mark(self) -> None:
+    def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""
 
     def _turns(self, ids: Ints, changed: Ints) -> list[int]:
@@ -112,21 +113,21 @@ class PlacementApiContents:
         )
 
     def _read(
-        self, before: Contents, listed: Ints, whole: Ints, ids: Ints, thorough: bool
+        self, before: Contents, listed: Ints, whole: Ints, ids: Ints, with_silent: bool
     ) -> Contents:
         """Return ``before`` with all that is said now of the providers that are read as
-        a whole, and the usage of those with these ids; if ``thorough``, the usage and
-        the aggregates of every provider."""
+        a whole, and the usage of those with these ids; with
+        ``with_silent``, the usage and the aggregates of every provider."""
         api, everything = self._api, listed[:, 0]
         classes, traits = api.class_ids(), api.trait_ids()
         reading = _ProviderRead(api, listed, self._answers)
         reading.ask(whole, 'inventories', 'aggregates')
         inventories = _put(before.inventories, whole, reading.rows['inventories'])
         having = inventories[:, :2].astype(np.int64)
-        reading.ask_in_bulk(having, everything if thorough else ids)
+        reading.ask_in_bulk(having, everything if with_silent else ids)
         reading.ask(np.intersect1d(ids, having[:, 0]), 'usages')
         reading.ask(whole, 'traits')
-        if thorough:
+        if with_silent:
             reading.ask(np.intersect1d(everything, before.usage[:, 0]), 'usages')
             aggregates = api.memberships()
         else:

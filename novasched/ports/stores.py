@@ -238,25 +238,25 @@ class ServiceStore(Protocol):
 class ProviderStore(Protocol):
     """What placement knows of resource providers.
 
-    ``is_quick``: a request may wait until it has been read.
+    ``reads_fast``: a request may wait until it has been read.
     """
 
-    is_quick: bool
+    reads_fast: bool
 
     def read(self) -> Contents:
         """Return all there is."""
 
     def read_since(
-        self, before: Contents, thorough: bool, suspects: Collection[int] = ()
+        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
     ) -> Contents:
         """Return all there is now; ``before`` itself, if nothing has changed.
 
         What was freed, and aggregates that an old client set, change no generation:
-        they are found if ``thorough``. Providers that are ``suspects``, by id, are read
-        again whatever their generation is.
+        they are found if ``with_silent``. Providers that are
+        ``suspects``, by id, are read again whatever their generation is.
         """
 
-    def mark(self) -> object | None:
+    def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.decision_log import overview
 from novasched.decision_log.counting import GROUPINGS, Tally
-from novasched.decision_log.primitives import criteria_of, found_before, packed
+from novasched.decision_log.primitives import criteria_of, find_before, packed
 from novasched.decision_log.reading import DecisionReader, whole_id
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
@@ -78,7 +78,7 @@ class InspectionEndpoint:
         wanted = min(int(_number('limit', limit, 1e9)), MOST_FOUND)
         end = None if before is None else _id('before', before)
         try:
-            heads = found_before(self._reader, criteria_of(criteria), wanted, end)
+            heads = find_before(self._reader, criteria_of(criteria), wanted, end)
         except errors.AmbiguousDecision as problem:
             raise errors.InvalidRequest(str(problem)) from problem
         hosts = self._reader.hosts_of([head.id for head in heads])
@@ -116,7 +116,9 @@ class InspectionEndpoint:
     @_bounded
     def overview(self, context: RequestContext, window_s: Any = 60) -> dict[str, Any]:
         """Return the picture of the last seconds."""
-        return overview.of(self._reader, _number('window_s', window_s, MOST_WINDOW_S))
+        return overview.summarize(
+            self._reader, _number('window_s', window_s, MOST_WINDOW_S)
+        )
 
 
 def _word(name: str, value: Any) -> str:

@@ -246,9 +246,9 @@ class Counting:
 
     def _consumed(self, hosts: HostTable, copies: Ints) -> HostTable:
         """Return the hosts, nothing set on them, after each took some servers."""
-        apart = HostTable(hosts.snapshot.apart(), hosts.rows)
+        apart = HostTable(hosts.snapshot.for_new_request(), hosts.rows)
         consumed = consume_each(apart, copies, self._request)
-        return consumed.with_columns(**{IO_OPS: hosts.snapshot.kept(IO_OPS)})
+        return consumed.with_columns(**{IO_OPS: hosts.snapshot.raw(IO_OPS)})
 
     def _passes(self, filters: Sequence[BaseHostFilter], hosts: HostTable) -> Mask:
         left, _ = run_filters(filters, hosts, self._request)

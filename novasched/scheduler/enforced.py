@@ -98,7 +98,7 @@ def limited(
     none = None if values.dtype == object else np.nan
     numbers: Any = np.full(len(hosts.snapshot), none, values.dtype)
     numbers[hosts.rows[where]] = values[where]
-    limits = hosts.snapshot.kept('limits')
+    limits = hosts.snapshot.raw('limits')
     if not isinstance(limits, Limits):
         limits = Limits(hosts.snapshot.lazy('limits'))
     return hosts.with_columns(limits=limits.with_numbers(name, numbers))

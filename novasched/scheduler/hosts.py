@@ -234,7 +234,7 @@ class HostTable(Columns):
 
     def set_by_plugins(self, name: str) -> dict[int, Any]:
         """Return by position an attribute, no column, of the hosts that have it."""
-        own = self.snapshot.own
+        own = self.snapshot.plugin_attributes
         if not own:
             return {}
         each = enumerate(own.get(row, {}) for row in self.rows.tolist())
@@ -258,11 +258,11 @@ class HostTable(Columns):
         for name, values in _changes(states, snapshot).items():
             column: Column[Any, Any] = vars(Columns)[name]
             if column.kept and column.decode:
-                snapshot = snapshot.showing(name, values, column.decode)
+                snapshot = snapshot.with_materialized(name, values, column.decode)
             else:
                 rows = np.array(list(values), np.intp)
                 snapshot = snapshot.replace({name: list(values.values())}, rows)
-        snapshot.own.update((state._row, vars(state)) for state in states)
+        snapshot.plugin_attributes.update((state._row, vars(state)) for state in states)
         return HostTable(snapshot, np.array([state._row for state in states], np.intp))
 
 
@@ -316,7 +316,7 @@ class HostState(Columns):
         self._row = row
         self._changes: dict[str, Any] = {}
         self._copies = False
-        self.__dict__ = snapshot.own[row]
+        self.__dict__ = snapshot.plugin_attributes[row]
 
     @property
     def _lock_name(self) -> str:
@@ -331,7 +331,9 @@ class HostState(Columns):
                 value = self._changes[column.name] = copy.deepcopy(value)
             return value
         if column.kept:
-            return self._snapshot.shown(self._row, column.name, value, column.decode)
+            return self._snapshot.materialized(
+                self._row, column.name, value, column.decode
+            )
         return column.decode(value)
 
     def _set(self, name: str, value: Any) -> None:
@@ -342,7 +344,7 @@ class HostState(Columns):
         rows = np.array([self._row])
         if not self._changed(self._snapshot):
             return HostTable(self._snapshot, rows)
-        return HostTable(self._snapshot.apart(), rows).keep([self])
+        return HostTable(self._snapshot.for_new_request(), rows).keep([self])
 
     def _changed(self, among: Snapshot) -> dict[str, Any]:
         """Return by name what was set on this host, or changed in place."""
@@ -386,7 +388,7 @@ class HostState(Columns):
     def _copy(self, changes: dict[str, Any], own: dict[str, Any], copies: bool) -> Self:
         """Return this host once more; what is set on it is not set on this one."""
         other = type(self).__new__(type(self))
-        HostState.__init__(other, self._snapshot.apart(), self._row)
+        HostState.__init__(other, self._snapshot.for_new_request(), self._row)
         other._changes, other._copies = changes, copies
         other.__dict__.update(own)
         return other

@@ -25,10 +25,10 @@ from novasched.scheduler.weighers import Weigher, bounds
 NEARLY_SORTED = 20
 """At most one host in so many is out of order."""
 
-TOLD_AS_THEY_ARE = (errors.NoValidHost, errors.MetricNotFound, errors.StoreFailed)
+PASSED_THROUGH = (errors.NoValidHost, errors.MetricNotFound, errors.StoreFailed)
 """Errors in a filter or weigher that say all: it is not what failed."""
 
-NOBODY: Rows = np.zeros(0, np.intp)
+NO_ROWS: Rows = np.zeros(0, np.intp)
 _NOTHING = contextlib.nullcontext()
 
 
@@ -124,7 +124,7 @@ def run_filters(
                 continue
             skipped = rebuild and not filter_.runs_on_rebuild()
             passed = hosts if skipped else filter_.apply(hosts, request)
-        survivors = hosts[NOBODY] if passed is None else passed
+        survivors = hosts[NO_ROWS] if passed is None else passed
         steps.append(Step(filter_, hosts, survivors, stopped=passed is None))
         hosts = survivors
         if not len(hosts):
@@ -137,7 +137,7 @@ def named(extension: BaseHostFilter | Weigher) -> Iterator[None]:
     """Raise errors.ExtensionFailed, which names it, when a filter or weigher fails."""
     try:
         yield
-    except TOLD_AS_THEY_ARE:
+    except PASSED_THROUGH:
         raise
     except Exception as problem:  # a plugin may raise anything
         raise errors.ExtensionFailed(extension.name, problem) from problem

@@ -48,14 +48,19 @@ class _ShownValue(NamedTuple):
 class Snapshot:
     """Columns of equal length, by name; they are never modified.
 
-    ``own`` are the attributes that plugins set on hosts, by row. They belong to one
-    request: each snapshot that is made of this one shares them, but for apart().
+    ``plugin_attributes`` are those that plugins set on hosts, by row. They belong to
+    one request: each snapshot made of this one shares them, but for that of
+    for_new_request().
     """
 
-    def __init__(self, columns: dict[str, Any], kin: Snapshot | None = None) -> None:
+    def __init__(self, columns: dict[str, Any], parent: Snapshot | None = None) -> None:
         self._columns = columns
-        own, shown = (_by_row(), _by_row()) if kin is None else (kin.own, kin._shown)
-        self.own: collections.defaultdict[int, dict[str, Any]] = own
+        own, shown = (
+            (_by_row(), _by_row())
+            if parent is None
+            else (parent.plugin_attributes, parent._shown)
+        )
+        self.plugin_attributes: collections.defaultdict[int, dict[str, Any]] = own
         self._shown: collections.defaultdict[int, dict[str, _ShownValue]] = shown
 
     def __len__(self) -> int:
@@ -65,7 +70,7 @@ class Snapshot:
         column = self._columns[name]
         return column.column() if isinstance(column, Lazy) else column
 
-    def kept(self, name: str) -> Any:
+    def raw(self, name: str) -> Any:
         """Return a column as it is kept: itself, or the Lazy that makes it."""
         return self._columns[name]
 
@@ -83,7 +88,7 @@ class Snapshot:
         before = other._columns
         return {n for n, column in self._columns.items() if column is not before[n]}
 
-    def apart(self) -> Snapshot:
+    def for_new_request(self) -> Snapshot:
         """Return the columns with nothing set on the hosts: for another request."""
         return Snapshot(self._columns)
 
@@ -91,7 +96,7 @@ class Snapshot:
         """Return a snapshot with some columns new; the others are shared."""
         return Snapshot({**self._columns, **columns}, self)
 
-    def shown(
+    def materialized(
         self, row: int, name: str, value: Any, decode: Callable[[Any], Any]
     ) -> Any:
         """Return the object that a host shows for a value, the same while it stays."""
@@ -113,7 +118,7 @@ class Snapshot:
             if shown.is_changed() and among.column(name).item(row) is shown.value
         }
 
-    def showing(
+    def with_materialized(
         self, name: str, copies: Mapping[int, Any], decode: Callable[[Any], Any]
     ) -> Snapshot:
         """Return a snapshot with what hosts show by now, by row.

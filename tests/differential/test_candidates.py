@@ -72,7 +72,7 @@ class Cloud:
         before = reader.read()
         for _ in range(rng.randint(0, 9)):
             writer.claim(rng, self.providers)
-        contents = reader.read_since(before, thorough=False)
+        contents = reader.read_since(before, with_silent=False)
         self.table = build(contents, (before, build(before)))
 
     def send(self, method, path, body=None):

@@ -84,7 +84,7 @@ def test_a_database_that_was_set_back_is_read_as_a_whole(cloud):
         'UPDATE resource_providers SET generation = generation - 1 WHERE id = 1',
         'UPDATE inventories SET total = 5 WHERE resource_provider_id = 2',
     )
-    after = build(reader.read_since(before, thorough=False))
+    after = build(reader.read_since(before, with_silent=False))
     assert after.inventories['VCPU'].capacity.tolist() == [8, 5]
 
 

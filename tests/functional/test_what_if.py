@@ -47,7 +47,7 @@ def slots(made, *changes, flavor=TWO, by='host'):
     """Return the slots of a flavor by host, those of hosts that have some."""
     what_if = WhatIf.of(changes)
     with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
-        found = snapshots.of(opened, what_if=what_if)
+        found = snapshots.open_snapshots(opened, what_if=what_if)
         answer = capacity.report(opened, found, [flavor_of(flavor)], by, True)
     assert answer['placement_missing'] == 0
     return {row['by']: row['slots'] for row in answer['rows'] if row['slots']}

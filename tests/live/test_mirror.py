@@ -262,7 +262,7 @@ def test_a_copy_serves_while_others_write(
         ended.set()
         mirror.stop()
         keeper.join(30)
-    mirror._read(thorough=True)
+    mirror._read(with_silent=True)
     assert comparable(mirror._table) == comparable(build(reader.read()))
     there = changing.consumers()
     for consumer, amounts in served.held.items():

@@ -107,14 +107,14 @@ def test_changes_are_read_as_a_full_load_reads_them(mirrored):
         consumer = mirrored.writer.claim(rng, listed[: number + 1])
         consumers += [consumer] if consumer else []
         if number % 5 == 4:
-            contents = mirrored.reader.read_since(contents, thorough=False)
+            contents = mirrored.reader.read_since(contents, with_silent=False)
     for consumer in consumers[::2]:
         mirrored.writer.release(consumer)
     top, child = next(p for p in listed if not p['parent']), listed[-1]
     mirrored.writer.move(child, top['uuid'])
     leaf = next(p for p in listed if p['parent'] and not p['inventories'])
     mirrored.writer.delete(leaf)
-    contents = mirrored.reader.read_since(contents, thorough=True)
+    contents = mirrored.reader.read_since(contents, with_silent=True)
     assert consumers
     assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
     there = build(contents).rows_by_uuid
@@ -130,7 +130,7 @@ def test_the_api_says_what_the_tables_say(mirrored, request, seed):
     def check(contents):
         read = mirrored.reader.read()
         assert by_names(contents, has_exact_room) == by_names(read, has_exact_room)
-        assert mirrored.api.read_since(contents, thorough=True) is contents
+        assert mirrored.api.read_since(contents, with_silent=True) is contents
 
     contents = mirrored.api.read()
     check(contents)
@@ -140,15 +140,15 @@ def test_the_api_says_what_the_tables_say(mirrored, request, seed):
         mirrored.writer.create(provider)
         consumers += [mirrored.writer.claim(rng, listed[: number + 1])]
         if number % 4 == 3:
-            contents = mirrored.api.read_since(contents, thorough=False)
+            contents = mirrored.api.read_since(contents, with_silent=False)
             check(contents)
     top = next(p for p in listed if not p['parent'])
     mirrored.writer.move(listed[-1], top['uuid'])
-    check(mirrored.api.read_since(contents, thorough=False))
+    check(mirrored.api.read_since(contents, with_silent=False))
     assert any(consumers[::2])
     for consumer in filter(None, consumers[::2]):
         mirrored.writer.release(consumer)
-    check(mirrored.api.read_since(contents, thorough=True))
+    check(mirrored.api.read_since(contents, with_silent=True))
 
 
 @pytest.mark.parametrize(

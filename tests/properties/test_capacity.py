@@ -115,7 +115,9 @@ def filled(profile, hosts, request, room):
     builds = hosts.snapshot.column('num_io_ops')
     while True:
         having = [counts[row] < most for row, most in zip(rows, room, strict=True)]
-        open_ = HostTable(hosts.snapshot.apart(), hosts.rows[np.array(having, bool)])
+        open_ = HostTable(
+            hosts.snapshot.for_new_request(), hosts.rows[np.array(having, bool)]
+        )
         narrowed = narrow(open_, request)
         filters = profile.filters if narrowed.filters_run else ()
         left, _ = run_filters(filters, narrowed.hosts, request)

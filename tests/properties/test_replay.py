@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.log import CollectedRecords
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
@@ -69,7 +69,7 @@ def test_the_seed_of_a_stored_record_replays_the_decision(
     profile, hosts, request, seed
 ):
     decision = decide(profile, hosts, request, random.Random(seed))
-    distiller = Distiller(profile, known=lambda: len(hosts.snapshot))
+    distiller = RecordBuilder(profile, known=lambda: len(hosts.snapshot))
     log = CollectedRecords(distiller, FakeClock())
     recorder = log.recorder(RequestContext(overwrite=False), request, [SERVER])
     recorder.decided(replace(decision, seed=seed), 0)

@@ -192,8 +192,8 @@ def test_the_index_of_the_instance_counts(view, arguments, keywords):
 def test_a_dict_means_nothing_where_no_request_is_served(manager):
     states = list(manager.get_all_host_states(None))
     request = factories.request()
-    lap = PluginTiming().of('req-1')
-    with manager.serving(request, lap):
+    timer = PluginTiming().of('req-1')
+    with manager.serving(request, timer):
         assert len(manager.get_filtered_hosts(states, {'force_hosts': ['h4']})) == 1
     with pytest.raises(LookupError, match='a dict means no request'):
         manager.get_filtered_hosts(states, {})

@@ -177,7 +177,7 @@ def test_what_a_function_gives_besides_is_left_out():
 def test_a_name_without_a_module_is_no_path():
     text = '^Class RAMWeigher could not be found: it is no dotted path$'
     with pytest.raises(errors.ClassNotFound, match=text):
-        plugin_adapter.at('RAMWeigher', BaseHostWeigher)
+        plugin_adapter.classes_at('RAMWeigher', BaseHostWeigher)
 
 
 def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
@@ -187,13 +187,13 @@ def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
 
 
 def test_a_dotted_path():
-    assert list(plugin_adapter.at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
+    assert list(plugin_adapter.classes_at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
 
 
 @pytest.mark.parametrize('path', ['Known', f'{HERE}.Missing', 'no_such.Filter'])
 def test_a_path_that_leads_nowhere(path):
     with pytest.raises(errors.ClassNotFound, match=f'^Class {path} could not be'):
-        plugin_adapter.at(path, BaseHostFilter)
+        plugin_adapter.classes_at(path, BaseHostFilter)
 
 
 class Limit(NumInstancesFilter):

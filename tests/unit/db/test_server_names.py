@@ -81,7 +81,7 @@ def conf(tmp_path):
     ('none', 'other', []),
 )
 def test_servers_of_a_name(conf, name, uuids):
-    assert server_names.called(conf, name) == (uuids, [])
+    assert server_names.find_by_name(conf, name) == (uuids, [])
 
 
 def test_several_servers_of_a_name(conf, tmp_path):
@@ -90,12 +90,12 @@ def test_several_servers_of_a_name(conf, tmp_path):
         table, values = instance('77ad0000-0000-4000-8000-000000000001', 'web')
         connection.execute(table.insert().values(**values))
     engine.dispose()
-    assert len(server_names.called(conf, 'web').uuids) == 2
+    assert len(server_names.find_by_name(conf, 'web').uuids) == 2
 
 
 def test_a_cell_that_is_away_is_named(conf, tmp_path):
     (tmp_path / 'cell1').write_text('no database')
-    assert server_names.called(conf, 'failed') == ([UUIDS[0]], ['cell1'])
+    assert server_names.find_by_name(conf, 'failed') == ([UUIDS[0]], ['cell1'])
 
 
 def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
@@ -105,7 +105,7 @@ def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
         for path in paths:
             connection = locked.enter_context(contextlib.closing(sqlite3.connect(path)))
             connection.execute('BEGIN EXCLUSIVE')
-        found = server_names.called(conf, 'web', within_s=0.3)
+        found = server_names.find_by_name(conf, 'web', within_s=0.3)
         took_s = SYSTEM_CLOCK.monotonic() - started
     assert found == ([], ['cell0', 'cell1'])
     assert took_s < 2
@@ -114,4 +114,4 @@ def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
 def test_without_an_api_database_there_is_no_answer(conf, tmp_path):
     (tmp_path / 'api').unlink()
     with pytest.raises(errors.StoreFailed):
-        server_names.called(conf, 'web')
+        server_names.find_by_name(conf, 'web')

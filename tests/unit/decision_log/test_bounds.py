@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from novasched.decision_log.bounds import MOST_BYTES, bounded
+from novasched.decision_log.bounds import MOST_BYTES, truncated
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.record import encode
 from novasched.scheduler.filters import BaseHostFilter
@@ -60,18 +60,18 @@ def body(decisions=(), alternates=0, name=0, words=0, **more):
 
 def test_a_small_body_stays_as_it_is():
     small = body([decision(n) for n in range(3)], 50, words=50)
-    assert bounded(small) is small
+    assert truncated(small) is small
 
 
 def test_what_can_be_compressed_stays():
     large = body(notes=['x' * 200] * 1000)
     assert len(encode(large)) < MOST_BYTES
-    assert bounded(large) is large
+    assert truncated(large) is large
 
 
 def test_middle_decisions_go_first():
     large = body([decision(n, 10_000) for n in range(9)], 5000, words=1000)
-    found = bounded(large)
+    found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
     first, *_, last = large['decisions']
     assert found == {**large, 'decisions': [first, last]}
@@ -79,7 +79,7 @@ def test_middle_decisions_go_first():
 
 def test_then_alternates_go():
     large = body([decision(n) for n in range(9)], 80_000, words=1000)
-    found = bounded(large)
+    found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
     assert found['servers'] == [{**large['servers'][0], 'alternates': []}]
     assert found['notes'] == large['notes']
@@ -87,7 +87,7 @@ def test_then_alternates_go():
 
 def test_then_texts_go():
     large = body([decision(n) for n in range(2)], 10, words=80_000)
-    found = bounded(large)
+    found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
     assert found['asked'] == [{'query': '', 'status': 503, 'text': ''}]
     assert found['notes'] == []
@@ -108,7 +108,7 @@ def test_then_texts_go():
     ('what cannot be encoded', body(odd=object())),
 )
 def test_at_last_only_the_servers_are_left(large):
-    found = bounded(large)
+    found = truncated(large)
     assert found.keys() == {'servers'}
     assert [each['host'] for each in found['servers']] == [
         each['host'] for each in large['servers']

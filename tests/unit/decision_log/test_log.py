@@ -12,7 +12,7 @@ import pytest
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.log import (
@@ -49,7 +49,7 @@ class Sink:
         self.entered = threading.Event()
         self.written = threading.Condition()
 
-    def lose(self, records):
+    def count_lost(self, records):
         self.lost += records
 
     def close(self):
@@ -89,7 +89,7 @@ class Observer:
             raise self.problem
 
 
-class Unmakeable(Distiller):
+class Unmakeable(RecordBuilder):
     """Cannot make the records of some requests."""
 
     def record(self, recorder):
@@ -103,7 +103,7 @@ def open_log():
     """Make a log: `open_log(sink, **options)`; it is closed in the end."""
     made = []
 
-    def make(sink, level=Level.NONE, distiller=Distiller, **options):
+    def make(sink, level=Level.NONE, distiller=RecordBuilder, **options):
         distiller = distiller(Profile((FULL,), ()))
         fault = FaultText(distiller, level)
         made.append(RecordingLog(distiller, sink, SYSTEM_CLOCK, fault, **options))
@@ -330,7 +330,7 @@ def test_the_id_in_the_error_is_that_of_the_record(open_log):
 
 
 def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
-    class Inexplicable(Distiller):
+    class Inexplicable(RecordBuilder):
         def outlines(self, recorder):
             raise ZeroDivisionError
 
@@ -384,7 +384,7 @@ def test_recording_fails_no_request(open_log, caplog):
             raise MemoryError
 
     sink = Sink()
-    distiller = Distiller(Profile((), ()))
+    distiller = RecordBuilder(Profile((), ()))
     log = Odd(distiller, sink, SYSTEM_CLOCK, FaultText(distiller))
     recorded = served(log)
     for _ in range(3):
@@ -404,7 +404,7 @@ def test_other_green_threads_go_on_after_each_record(hung):
 
 
 def test_dry_runs_have_their_records_at_once():
-    log = CollectedRecords(Distiller(Profile((), ())), SYSTEM_CLOCK)
+    log = CollectedRecords(RecordBuilder(Profile((), ())), SYSTEM_CLOCK)
     recorded = served(log)
     recorded.ask()
     recorded.ask()

@@ -23,7 +23,7 @@ def test_it_has_counts_times_and_the_newest():
         make_record(NOON + n, None if n % 2 else f'cmp-{n}', uuid=f'server-{n}')
         for n in range(9)
     ]
-    found = overview.of(log_of(records), 57.5)
+    found = overview.summarize(log_of(records), 57.5)
     assert found['results'] == {'scheduled': 3, 'unschedulable': 3}
     (minute,) = found['minutes']
     assert (minute['scheduled'], minute['unschedulable']) == (3, 3)
@@ -46,13 +46,17 @@ def test_records_that_were_lost_are_counted(tmp_path):
         clock.go_on(40)
         for store in (writer, memory):
             store.write_encoded([store.encoded(make_record(clock.time()))], lost)
-    assert overview.of(memory, 60)['lost'] == overview.of(files, 60)['lost'] == 3
-    assert overview.of(files, 600)['lost'] == 5
+    assert (
+        overview.summarize(memory, 60)['lost']
+        == overview.summarize(files, 60)['lost']
+        == 3
+    )
+    assert overview.summarize(files, 600)['lost'] == 5
     writer.close()
 
 
 def test_of_nothing():
-    found = overview.of(log_of([]), 60)
+    found = overview.summarize(log_of([]), 60)
     assert (found['results'], found['newest']) == ({}, [])
     assert found['took_us'] == {'total': 0, 'sample': []}
 
@@ -60,7 +64,7 @@ def test_of_nothing():
 def test_some_times_stand_for_those_of_many():
     number = 3 * overview.MOST_TIMES
     records = [make_record(NOON + 30, took_us=n) for n in range(number)]
-    found = overview.of(log_of(records, most=number), 60)
+    found = overview.summarize(log_of(records, most=number), 60)
     assert found['results'] == {'scheduled': number}
     sample = found['took_us']['sample']
     assert overview.SAMPLE / 2 < len(sample) <= overview.SAMPLE
@@ -71,6 +75,6 @@ def test_some_times_stand_for_those_of_many():
 def test_bodies_are_read_of_the_newest_alone():
     body = {'stages_ms': {'query': 16}, 'view': {'left_out': ['cell3']}}
     records = [make_record(NOON + 1 + n / 100, body=body) for n in range(30)]
-    found = overview.of(log_of(records), 60)
+    found = overview.summarize(log_of(records), 60)
     assert found['query_ms'] == [16] * overview.NEWEST
     assert found['view'] == {'left_out': ['cell3']}

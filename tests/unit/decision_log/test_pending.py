@@ -182,7 +182,7 @@ def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
 
     pending = PendingRecords(store, count, clock)
     pending.write([make_record()])
-    pending.lose(1)
+    pending.count_lost(1)
     pending.write([make_record()])
     assert (len(store.ids()), store.lost, len(pending)) == (2, 1, 0)
     assert '1 records are not counted as written' in caplog.text

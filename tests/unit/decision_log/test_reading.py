@@ -225,5 +225,5 @@ def test_memory_counts_and_finds_as_files_do(reader):
     for by in ('plugin', 'result', 'host', 'hour'):
         assert memory.count(by, EVERYTHING) == reader.count(by, EVERYTHING)
     assert memory.find(Criteria(host='cmp-2')) == [HEADS[2]]
-    assert overview.of(memory, 57.5) == overview.of(reader, 57.5)
+    assert overview.summarize(memory, 57.5) == overview.summarize(reader, 57.5)
     assert memory.newer(EVERYTHING, Mark())[0] == HEADS

@@ -10,7 +10,7 @@ from collections import Counter
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import AT_ONCE, MOST_WAITING, RecordingLog
@@ -113,7 +113,7 @@ def test_while_the_disk_stalls_no_request_stays_in_memory():
         counted[outcome] += number
 
     pending = PendingRecords(store, count)
-    distiller = Distiller(Profile((), ()))
+    distiller = RecordBuilder(Profile((), ()))
     log = RecordingLog(
         distiller, WritingThread(pending), SYSTEM_CLOCK, FaultText(distiller)
     )

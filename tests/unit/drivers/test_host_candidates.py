@@ -9,7 +9,7 @@ from novasched.drivers.host_candidates import (
     FORGET_AFTER_S,
     KnownRoots,
     by_provider,
-    offers,
+    candidates_in_order,
     with_providers,
 )
 from novasched.objects.request_spec import RequestGroup
@@ -24,7 +24,7 @@ PORT = 'b0000000-0000-4000-8000-000000000001'
 def test_the_first_of_each_host_come_first(caplog):
     caplog.set_level(logging.DEBUG, 'novasched.drivers')
     table = factories.hosts(allocation_candidates=[[1, 2, 3], [], [4], [5, 6]])
-    found = [(host.host, candidate) for host, candidate in offers(table)]
+    found = [(host.host, candidate) for host, candidate in candidates_in_order(table)]
     assert found == [
         *(('h1', 1), ('h3', 4), ('h4', 5)),
         *(('h1', 2), ('h1', 3), ('h4', 6)),

@@ -50,40 +50,40 @@ def stuck(logged):
 
 
 def test_seconds_add_up_until_they_are_asked_for(watch, clock):
-    lap = watch.of('req-1')
+    timer = watch.of('req-1')
     for name, seconds in (('A', 1), ('B', 2), ('A', 3)):
-        with lap('Filter', name, 3):
+        with timer('Filter', name, 3):
             clock.advance(seconds)
-    assert lap.took_s() == {'A': 4.0, 'B': 2.0}
-    assert lap.took_s() == {}
+    assert timer.took_s() == {'A': 4.0, 'B': 2.0}
+    assert timer.took_s() == {}
 
 
 def test_what_runs_within_another_is_what_runs(watch, clock):
-    lap = watch.of('req-1')
-    with lap('Driver', 'D', 3):
+    timer = watch.of('req-1')
+    with timer('Driver', 'D', 3):
         clock.advance(1)
-        with lap('Filter', 'A', 3):
+        with timer('Filter', 'A', 3):
             clock.advance(2)
             assert [each.extension for each in watch.running().values()] == ['A']
         (running,) = watch.running().values()
         assert running == Running('Driver', 'D', 'req-1', 100.0)
-        assert lap.took_s() == {'A': 2.0}
-    assert lap.took_s() == {'D': 3.0}
+        assert timer.took_s() == {'A': 2.0}
+    assert timer.took_s() == {'D': 3.0}
     assert watch.running() == {}
 
 
 def test_what_raises_took_time_and_runs_no_more(watch, clock):
-    lap = watch.of('req-1')
+    timer = watch.of('req-1')
 
     def fail():
-        with lap('Filter', 'A', 3):
+        with timer('Filter', 'A', 3):
             clock.advance(1)
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
     assert watch.running() == {}
-    assert lap.took_s() == {'A': 1.0}
+    assert timer.took_s() == {'A': 1.0}
 
 
 def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
@@ -114,9 +114,9 @@ def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
 
 def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, stuck):
     at_work = [watch.of('req-1'), watch.of('req-2')]
-    for lap, name in zip(at_work, 'BA', strict=True):
-        lap.thread = name
-        lap('Filter', name, 3)
+    for timer, name in zip(at_work, 'BA', strict=True):
+        timer.thread = name
+        timer('Filter', name, 3)
         clock.advance(1)
     clock.advance(30)
     watch.log_stuck()
@@ -131,9 +131,9 @@ def test_a_request_that_ended_leaves_nothing(watch):
 
 
 def test_what_is_stuck_is_told_once_each_time(watch, clock, stuck):
-    lap = watch.of('req-1')
+    timer = watch.of('req-1')
     for _ in range(2):
-        with lap('Filter', 'OddHosts', 3):
+        with timer('Filter', 'OddHosts', 3):
             clock.advance(30)
             watch.log_stuck()
             clock.advance(1)
@@ -147,9 +147,9 @@ def test_what_is_stuck_is_told_once_each_time(watch, clock, stuck):
 
 def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1'):
     """Let a plugin run for one request, once for each number of seconds."""
-    lap = watch.of(request)
+    timer = watch.of(request)
     for took_s in seconds:
-        with lap(kind, name, 7):
+        with timer(kind, name, 7):
             clock.advance(took_s)
 
 

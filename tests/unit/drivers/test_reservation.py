@@ -328,7 +328,7 @@ def test_without_a_place_to_remember_nothing_is_done():
     request = factories.request(instance_group=factories.group())
     reservation = Reservation(None, Cloud().work([A]), GroupTurns())
     hosts = factories.hosts()
-    with reservation.turn():
+    with reservation.group_lock():
         assert reservation.hosts(lambda: hosts) is hosts
         assert reservation.request(request) is request
         assert reservation.reserve(hosts.state(0), request)

@@ -12,8 +12,8 @@ def test_every_code_has_an_advice():
 
 
 def test_an_unknown_code_has_none():
-    assert advice.of('weather') == ''
-    assert advice.of('exhausted').startswith('Free some')
+    assert advice.advice_for('weather') == ''
+    assert advice.advice_for('exhausted').startswith('Free some')
 
 
 def test_advice_is_a_sentence():

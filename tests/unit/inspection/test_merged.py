@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.decision_log.counting import GROUPINGS
-from novasched.decision_log.primitives import found_before, head_of, packed, unpacked
+from novasched.decision_log.primitives import find_before, head_of, packed, unpacked
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.record import encode
 from novasched.inspection.merged import PAGE, MergedDecisions
@@ -117,7 +117,7 @@ def test_long_lists_come_page_by_page():
 def test_a_page_is_whole_where_others_decided_at_the_same_time():
     made = [make_record(NOON) for _ in range(6)]
     other = made.pop(3)
-    found = found_before(log_of(made), Criteria(), 2, other.head.id)
+    found = find_before(log_of(made), Criteria(), 2, other.head.id)
     assert found == [made[2].head, made[1].head]
 
 

@@ -16,7 +16,7 @@ ONE = Query((Group(resources={'VCPU': 1}),), limit=1000)
 class FakeProviders:
     """Providers with so many CPUs each; satisfies ports.ProviderStore."""
 
-    is_quick = True
+    reads_fast = True
 
     def __init__(self, **totals):
         self.totals = totals
@@ -36,17 +36,21 @@ class FakeProviders:
     def read(self):
         return self._answer('all')
 
-    def read_since(self, before, thorough, suspects=()):
-        self.reads.append(('thorough' if thorough else 'changes', list(suspects)))
+    def read_since(self, before, with_silent, suspects=()):
+        self.reads.append(('thorough' if with_silent else 'changes', list(suspects)))
         self.slow()
         if self.problem is not None:
             raise self.problem
         now = self._contents()
-        if thorough or suspects or now.providers.tolist() != before.providers.tolist():
+        if (
+            with_silent
+            or suspects
+            or now.providers.tolist() != before.providers.tolist()
+        ):
             return now
         return before
 
-    def mark(self):
+    def change_token(self):
         return self.seen_mark
 
     def close(self):
@@ -89,7 +93,7 @@ class FakeProviders:
 
 def look(mirror):
     """Look for what has changed, without a wait."""
-    mirror.suspect([])
+    mirror.invalidate([])
     mirror.keep_up()
 
 

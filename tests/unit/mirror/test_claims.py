@@ -33,7 +33,7 @@ class TestOwnClaims:
             clock.advance(1)
             mirror.assume({'server': {'a': {'VCPU': 4}}})
 
-        store.mark = claim_meanwhile
+        store.change_token = claim_meanwhile
         look(mirror)
         assert hosts(mirror) == ['b']
 

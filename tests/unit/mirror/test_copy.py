@@ -96,8 +96,8 @@ class TestReading:
         assert mirror.differences == 0
 
     def test_suspects_are_read_at_once_and_some_again(self, mirror, store, clock):
-        mirror.suspect(['a', 'unknown'])
-        mirror.suspect(['b'], again=True)
+        mirror.invalidate(['a', 'unknown'])
+        mirror.invalidate(['b'], recheck=True)
         mirror.keep_up()
         look(mirror)
         clock.advance(5)
@@ -109,7 +109,7 @@ class TestReading:
         store.problem = errors.StoreFailed('Placement', 'it is away')
         look(mirror)
         store.problem = None
-        mirror.suspect(['a'])
+        mirror.invalidate(['a'])
         look(mirror)
         assert [how for how, _ in store.reads] == ['changes', 'all']
         assert mirror.differences == 0
@@ -143,7 +143,7 @@ class TestReading:
             entered.set()
             leave.wait(10)
 
-        store.mark = hang
+        store.change_token = hang
         thread = threading.Thread(target=look, args=(mirror,))
         thread.start()
         assert entered.wait(10)
@@ -165,7 +165,7 @@ class TestReading:
             entered.set()
             assert leave.wait(10)
 
-        store.mark = hang
+        store.change_token = hang
         for _ in range(4):
             mirror._late = False  # as if all asked at once
             assert 'did not answer' in mirror.candidates(ONE, fresh=True)
@@ -283,7 +283,7 @@ class TestNoCandidates:
         assert hosts(mirror, 5) == []
 
     def test_where_that_takes_long_placement_is_asked(self, mirror, store):
-        store.is_quick = False
+        store.reads_fast = False
         assert 'takes too long' in hosts(mirror, 5)
 
     def test_and_where_it_failed_the_time_before(self, mirror, store):

@@ -34,16 +34,16 @@ def test_no_providers(world, served):
     contents = reader.read()
     assert len(build(contents)) == 0
     assert build(contents).classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
-    assert reader.read_since(contents, thorough=False) is contents
+    assert reader.read_since(contents, with_silent=False) is contents
 
 
-@pytest.mark.parametrize('thorough', [False, True])
-def test_nothing_changed(served, thorough):
+@pytest.mark.parametrize('with_silent', [False, True])
+def test_nothing_changed(served, with_silent):
     reader, asked = served
     contents = reader.read()
     asked()
-    assert reader.read_since(contents, thorough) is contents
-    assert thorough or asked() == ['/resource_providers']
+    assert reader.read_since(contents, with_silent) is contents
+    assert with_silent or asked() == ['/resource_providers']
 
 
 CHANGES = {
@@ -68,10 +68,10 @@ def test_a_change(world, served, change):
     reader, _ = served
     contents = reader.read()
     CHANGES[change](world)
-    after = reader.read_since(contents, thorough=False)
+    after = reader.read_since(contents, with_silent=False)
     assert after is not contents
     assert says(after) == world.says()
-    assert reader.read_since(after, thorough=True) is after
+    assert reader.read_since(after, with_silent=True) is after
     ids = dict(zip(contents.uuids.values(), contents.uuids, strict=True))
     assert all(after.uuids.get(ids[u], u) == u for u in ids if u in world.providers)
 
@@ -83,7 +83,7 @@ def test_only_what_changed_is_read_again(world, served):
     contents = reader.read()
     world.write('h1', used={'VCPU': 3})
     asked()
-    after = reader.read_since(contents, thorough=False)
+    after = reader.read_since(contents, with_silent=False)
     assert sorted(asked()) == [
         *('/resource_classes', '/resource_providers'),
         *(
@@ -111,8 +111,8 @@ def test_what_changes_no_generation(world, served, change):
     reader, _ = served
     contents = reader.read()
     SILENT[change](world)
-    assert reader.read_since(contents, thorough=False) is contents
-    after = reader.read_since(contents, thorough=True)
+    assert reader.read_since(contents, with_silent=False) is contents
+    after = reader.read_since(contents, with_silent=True)
     assert says(after) == world.says()
     assert np.array_equal(after.providers, contents.providers)
 
@@ -133,12 +133,12 @@ def test_a_trait_and_a_class_come_and_go(world, served):
     reader, _ = served
     contents = reader.read()
     world.traits, world.classes = ['T1', 'T2', 'T9', POOL], ['DISK_GB', 'VCPU']
-    after = reader.read_since(contents, thorough=True)
+    after = reader.read_since(contents, with_silent=True)
     assert set(build(after).traits) == {'T1', 'T2', 'T9', POOL}
     assert build(after).classes == {'DISK_GB', 'VCPU', 'CUSTOM_PORT'}  # still in use
     world.write('h1-nic', inventories={})
     world.traits.remove('T9')
-    after = reader.read_since(after, thorough=False)
+    after = reader.read_since(after, with_silent=False)
     assert set(build(after).traits) == {'T1', 'T2', POOL}
     assert build(after).classes == {'DISK_GB', 'VCPU'}
 
@@ -153,7 +153,7 @@ def test_a_provider_that_goes_during_a_load_is_left_out(world, served, table):
     world.before_answer = go
     contents = served[0].read()
     assert says(contents) == world.says()
-    assert served[0].read_since(contents, thorough=True) is contents
+    assert served[0].read_since(contents, with_silent=True) is contents
 
 
 def test_a_tree_that_goes_during_a_load_after_its_leaves_were_read(world, served):
@@ -195,7 +195,7 @@ def test_what_changes_during_a_load_is_found_by_the_next_read(
     build(contents)
     assert not left or 'pool' in call
     world.before_answer = lambda path: None
-    after = reader.read_since(contents, thorough=False)
+    after = reader.read_since(contents, with_silent=False)
     assert left or says(after) == world.says()
 
 
@@ -210,7 +210,7 @@ def test_one_of_the_same_uuid_and_generation_during_a_load(world, served):
     changed_before(world, '/resource_providers/h1/aggregates', again)
     reader, _ = served
     contents = reader.read()
-    assert says(reader.read_since(contents, thorough=False)) == world.says()
+    assert says(reader.read_since(contents, with_silent=False)) == world.says()
 
 
 MANY = 100
@@ -235,7 +235,7 @@ def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
         used = {'VCPU': 8, 'DISK_GB': 9} if number % 10 == 0 else {'VCPU': 1}
         many.write(f'host-{number}', used=used, traits=['T2'])
     asked()
-    contents = reader.read_since(contents, thorough=False)
+    contents = reader.read_since(contents, with_silent=False)
     mine, theirs = says(contents), many.says()
     assert {u: p['inventories'] for u, p in mine.items()} == {
         u: p['inventories'] for u, p in theirs.items()
@@ -253,12 +253,12 @@ def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
         many.write(host, traits=[])
         many.write(host, inventories={'VCPU': inventory(9)})
     for _ in range(MANY // AT_ONCE):
-        contents = reader.read_since(contents, thorough=False)
+        contents = reader.read_since(contents, with_silent=False)
         for host in hosts[:AT_ONCE]:
             many.write(host)
     assert says(contents) == many.says()
-    contents = reader.read_since(contents, thorough=False)
-    assert reader.read_since(contents, thorough=False) is contents
+    contents = reader.read_since(contents, with_silent=False)
+    assert reader.read_since(contents, with_silent=False) is contents
 
 
 def test_new_providers_do_not_wait(many, served):
@@ -267,7 +267,7 @@ def test_new_providers_do_not_wait(many, served):
     for number in range(MANY):
         many.add(f'new-{number}', parent='h1', traits=['T1'], CUSTOM_PORT=1)
         many.write(f'host-{number}')
-    assert says(reader.read_since(contents, thorough=False)) == many.says()
+    assert says(reader.read_since(contents, with_silent=False)) == many.says()
 
 
 def test_thorough_reads_find_in_turns_what_was_missed(many, served):
@@ -278,7 +278,7 @@ def test_thorough_reads_find_in_turns_what_was_missed(many, served):
     most = 0
     for _ in range(len(many.providers) // AT_ONCE + 1):
         asked()
-        contents = reader.read_since(contents, thorough=True)
+        contents = reader.read_since(contents, with_silent=True)
         most = max(most, len(tables_read(asked(), 'inventories')))
     assert says(contents) == many.says()
     assert most == AT_ONCE
@@ -292,6 +292,6 @@ def test_what_was_freed_is_found_without_a_turn(many, served):
     many.providers['odd']['used'] = {'VCPU': 2}
     many.providers['host-90']['used'] = {'DISK_GB': 1}
     asked()
-    assert says(reader.read_since(contents, thorough=True)) == many.says()
+    assert says(reader.read_since(contents, with_silent=True)) == many.says()
     usages = set(tables_read(asked(), 'usages'))
     assert usages == {f'/resource_providers/{uuid}/usages' for uuid in ('odd', 'pool')}

@@ -112,10 +112,10 @@ def test_a_failed_look_for_changes_loses_nothing(world, served):
     world.providers['pool']['used'] = {}
     world.instead['/resource_providers?member_of=in:a2'] = 503, ''
     with pytest.raises(errors.StoreFailed):
-        reader.read_since(contents, thorough=True)
+        reader.read_since(contents, with_silent=True)
     world.instead.clear()
     world.write('h1', used={'VCPU': 6}, inventories={'VCPU': inventory(9)})
-    assert says(reader.read_since(contents, thorough=True)) == world.says()
+    assert says(reader.read_since(contents, with_silent=True)) == world.says()
 
 
 class FakeEvent:
@@ -154,7 +154,7 @@ def test_requests_take_their_share_of_the_time(slow):
     assert event.waits[0] == 0
     assert event.waits[1:] == pytest.approx([27.0] * (len(script.asked) - 1))
     event.clock.advance(7.0)
-    reader.read_since(contents, thorough=False)
+    reader.read_since(contents, with_silent=False)
     assert event.waits[-1] == pytest.approx(20.0)
     took = event.clock.monotonic() - began
     assert len(script.asked) * 3.0 / (took + 27.0) == pytest.approx(0.1)
@@ -197,5 +197,5 @@ def test_a_pause_ends_when_the_reader_is_closed(world, world_api):
 
 
 def test_nobody_waits_for_it(served):
-    assert served[0].is_quick is False
-    assert served[0].mark() is None
+    assert served[0].reads_fast is False
+    assert served[0].change_token() is None

@@ -133,7 +133,7 @@ def test_a_score_is_seen_by_later_instances_and_not_by_another_request():
     known = factories.hosts(free_ram_mb=[101, 103, 105])
     profile = Profile([Counting()], [RAMWeigher()])
     for _ in range(2):
-        hosts = HostTable(known.snapshot.apart())
+        hosts = HostTable(known.snapshot.for_new_request())
         left, request = hosts, factories.request(memory_mb=3)
         for index in range(3):
             assert [hasattr(h, 'asked') for h in left.states()] == [index > 0] * 3
@@ -180,7 +180,7 @@ def test_all_tables_of_a_request_show_the_same_attributes():
     assert later.state(0).my_score == 1
     later.state(0).my_score += 1
     assert (host.my_score, vars(hosts.state(1))) == (2, {'my_score': 2})
-    assert vars(HostTable(hosts.snapshot.apart()).state(1)) == {}
+    assert vars(HostTable(hosts.snapshot.for_new_request()).state(1)) == {}
 
 
 @pytest.mark.parametrize(
@@ -319,13 +319,16 @@ def test_the_copy_that_a_rule_is_asked_about_is_not_the_host():
 )
 def test_what_a_plugin_writes_into_is_of_its_host_and_request(name, write, shown):
     known = factories.hosts(**{k: [v, v] for k, v in REPORTED.items()})
-    hosts = HostTable(known.snapshot.apart())
+    hosts = HostTable(known.snapshot.for_new_request())
     before = repr(getattr(known.state(0), name))
     write(getattr(hosts.state(0), name))
     assert getattr(hosts.replace(0, num_io_ops=1).state(0), name) == shown
     assert repr(getattr(hosts.state(1), name)) == before
     assert repr(getattr(known.state(0), name)) == before
-    assert repr(getattr(HostTable(hosts.snapshot.apart()).state(0), name)) == before
+    assert (
+        repr(getattr(HostTable(hosts.snapshot.for_new_request()).state(0), name))
+        == before
+    )
 
 
 def test_what_a_plugin_sets_is_shown_though_something_was_shown_before():
@@ -343,7 +346,7 @@ def test_filters_over_columns_make_no_attributes():
     hosts = factories.hosts(3)
     passed = NumInstancesFilter(5).apply(hosts, factories.request())
     assert passed is hosts
-    assert not passed.snapshot.own
+    assert not passed.snapshot.plugin_attributes
 
 
 def test_an_attribute_error_of_a_column_is_not_mistaken():

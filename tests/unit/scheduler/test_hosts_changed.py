@@ -251,7 +251,7 @@ def test_a_change_deep_inside_stays_in_its_request():
     found, _ = run_filters([change], hosts, REQUEST)
     assert found.state(1).supported_instances == [['kvm', 'hvm']]
     for host in (hosts.state(1), found.state(0)):
-        apart = HostTable(hosts.snapshot.apart()).state(host._row)
+        apart = HostTable(hosts.snapshot.for_new_request()).state(host._row)
         assert apart.supported_instances == [['x86_64', 'kvm', 'hvm']]
 
 

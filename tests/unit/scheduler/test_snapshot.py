@@ -88,21 +88,21 @@ def test_whole_numbers_are_whole_beside_an_object():
 
 def test_columns_are_shared_until_one_changes():
     snapshot = factories.hosts(2).snapshot
-    apart = snapshot.apart()
+    apart = snapshot.for_new_request()
     assert Snapshot is Defined
     assert apart.shares_columns(snapshot)
-    assert apart.own is not snapshot.own
+    assert apart.plugin_attributes is not snapshot.plugin_attributes
     changed = snapshot.with_columns({'uuid': np.array(['a', 'b'], object)})
     assert not changed.shares_columns(snapshot)
-    assert changed.own is snapshot.own
+    assert changed.plugin_attributes is snapshot.plugin_attributes
     assert len(changed) == 2
 
 
 def test_what_a_host_shows_is_made_anew_when_the_value_is_another():
     snapshot = factories.hosts(1).snapshot
     one, other = (1, 2), (3,)
-    shown = snapshot.shown(0, 'name', one, list)
-    assert snapshot.shown(0, 'name', one, list) is shown
-    assert snapshot.shown(0, 'name', other, list) == [3]
+    shown = snapshot.materialized(0, 'name', one, list)
+    assert snapshot.materialized(0, 'name', one, list) is shown
+    assert snapshot.materialized(0, 'name', other, list) == [3]
     assert snapshot.shown_of(0) == {'name': [3]}
     assert snapshot.shown_of(1) == {}
