@@ -148,4 +148,5 @@ TABLE: dict[type[Exception], Form] = {
     errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
     errors.StoreInterrupted: _form('DBError', module='oslo_db.exception', code=None),
+    errors.StoreUnreachable: _form('DBError', module='oslo_db.exception', code=None),
 }

@@ -53,6 +53,7 @@ class Adapter:
     """Answers from a list, and keeps what it was asked."""
 
     auth = None
+    endpoint_override = None
 
     def __init__(self, *answers):
         self.answers = list(answers)

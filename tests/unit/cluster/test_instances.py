@@ -119,7 +119,7 @@ def test_a_move_that_nobody_told_of_is_found(caplog, table):
     known.compare()
     assert known.asked == [{'a': ['h1', 'h2']}]
     assert (known.reported('h1'), known.reported('h2')) == (None, {'z'})
-    assert 'The instances of 1 hosts are not those' in caplog.text
+    assert 'Instance lists of 1 hosts (such as h1) differ' in caplog.text
     known.asked.clear()
     assert known.ask(table)[0] == {'x'}
     assert known.asked == [{'a': ['h1'], 'b': ['h1']}]
