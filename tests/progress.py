@@ -106,8 +106,8 @@ class Progress:
         self._config.cache.set(SECONDS, {**self._before, **self._files})
 
     def pytest_terminal_summary(self, terminalreporter):
-        """Write the seconds by folder, and the tests that took most."""
-        if not self._tests:
+        """After a minute or more, write where the seconds went."""
+        if self._clock() - self._began_s < MINUTE_S:
             return
         folders, counts = Counter(), Counter()
         for nodeid, seconds in self._tests.items():

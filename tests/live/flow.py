@@ -36,6 +36,12 @@ class FlowCloud(Cloud):
         self.make_tables(self.urls)
         self._make_cells()
 
+    def cell_transport_url(self, cell):
+        """Every cell is on the one broker; how long clients wait parts their URLs."""
+        mark = '&' if '?' in self.transport_url else '?'
+        number = self.cells.index(cell)
+        return f'{self.transport_url}{mark}kombu_reconnect_delay=1.{number}'
+
 
 class Flow:
     """The programs of a cloud, and what a user does with them."""

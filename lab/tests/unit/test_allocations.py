@@ -54,6 +54,7 @@ class Adapter:
 
     auth = None
     endpoint_override = None
+    service_type = 'placement'
 
     def __init__(self, *answers):
         self.answers = list(answers)

@@ -69,6 +69,8 @@ class Forks:
     def _program(self, name, argv):
         """Return the function that a script calls."""
         sys.argv = [name, *argv]
+        if cliff := sys.modules.get('cliff.app'):
+            cliff.App.NAME = name  # as when it is loaded by the program
         if name == 'gunicorn':
             # An application may take gunicorn's words for its own.
             application = importlib.import_module('gunicorn.app.wsgiapp')
