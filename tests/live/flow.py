@@ -198,9 +198,13 @@ class Flow:
         return found if found and found.vm_state in ('active', 'error') else None
 
     def fault(self, uuid):
-        """Why an instance has failed."""
-        faults = (cell.last_fault(uuid) for cell in self.cells.values())
-        return next(filter(None, faults), None)
+        """Why an instance has failed; the fault is written after the state."""
+
+        def written():
+            faults = (cell.last_fault(uuid) for cell in self.cells.values())
+            return next(filter(None, faults), None)
+
+        return wait_until(written, START_S, f'the fault of {uuid}')
 
     def computes(self):
         """A client of the computes, all of which are on the one broker."""
