@@ -73,18 +73,18 @@ class Progress:
             self._done[file_of(report.nodeid)] += 1
             if self._clock() - self._wrote_s > EVERY_S:
                 self._wrote_s = self._clock()
-                self._write(self.line())
+                self._write(self.line(report.nodeid))
 
     def _write(self, line):
         self._config.get_terminal_writer().line(line)
 
-    def line(self):
+    def line(self, ended):
         """Return what is done, what is at work, and how much is left."""
         now_s = self._clock()
         share = self._share()
         left_s = (now_s - self._began_s) * (1 - share) / max(share, 0.001)
         done, count = self._done.total(), self._expected.total()
-        parts = sorted(set(map(part_of, self._running)))
+        parts = sorted(set(map(part_of, (ended, *self._running))))
         left = f'{left_s / MINUTE_S:.0f} min' if share > 0 else '?'
         return (
             f'{share:4.0%}  {done} of {count} tests, about {left} left; '

@@ -23,8 +23,10 @@ return all.length;
 
 Nothing is refreshed from then on: what comes anew would have no number.
 """
-HERE = """
-const at = document.activeElement, style = getComputedStyle(at);
+RECORD = """
+window.stops = [];
+const here = at => {
+const style = getComputedStyle(at);
 const name = at.getAttribute('aria-label') || at.innerText || at.title ||
   (at.labels && at.labels[0] && at.labels[0].innerText) || at.textContent ||
   (at.getAttribute('aria-labelledby') || '');
@@ -32,7 +34,10 @@ const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth)
 return [at.dataset.stop === undefined ? -1 : +at.dataset.stop,
   outlined || style.boxShadow !== 'none', at.matches('.skip'), name.trim().slice(0, 60),
   at.outerHTML.slice(0, 120)];
+};
+document.addEventListener('focusin', event => window.stops.push(here(event.target)));
 """
+"""Notes from then on what gets the focus."""
 
 
 class Stop(NamedTuple):
@@ -51,11 +56,10 @@ class Stop(NamedTuple):
 
 def tour(browser: Browser, most: int) -> list[Stop]:
     """Press the tab key from the top of a page until it leaves; return the stops."""
+    browser.run(RECORD)
+    ActionChains(browser.driver, duration=0).send_keys(Keys.TAB * most).perform()
     found: list[Stop] = []
-    keys = ActionChains(browser.driver, duration=0)
-    while len(found) < most:
-        keys.send_keys(Keys.TAB).perform()
-        stop = Stop(*browser.run(HERE))
+    for stop in (Stop(*each) for each in browser.run('return window.stops')):
         if stop.number < 0 or (found and stop.number == found[0].number):
             break
         found.append(stop)

@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import contrast, focus
-from tests.browser.addresses import NOT_FOUND, PAGES
+from tests.browser.addresses import PAGES
 from tests.browser.browser import DARK, LIGHT
 
 CHARTS = """
@@ -32,28 +32,16 @@ SEEN = {
     'host': {'square', 'bar'},
 }
 """What pages have whose contrast axe does not look at."""
-LOOKS = [
-    *(pytest.param(name, LIGHT, id=f'{name}-light') for name in PAGES),
-    *(
-        pytest.param(
-            name,
-            DARK,
-            id=f'{name}-dark',
-            marks=[]
-            if name in SEEN
-            else pytest.mark.exhaustive('one sheet of colours serves all pages'),
-        )
-        for name in PAGES
-    ),
-]
-WIDTHS = [
-    pytest.param((320, 1280), id='phone and desk'),
+IN_THE_DARK = [
     pytest.param(
-        (360, 768, 3840),
-        id='between and beyond',
-        marks=pytest.mark.exhaustive('other sizes of screen'),
-    ),
+        name,
+        marks=[]
+        if name in SEEN
+        else pytest.mark.exhaustive('one sheet of colours serves all pages'),
+    )
+    for name in PAGES
 ]
+WIDTHS, OTHER_WIDTHS = (320, 1280), (360, 768, 3840)
 DRAWN_ALONE = r"""
 return [...document.querySelectorAll('main svg[aria-hidden=true]')].filter(svg =>
   svg.width.baseVal.value > 0 &&
@@ -98,10 +86,23 @@ def test_keys(browser, pages):
     browser.until(lambda: browser.path == '/hosts', 'it does not leave the search')
 
 
-@pytest.mark.parametrize(('name', 'theme'), LOOKS)
-def test_dark_and_light_keep_contrast(browser, pages, name, theme):
-    browser.prefer(theme)
+@pytest.mark.parametrize('name', PAGES)
+def test_every_page_in_the_light_on_a_phone_and_a_desk(browser, pages, name):
+    browser.prefer(LIGHT)
     browser.open(pages[name])
+    check_contrast(browser, name, LIGHT)
+    check_charts(browser, name)
+    check_widths(browser, WIDTHS)
+
+
+@pytest.mark.parametrize('name', IN_THE_DARK)
+def test_dark_keeps_contrast(browser, pages, name):
+    browser.prefer(DARK)
+    browser.open(pages[name])
+    check_contrast(browser, name, DARK)
+
+
+def check_contrast(browser, name, theme):
     background, ink = browser.run(contrast.GROUND_AND_INK)
     assert (contrast.luminance(background) < 0.2) == (theme == DARK)
     assert contrast.ratio(background, ink) >= 7
@@ -130,9 +131,7 @@ def test_the_theme_is_switched_and_kept(browser):
     assert browser.run(contrast.GROUND_AND_INK)[0] == ground
 
 
-@pytest.mark.parametrize('name', [name for name in PAGES if name not in NOT_FOUND])
-def test_charts_have_labels_and_tables(browser, pages, name):
-    browser.open(pages[name])
+def check_charts(browser, name):
     charts = browser.run(CHARTS)
     # What is in an image is not read out: a chart of links is a group of them.
     wrong = [e for e in charts if e['role'] != ('group' if e['links'] else 'img')]
@@ -147,11 +146,14 @@ def test_charts_have_labels_and_tables(browser, pages, name):
         assert 'img' in roles
 
 
-@pytest.mark.parametrize('widths', WIDTHS)
+@pytest.mark.exhaustive('other sizes of screen')
 @pytest.mark.parametrize('name', PAGES)
-def test_no_width_has_a_sideways_scroll(browser, pages, name, widths):
-    browser.size(widths[0], 800)
+def test_no_other_width_has_a_sideways_scroll(browser, pages, name):
     browser.open(pages[name])
+    check_widths(browser, OTHER_WIDTHS)
+
+
+def check_widths(browser, widths):
     for width in widths:
         browser.size(width, 800)
         wide, seen = browser.run(

@@ -23,13 +23,14 @@ from novasched.decision_log.pending import RETRY_S, PendingRecords
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.retention import INTERVAL_S
 from novasched.decision_log.writing import DecisionWriter
+from tests.examples import scaled
 from tests.faults.decision_writers import BATCH, SMALL
 from tests.stored_records import SetClock, make_record
 
 EVERYTHING = Criteria()
 ALL = 1_000_000
 IMPATIENT_S = 0.05
-KILLS = 200
+KILLS = scaled(200)
 NOBODY = 65534
 RECORDS = 400
 HOUR_S, DAY_S = 3600, 86400

@@ -35,14 +35,15 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched_lab.db import schema
 from tests import factories, view_checks
 from tests.databases import Databases, cell_mapping
+from tests.examples import scaled
 from tests.live.servers.process import Process
 from tests.live.writers import Writer
 
-SECONDS = 60
+SECONDS = scaled(60)
 WRITERS = 4
 REQUESTS_AT_ONCE = 2
-ENOUGH = 100
-DECISIONS = 20
+ENOUGH = scaled(100)
+DECISIONS = scaled(20)
 LATE_S = 60
 SILENT_S = 60
 

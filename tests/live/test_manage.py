@@ -31,6 +31,7 @@ pytestmark = pytest.mark.ours
 UUID = re.compile(r'\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b')
 CHECK = re.compile(r'\| Check: (.*?)\s+\|\n\| Result: (\w+)\s+\|\n(.*?)\n\+', re.DOTALL)
 # Both name their databases with as many letters, so tables are as wide.
+SQLITE = pytest.param('sqlite', marks=pytest.mark.exhaustive('the same on files'))
 SIDES = ('ours', 'peer')
 FAILED = 255
 NAMES = ('api', 'zero', 'one', 'two')
@@ -124,7 +125,7 @@ class Side:
             return [self._neutral(str(tuple(row))) for row in connection.execute(query)]
 
 
-@pytest.fixture(params=['sqlite', *SERVERS])
+@pytest.fixture(params=[SQLITE, *SERVERS])
 def sides(request, tmp_path, peer_programs):
     """Both sides, on files and on each of the servers."""
     if request.param == 'sqlite':

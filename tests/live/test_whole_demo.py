@@ -67,6 +67,7 @@ def test_a_whole_cloud_on_servers_that_are_there_leaves_nothing(
         assert rabbitmq.queue(broker, queue) is None
 
 
+@pytest.mark.exhaustive('the same on a database and a placement of its own')
 def test_a_whole_cloud_on_servers_of_its_own(demo, rabbitmq):
     run = demo('--hosts', '4', '--broker', rabbitmq.create_vhost())
     assert run.returncode == 0, run.stderr
