@@ -64,7 +64,7 @@ def pytest_generate_tests(metafunc):
                 pytest.param(
                     range(first + start, first + min(start + IN_ONE_TEST, count)),
                     id=f'part {start // IN_ONE_TEST + 1}',
-                    marks=[] if wanted or start < default // 5 else MORE,
+                    marks=[] if wanted or start < default // 10 else MORE,
                 )
                 for start in range(0, count, IN_ONE_TEST)
             ],

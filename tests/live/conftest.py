@@ -20,6 +20,7 @@ from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
+from tests.live.servers.preloaded import ours, placements
 from tests.live.servers.process import at_once, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.tree import Tree
@@ -53,25 +54,26 @@ def scratch(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
-def rabbitmq(scratch):
-    """A broker; `create_vhost()` gives the transport URL of a fresh corner of it."""
-    server = RabbitMQ(scratch)
+def _broker_and_database(scratch):
+    """Started at once, with what most tests want next."""
+    servers = RabbitMQ(scratch), MariaDB(scratch)
     try:
-        server.start()
-        yield server
+        at_once([*(each.start for each in servers), ours, placements])
+        yield servers
     finally:
-        server.stop()
+        at_once(each.stop for each in servers)
 
 
 @pytest.fixture(scope='session')
-def mariadb(scratch):
+def rabbitmq(_broker_and_database):
+    """A broker; `create_vhost()` gives the transport URL of a fresh corner of it."""
+    return _broker_and_database[0]
+
+
+@pytest.fixture(scope='session')
+def mariadb(_broker_and_database):
     """A MariaDB server; `create_database(name)` gives a URL."""
-    server = MariaDB(scratch)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+    return _broker_and_database[1]
 
 
 @pytest.fixture(scope='session')
@@ -139,7 +141,7 @@ class _PeerMade(Cloud):
 
 
 @pytest.fixture(scope='session')
-def cloud(scratch, peer, rabbitmq, mariadb, placement, keystone, peer_programs):
+def cloud(scratch, peer, peer_programs, rabbitmq, mariadb, placement, keystone):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
     made = _PeerMade(
         scratch / 'cloud',

@@ -83,9 +83,10 @@ class Installed:
         return self.prefix / 'share' / name
 
 
-def _made(words, **options):
+def _made(words):
+    trusting = {k: v for k, v in os.environ.items() if k != 'SSL_CERT_FILE'}
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=PIP_S, check=False, **options
+        words, env=trusting, capture_output=True, text=True, timeout=PIP_S, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 

@@ -131,7 +131,7 @@ def api(peer_cloud, eventually):
         yield api
         api.delete_all()
         eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
-        peer_cloud[OLD].end_by(signal.SIGTERM)
+        peer_cloud[OLD].end_by(signal.SIGKILL)  # else it takes half a minute
         api.delete_service('nova-scheduler', OLD)
 
 

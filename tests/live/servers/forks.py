@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run programs as forks of this process, which has loaded what they import.
 
-``forks.py MODULE...`` imports the modules, and then answers each line of its input, a
-request in JSON, by a line: ``{"start": PROGRAM, "argv", "env", "cwd", "out", "err"}``
-by the pid of the program, which leads a session of its own, and ``{"code": PID}`` by
-its exit code, null while it runs. A program is a script that a distribution installs.
+``forks.py MODULE...`` imports the modules, calls what stands behind a colon of one, and
+then answers each line of its input, a request in JSON, by a line:
+``{"start": PROGRAM, "argv", "env", "cwd", "out", "err"}`` by the pid of the program,
+which leads a session of its own, and ``{"code": PID}`` by its exit code, null while it
+runs. A program is a script that a distribution installs.
 What still runs when the input ends is ended: when whoever asked has ended, too.
 """
 
@@ -125,8 +126,11 @@ def main():
     with contextlib.suppress(ModuleNotFoundError):
         # It finds the memory of the title only as long as the environment is as it was.
         importlib.import_module('setproctitle').getproctitle()
-    for name in sys.argv[1:]:
-        importlib.import_module(name)
+    for each in sys.argv[1:]:
+        name, _, function = each.partition(':')
+        module = importlib.import_module(name)
+        if function:
+            getattr(module, function)()
     assert threading.active_count() == 1, 'a fork has the thread that forks only'
     gc.freeze()
     return Forks().serve()

@@ -25,6 +25,7 @@ OURS = (
     'novasched.instrumented',
     'novasched.preflight',
     'novasched.workers',
+    'novasched.opts:list_opts',
     'cheroot.wsgi',
     'flask',
     'keystonemiddleware.auth_token',
