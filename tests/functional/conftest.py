@@ -332,16 +332,31 @@ def _copies(tmp_path_factory):
 @pytest.fixture
 def cloud(tmp_path, _fresh_placement, _copies):
     """Make a cloud: `cloud(hosts, **{group: {option: value}})`."""
+    with clouds_in(tmp_path, _fresh_placement, _copies) as make:
+        yield make
+
+
+@pytest.fixture(scope='module')
+def module_cloud(tmp_path_factory, _fresh_placement, _copies):
+    """Make a cloud that lives as long as the module, as `cloud` makes one."""
+    directory = tmp_path_factory.mktemp('cloud')
+    with clouds_in(directory, _fresh_placement, _copies) as make:
+        yield make
+
+
+@contextlib.contextmanager
+def clouds_in(directory, fresh_placement, first_copies):
+    """Yield what makes clouds in a directory."""
     with contextlib.ExitStack() as stack:
-        path = tmp_path / 'placement.sqlite'
-        shutil.copy(_fresh_placement, path)
+        path = directory / 'placement.sqlite'
+        shutil.copy(fresh_placement, path)
         adapter = stack.enter_context(EmbeddedPlacement(path))
         made = []
 
         def make(hosts, **options):
             # What is made of copies must be the first to write to its files.
-            copies = None if made else _copies
-            made.append(Cloud(tmp_path, adapter, hosts, options, stack, copies))
+            copies = None if made else first_copies
+            made.append(Cloud(directory, adapter, hosts, options, stack, copies))
             return made[-1]
 
         yield make

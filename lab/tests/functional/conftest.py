@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from tests.functional.conftest import _copies, _fresh_placement, cloud
+from tests.functional.conftest import _copies, _fresh_placement, cloud, module_cloud
 
-__all__ = ['_copies', '_fresh_placement', 'cloud']
+__all__ = ['_copies', '_fresh_placement', 'cloud', 'module_cloud']

@@ -9,6 +9,7 @@ import json
 import random
 
 import pytest
+import sqlalchemy as sa
 import yaml
 
 from lab.tests.functional.api import Whole
@@ -20,7 +21,12 @@ from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import dry, session
 from novasched.objects.request_spec import RequestSpec
-from novasched_lab.commands.servers import BootServers, MoveServer
+from novasched_lab.commands.servers import (
+    BootServers,
+    DeleteServers,
+    ListServers,
+    MoveServer,
+)
 from tests.cases import cases
 from tests.unit.commands.played import run
 
@@ -42,14 +48,28 @@ EMPTY = json.dumps(RequestSpec().obj_to_primitive())
 """A request that has no fields."""
 
 
+@pytest.fixture(scope='module')
+def shared(module_cloud):
+    return Whole(module_cloud([]), {'hosts': HOSTS, 'rules': []})
+
+
 @pytest.fixture
-def whole(cloud):
-    """A cloud with six hosts: `whole(**{group: {option: value}})`."""
-
-    def make(**options):
-        return Whole(cloud([], **options), {'hosts': HOSTS, 'rules': []})
-
-    return make
+def made(shared):
+    """The cloud that tests share, as it was made; it is left so."""
+    yield shared
+    _, there, _ = run_lab(shared, ListServers)
+    if there:
+        uuids = [each['ID'] for each in there]
+        code, ended, _ = run_lab(shared, DeleteServers, *uuids, '--yes')
+        assert code == 0, ended
+    with shared.cloud.databases['api'].api.begin() as connection:
+        for table in (
+            server_tables.instance_group_member,
+            server_tables.instance_group_policy,
+            server_tables.instance_groups,
+        ):
+            connection.execute(table.delete())
+    assert shared.held() == {}
 
 
 def plan(whole, kind, *words, form='json'):
@@ -83,23 +103,41 @@ def plan(whole, kind, *words, form='json'):
         assert {method: seen[method] for method in before} == before
 
 
-def disable(whole, host):
-    """Disable the compute service of a host; placement does not hear of it."""
+@contextlib.contextmanager
+def disabled(whole, host):
+    """Have the compute service of a host disabled; placement does not hear of it."""
     cell = whole.cloud.databases[host.partition('-')[0]].cell
-    change = tables.services.update().where(tables.services.c.host == host)
-    with cell.begin() as connection:
-        connection.execute(change.values(disabled=True))
+
+    def write(is_disabled):
+        change = tables.services.update().where(tables.services.c.host == host)
+        with cell.begin() as connection:
+            connection.execute(change.values(disabled=is_disabled))
+
+    write(True)
+    yield
+    write(False)
 
 
-def take_away(whole, cell):
-    """Map a cell to a database that does not answer."""
-    moved = tables.cell_mappings.update().where(tables.cell_mappings.c.name == cell)
-    with whole.cloud.databases['api'].api.begin() as connection:
-        connection.execute(moved.values(database_connection='sqlite:////no/such/file'))
+@contextlib.contextmanager
+def away(whole, cell):
+    """Have a cell mapped to a database that does not answer."""
+    c = tables.cell_mappings.c
+    url = sa.select(c.database_connection).where(c.name == cell)
+    api = whole.cloud.databases['api'].api
+
+    def write(url):
+        moved = tables.cell_mappings.update().where(c.name == cell)
+        with api.begin() as connection:
+            connection.execute(moved.values(database_connection=url))
+
+    with api.connect() as connection:
+        before = connection.execute(url).scalar_one()
+    write('sqlite:////no/such/file')
+    yield
+    write(before)
 
 
-def test_servers_go_where_the_plan_says(whole):
-    made = whole()
+def test_servers_go_where_the_plan_says(made):
     words = (*SMALL, '--count', '50')
     code, planned, said = plan(made, PlanBoot, *words)
     assert (code, planned['fits'], planned['asked'], said) == (0, 50, 50, '')
@@ -111,8 +149,7 @@ def test_servers_go_where_the_plan_says(whole):
     assert [each['Host'] for each in booted] == [e['host'] for e in planned['placed']]
 
 
-def test_a_plan_names_what_would_change_the_answer(whole):
-    made = whole()
+def test_a_plan_names_what_would_change_the_answer(made):
     code, planned, _ = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
     assert (code, planned['fits']) == (3, 0)
     (refused,) = planned['unplaced']
@@ -136,15 +173,14 @@ APART = (*SMALL, '--policy', 'anti-affinity', '--count', '7')
     ('of a filter', PlanBoot, APART, 'group-limit'),
     ('of a host', WhyNot, ('cell1-h1', *TOO_LARGE), 'amount-not-allowed'),
 )
-def test_a_refusal_in_yaml(whole, kind, words, reason):
+def test_a_refusal_in_yaml(made, kind, words, reason):
     more = () if kind is WhyNot else ('--explain', '--long')
-    code, text, _ = plan(whole(), kind, *words, *more, form='yaml')
+    code, text, _ = plan(made, kind, *words, *more, form='yaml')
     assert (code, yaml.safe_load(text)['v']) == (3, 1)
     assert f'code: {reason}' in text
 
 
-def test_a_plan_says_how_many_fit_and_what_the_next_one_lacks(whole):
-    made = whole()
+def test_a_plan_says_how_many_fit_and_what_the_next_one_lacks(made):
     big = ('--flavor', 'vcpus=2,ram=6000,disk=1')
     code, planned, _ = plan(made, PlanBoot, *big, '--count', '20')
     assert (code, planned['fits'], planned['asked']) == (3, 12, 20)
@@ -159,8 +195,7 @@ def test_a_plan_says_how_many_fit_and_what_the_next_one_lacks(whole):
     assert [each['Host'] for each in booted] == [e['host'] for e in planned['placed']]
 
 
-def test_the_zone_is_one_condition_for_placement_and_filter(whole):
-    made = whole()
+def test_the_zone_is_one_condition_for_placement_and_filter(made):
     words = ('--flavor', 'vcpus=1,ram=12000,disk=1', '--count', '6')
     code, planned, _ = plan(made, PlanBoot, *words, '--availability-zone', 'zone-cell1')
     assert (code, planned['fits']) == (3, 3)
@@ -168,8 +203,7 @@ def test_the_zone_is_one_condition_for_placement_and_filter(whole):
     assert zone in planned['changes']
 
 
-def test_members_of_a_group_are_planned_apart(whole):
-    made = whole()
+def test_members_of_a_group_are_planned_apart(made):
     apart = (*SMALL, '--policy', 'anti-affinity')
     code, planned, _ = plan(made, PlanBoot, *apart, '--count', '7')
     assert (code, planned['fits']) == (3, 6)
@@ -178,8 +212,7 @@ def test_members_of_a_group_are_planned_apart(whole):
     assert changes == ['without ServerGroupAntiAffinityFilter']
 
 
-def test_the_same_plan_has_the_same_id_until_something_changes(whole):
-    made = whole()
+def test_the_same_plan_has_the_same_id_until_something_changes(made):
     _, first, _ = plan(made, PlanBoot, *SMALL)
     expected = ('--expect', first['plan_id'])
     code, second, said = plan(made, PlanBoot, *SMALL, *expected)
@@ -190,8 +223,7 @@ def test_the_same_plan_has_the_same_id_until_something_changes(whole):
     assert said == f'warning: this is plan {third["plan_id"]}: something has changed\n'
 
 
-def test_servers_that_leave_a_host_go_where_the_plan_says(whole):
-    made = whole()
+def test_servers_that_leave_a_host_go_where_the_plan_says(made):
     group = ('--group', 'web', '--policy', 'anti-affinity')
     assert run_lab(made, BootServers, 'web', *SMALL, '--count', '2', *group)[0] == 0
     sizes = ('vcpus=2,ram=2048,disk=5', 'vcpus=1,ram=1024,disk=2')
@@ -208,8 +240,7 @@ def test_servers_that_leave_a_host_go_where_the_plan_says(whole):
         assert (code, moved[0]['To']) == (0, each['host'])
 
 
-def test_a_drain_says_which_server_has_no_place(whole):
-    made = whole()
+def test_a_drain_says_which_server_has_no_place(made):
     words = ('--flavor', 'vcpus=1,ram=9000,disk=1', '--availability-zone', 'zone-cell2')
     assert run_lab(made, BootServers, 'big', *words, '--count', '3')[0] == 0
     code, planned, _ = plan(made, PlanDrain, 'cell2-h2', '--evacuate')
@@ -228,8 +259,7 @@ def test_a_drain_says_which_server_has_no_place(whole):
     assert text == 'Nothing runs on cell1-h1.\n'
 
 
-def test_a_move_can_be_tried_with_another_flavor_and_to_a_host(whole):
-    made = whole()
+def test_a_move_can_be_tried_with_another_flavor_and_to_a_host(made):
     _, (server,), _ = run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h1')
     code, planned, _ = plan(made, PlanMove, 'one', '--to', 'cell1-h3')
     assert (code, planned['placed'][0]['host']) == (0, 'cell1-h3')
@@ -247,26 +277,24 @@ def test_a_move_can_be_tried_with_another_flavor_and_to_a_host(whole):
         plan(made, PlanMove, 'one', '--to', 'cell1-h')
 
 
-def test_why_not_asks_every_condition(whole):
-    made = whole()
+def test_why_not_asks_every_condition(made):
     group = ('--group', 'web', '--policy', 'anti-affinity')
     _, (server,), _ = run_lab(made, BootServers, 'web', *SMALL, *group)
-    disable(made, server['Host'])
-    words = ('--flavor', 'vcpus=1,ram=99999,disk=1', '--group', 'web')
-    words += ('--project-id', 'project')
-    code, answer, _ = plan(made, WhyNot, server['Host'], *words)
-    assert (code, answer['fits'], answer['rank']) == (3, False, None)
-    failing = {each['name']: each['code'] for each in answer['conditions']
-               if not each['passes']}  # fmt: skip
-    assert failing == {
-        'placement': 'amount-not-allowed',
-        'ComputeFilter': 'service-disabled',
-        'ServerGroupAntiAffinityFilter': 'group-limit',
-    }
+    with disabled(made, server['Host']):
+        words = ('--flavor', 'vcpus=1,ram=99999,disk=1', '--group', 'web')
+        words += ('--project-id', 'project')
+        code, answer, _ = plan(made, WhyNot, server['Host'], *words)
+        assert (code, answer['fits'], answer['rank']) == (3, False, None)
+        failing = {each['name']: each['code'] for each in answer['conditions']
+                   if not each['passes']}  # fmt: skip
+        assert failing == {
+            'placement': 'amount-not-allowed',
+            'ComputeFilter': 'service-disabled',
+            'ServerGroupAntiAffinityFilter': 'group-limit',
+        }
 
 
-def test_why_not_gives_the_rank_of_a_host_that_fits(whole):
-    made = whole()
+def test_why_not_gives_the_rank_of_a_host_that_fits(made):
     _, planned, _ = plan(made, PlanBoot, *SMALL)
     best = planned['placed'][0]['host']
     assert run_lab(made, BootServers, 'one', *SMALL, '--host', best)[0] == 0
@@ -279,50 +307,58 @@ def test_why_not_gives_the_rank_of_a_host_that_fits(whole):
         plan(made, WhyNot, 'cell1-h9', *SMALL)
 
 
-def test_why_not_agrees_with_the_record_of_a_failure_about_every_host(whole):
+@pytest.fixture
+def json_filter(made):
+    """One server a host, and a filter that hints ask something of."""
     filters = ['ComputeFilter', 'IoOpsFilter', 'NumInstancesFilter', 'JsonFilter']
-    made = whole(
-        filter_scheduler={'enabled_filters': filters, 'max_instances_per_host': 1}
-    )
+    options = {'enabled_filters': filters, 'max_instances_per_host': 1}
+    for name, value in options.items():
+        made.conf.set_override(name, value, 'filter_scheduler')
+    yield
+    for name in options:
+        made.conf.clear_override(name, 'filter_scheduler')
+
+
+def test_why_not_agrees_with_the_record_of_a_failure_about_every_host(
+    made, json_filter
+):
     big = ('--flavor', 'vcpus=1,ram=16000,disk=1', '--host', 'cell1-h1')
     assert run_lab(made, BootServers, 'big', *big)[0] == 0
     for host in ('cell1-h2', 'cell2-h3'):
         assert run_lab(made, BootServers, f'on-{host}', *SMALL, '--host', host)[0] == 0
-    disable(made, 'cell2-h1')
-    words = (*SMALL, '--hint', 'query=["=", "$host", "nobody"]')
-    _, planned, _ = plan(made, PlanBoot, *words, '--explain', '--long')
-    explained = planned['unplaced'][0]['explanation']
-    assert explained['blocker'] == 'filters'
-    fates = {
-        'cell1-h1': 'placement',
-        'cell1-h2': 'NumInstancesFilter',
-        'cell1-h3': 'JsonFilter',
-        'cell2-h1': 'ComputeFilter',
-        'cell2-h2': 'JsonFilter',
-        'cell2-h3': 'NumInstancesFilter',
-    }
-    recorded = {
-        stage['name']: {reason['code'] for reason in stage['reasons']}
-        for stage in explained['stages']
-    }
-    for host, stage in fates.items():
-        _, answer, _ = plan(made, WhyNot, host, *words)
-        first = next(each for each in answer['conditions'] if not each['passes'])
-        assert (first['name'], {first['code']}) == (stage, recorded[stage]), host
+    with disabled(made, 'cell2-h1'):
+        words = (*SMALL, '--hint', 'query=["=", "$host", "nobody"]')
+        _, planned, _ = plan(made, PlanBoot, *words, '--explain', '--long')
+        explained = planned['unplaced'][0]['explanation']
+        assert explained['blocker'] == 'filters'
+        fates = {
+            'cell1-h1': 'placement',
+            'cell1-h2': 'NumInstancesFilter',
+            'cell1-h3': 'JsonFilter',
+            'cell2-h1': 'ComputeFilter',
+            'cell2-h2': 'JsonFilter',
+            'cell2-h3': 'NumInstancesFilter',
+        }
+        recorded = {
+            stage['name']: {reason['code'] for reason in stage['reasons']}
+            for stage in explained['stages']
+        }
+        for host, stage in fates.items():
+            _, answer, _ = plan(made, WhyNot, host, *words)
+            first = next(each for each in answer['conditions'] if not each['passes'])
+            assert (first['name'], {first['code']}) == (stage, recorded[stage]), host
 
 
-def test_a_cell_that_is_away_is_named(whole):
-    made = whole()
-    take_away(made, 'cell2')
-    warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
-    code, planned, said = plan(made, PlanBoot, *SMALL)
-    assert (code, planned['cells_left_out'], said) == (0, ['cell2'], warning)
-    code, _, said = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
-    assert (code, said) == (4, warning)
+def test_a_cell_that_is_away_is_named(made):
+    with away(made, 'cell2'):
+        warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
+        code, planned, said = plan(made, PlanBoot, *SMALL)
+        assert (code, planned['cells_left_out'], said) == (0, ['cell2'], warning)
+        code, _, said = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
+        assert (code, said) == (4, warning)
 
 
-def test_a_request_like_that_of_a_server_is_asked_again(whole):
-    made = whole()
+def test_a_request_like_that_of_a_server_is_asked_again(made):
     words = (*SMALL, '--availability-zone', 'zone-cell2')
     assert run_lab(made, BootServers, 'web', *words)[0] == 0
     code, planned, _ = plan(made, PlanBoot, '--like', 'web', '--count', '4')
@@ -334,10 +370,17 @@ def test_a_request_like_that_of_a_server_is_asked_again(whole):
         plan(made, PlanBoot, *words, '--availability-zone', 'zone-cell1')
 
 
-def lose_servers(whole, cell):
-    """Make the servers of a cell unreadable, while its hosts are still read."""
-    with whole.cloud.databases[cell].cell.begin() as connection:
-        server_tables.instance_extra.drop(connection)
+@contextlib.contextmanager
+def unreadable_servers(whole, cell):
+    """Have the servers of a cell unreadable, while its hosts are still read."""
+
+    def rename(before, after):
+        with whole.cloud.databases[cell].cell.begin() as connection:
+            connection.exec_driver_sql(f'ALTER TABLE {before} RENAME TO {after}')
+
+    rename('instance_extra', 'lost')
+    yield
+    rename('lost', 'instance_extra')
 
 
 @cases(
@@ -346,12 +389,11 @@ def lose_servers(whole, cell):
     ('a cell is drained', PlanDrain, ('--cell', 'cell1')),
     ('a server is moved', PlanMove, ('one',)),
 )
-def test_servers_that_cannot_be_read_leave_the_answer_in_part(whole, kind, words):
-    made = whole()
+def test_servers_that_cannot_be_read_leave_the_answer_in_part(made, kind, words):
     for name, host in (('one', 'cell2-h1'), ('two', 'cell1-h1')):
         assert run_lab(made, BootServers, name, *SMALL, '--host', host)[0] == 0
-    lose_servers(made, 'cell1')
-    code, planned, said = plan(made, kind, *words)
+    with unreadable_servers(made, 'cell1'):
+        code, planned, said = plan(made, kind, *words)
     assert (code, planned['fits'] == planned['asked']) == (4, True)
     assert planned['cells_left_out'] == ['cell1']
     assert said == (
@@ -364,12 +406,11 @@ def test_servers_that_cannot_be_read_leave_the_answer_in_part(whole, kind, words
     ('it may have one of the same name', 'Name', 4),
     ('a uuid is that of one server', 'ID', 0),
 )
-def test_a_move_beside_a_cell_that_is_away(whole, by, code):
-    made = whole()
+def test_a_move_beside_a_cell_that_is_away(made, by, code):
     _, (server,), _ = run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h1')
-    take_away(made, 'cell2')
-    found, planned, _ = plan(made, PlanMove, server[by])
-    assert (found, planned['fits']) == (code, 1)
+    with away(made, 'cell2'):
+        found, planned, _ = plan(made, PlanMove, server[by])
+        assert (found, planned['fits']) == (code, 1)
 
 
 @cases(
@@ -377,8 +418,7 @@ def test_a_move_beside_a_cell_that_is_away(whole, by, code):
     ('what is no request', 'no JSON'),
     ('a request with nothing in it', EMPTY),
 )
-def test_one_odd_request_leaves_the_plans_of_others(whole, text):
-    made = whole()
+def test_one_odd_request_leaves_the_plans_of_others(made, text):
     for name in ('odd', 'web'):
         words = (name, *SMALL, '--host', 'cell1-h1')
         assert run_lab(made, BootServers, *words)[0] == 0
@@ -400,10 +440,9 @@ def test_one_odd_request_leaves_the_plans_of_others(whole, text):
     ('it is drained', PlanDrain, ('cell2-h1',)),
     ('it is asked for', PlanBoot, (*SMALL, '--host', 'cell2-h1')),
 )
-def test_a_host_of_a_cell_that_is_away_is_no_unknown_one(whole, kind, words):
-    made = whole()
-    take_away(made, 'cell2')
-    with pytest.raises(errors.StoreFailed, match=r'Cell cell2 .* has cell2-h1'):
-        plan(made, kind, *words)
-    with pytest.raises(errors.OptionError, match='there is no host cell2-h9'):
-        plan(made, PlanDrain, 'cell2-h9')
+def test_a_host_of_a_cell_that_is_away_is_no_unknown_one(made, kind, words):
+    with away(made, 'cell2'):
+        with pytest.raises(errors.StoreFailed, match=r'Cell cell2 .* has cell2-h1'):
+            plan(made, kind, *words)
+        with pytest.raises(errors.OptionError, match='there is no host cell2-h9'):
+            plan(made, PlanDrain, 'cell2-h9')
