@@ -105,7 +105,9 @@ def logging_as_before():
     root.setLevel(level)
 
 
-SLOW = ('live', 'faults', 'differential', 'browser', 'lab', 'properties')
+SLOW = (
+    'live', 'faults', 'differential', 'browser', 'lab', 'properties', 'functional'
+)  # fmt: skip
 """Directories that have files of minutes: their tests start servers, a browser or a
 nova, or go through hundreds of examples each."""
 

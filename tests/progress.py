@@ -86,7 +86,9 @@ class Progress:
                 self._write(self.line(report.nodeid))
 
     def _write(self, line):
-        self._config.get_terminal_writer().line(line)
+        reporter = self._config.pluginmanager.get_plugin('terminalreporter')
+        reporter.ensure_newline()  # there may be a letter of a test that failed
+        reporter.write_line(line)
 
     def line(self, ended):
         """Return what is done, what is at work, and how much is left."""
