@@ -213,7 +213,7 @@ class TestLimit:
         assert made.held() == {uuid: {found}}
         marks = [(len(d.hosts), d.cut, d.further) for d in made.decisions]
         assert marks == [(10, True, False), (60, False, True)]
-        assert any('asking for all of them' in line for line in caplog.messages)
+        assert any('retrying without the limit' in line for line in caplog.messages)
         assert [phase for phase, _ in made.notifications] == ['start', 'end']
 
 

@@ -190,7 +190,7 @@ def test_what_is_no_console_is_said(odd, tmp_path, monkeypatch):
         with pytest.raises(errors.ConsoleFailed, match=text):
             console_client.ask(f'{url}/{path}', '/hosts')
     assert set(odd.tokens) == {'secret'}
-    with pytest.raises(errors.ConsoleFailed, match='No such file'):
+    with pytest.raises(errors.ConsoleFailed, match='no such file'):
         console_client.ask(str(tmp_path / 'none.sock'), '/hosts')
     for wrong in ('ftp://x', 'http://x:port'):
         with pytest.raises(errors.OptionError, match='is no URL of a console'):

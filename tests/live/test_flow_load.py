@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from tests.examples import scaled
 from tests.live.flow import running
 from tests.live.flow_books import Books, assert_named
 
@@ -76,7 +77,8 @@ PINNED = {
 }
 NIC = {'flavor': 'nic', **PLAIN, 'extra_specs': {'pci_passthrough:alias': 'nic:1'}}
 BIG = {'flavor': 'big', 'vcpus': 4, 'memory_mb': 4096, 'root_gb': 10}
-# Singles and many at once; 500 in all. There are 24 CPU pairs and 24 devices.
+# Singles and many at once; 500 in all, or a quarter. There are 24 CPU pairs and 24
+# devices.
 ORDERS = (
     [(1, PLAIN)] * 100
     + [(1, BIG)] * 60
@@ -113,15 +115,15 @@ def crowd(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
 def test_all_boots_end_and_everybody_agrees_how(crowd, placement, new_uuid, claims):
     orders = list(ORDERS)
     random.Random(1).shuffle(orders)
+    del orders[scaled(len(orders)) :]
     asked = []
     for count, size in orders:
         uuids = [new_uuid() for _ in range(count)]
         crowd.boot(uuids, **size)
         asked += uuids
-    assert len(asked) == 500
     books = Books(crowd, placement)
     active, failed = books.at_rest(asked, END_S)
     claims.expect(*active)
     books.agree(asked)
     assert_named(crowd, failed)
-    assert len(active) > 450
+    assert len(active) > 0.9 * len(asked)
