@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,11 +93,19 @@ class Preloaded:
         return Fork(self, pid, program)
 
     def run(self, program, *argv, timeout_s=120, **options):
-        """Run a program to its end; give its exit code and both outputs, as text."""
+        """Run a program to its end; give its exit code and both outputs, as text.
+
+        One that is late is killed. Raises subprocess.TimeoutExpired.
+        """
         with tempfile.TemporaryDirectory() as directory:
             out, err = Path(directory, 'out'), Path(directory, 'err')
             started = self.start(program, argv, out, err, **options)
-            code = started.wait(timeout_s)
+            try:
+                code = started.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait()
+                raise
             said = [path.read_text(errors='replace') for path in (out, err)]
         return subprocess.CompletedProcess([program, *argv], code, *said)
 
@@ -116,12 +125,14 @@ class Fork:
         self.returncode = None
         self._preloaded = preloaded
         self._name = name
+        self._turn = threading.Lock()
 
     def poll(self):
         """Give the exit code, None while the program runs."""
-        if self.returncode is None:
-            self.returncode = self._preloaded.ask(code=self.pid)
-        return self.returncode
+        with self._turn:  # a second question after the end would find no child
+            if self.returncode is None:
+                self.returncode = self._preloaded.ask(code=self.pid)
+            return self.returncode
 
     def wait(self, timeout=None):
         """Give the exit code. Raises subprocess.TimeoutExpired."""
