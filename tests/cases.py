@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+MORE = pytest.mark.exhaustive('other rows prove the same, in most that they do')
 
-def cases(names, *rows):
-    """Run a test once for each row, which fails by its name."""
-    params = [pytest.param(*values, id=name) for name, *values in rows]
+
+def cases(names, *rows, more=()):
+    """Run a test once for each row, which fails by its name; ``more`` are rows that
+    only all tests have."""
+    params = [
+        pytest.param(*values, id=name, marks=marks)
+        for some, marks in ((rows, ()), (more, MORE))
+        for name, *values in some
+    ]
     return pytest.mark.parametrize(names, params)

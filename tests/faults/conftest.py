@@ -76,7 +76,7 @@ class FaultyCloud(Cloud):
         self.proxy.forget()
 
     @property
-    def _placement_path(self):
+    def placement_path(self):
         return _path(self.placement)
 
     def _provide(self, providers):

@@ -116,7 +116,7 @@ class Cloud:
         self._write_api(directory)
         for host in hosts:
             self._write_host(host)
-        self._provide([self._provider(host) for host in hosts])
+        self._provide([self.provider(host) for host in hosts])
         self.faults = Faults(adapter.session.session.adapters[mounted])
         adapter.session.session.mount(mounted, self.faults)
         self.transport = transport_from_conf(self.conf)
@@ -214,18 +214,18 @@ class Cloud:
         self.add(host.cell, tables.compute_nodes, **node)
 
     @property
-    def _placement_path(self):
+    def placement_path(self):
         """The file of placement's database, None without one."""
         return self._directory / 'placement.sqlite'
 
     def _provide(self, providers):
         self._fill(
-            self._placement_path,
+            self.placement_path,
             repr(providers),
             lambda: provide(self.adapter, providers),
         )
 
-    def _provider(self, host):
+    def provider(self, host):
         return Provider(
             host.uuid,
             host.name,

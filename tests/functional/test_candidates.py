@@ -190,15 +190,15 @@ class TestFullCloud:
 
 
 class TestLimit:
-    HOSTS = tuple(Host(f'h{n:02}') for n in range(60))
+    HOSTS = tuple(Host(f'h{n:02}') for n in range(12))
 
     @pytest.fixture
     def made(self, cloud):
-        return cloud(self.HOSTS, scheduler={'max_placement_results': 10})
+        return cloud(self.HOSTS, scheduler={'max_placement_results': 3})
 
     @pytest.fixture
     def unfit(self, made):
-        """The ten hosts that placement names under the limit."""
+        """The three hosts that placement names under the limit."""
         made.ask(composed(made), None)
         (decision,) = made.decisions
         made.decisions.clear()
@@ -212,7 +212,7 @@ class TestLimit:
         assert found not in unfit
         assert made.held() == {uuid: {found}}
         marks = [(len(d.hosts), d.cut, d.further) for d in made.decisions]
-        assert marks == [(10, True, False), (60, False, True)]
+        assert marks == [(3, True, False), (12, False, True)]
         assert any('retrying without the limit' in line for line in caplog.messages)
         assert [phase for phase, _ in made.notifications] == ['start', 'end']
 

@@ -171,23 +171,24 @@ def test_a_host_that_placement_does_not_know(made_of, others):
     assert slots.reasons([new]) == ['exhausted VCPU']
 
 
-LIMITS = {
-    'NumInstancesFilter': ({'max_instances_per_host': 3}, 'too-many-instances'),
-    'RamFilter': ({}, 'not-enough-ram'),
-    'CoreFilter': ({}, 'not-enough-cpus'),
-    'DiskFilter': ({}, 'not-enough-disk'),
-}
-
-
-@pytest.mark.parametrize('name', LIMITS)
-def test_limit_filters(made_of, name):
+@cases(
+    'name, options, code',
+    ('RAM', 'RamFilter', {}, 'not-enough-ram'),
+    more=(
+        ('CPUs', 'CoreFilter', {}, 'not-enough-cpus'),
+        ('disk', 'DiskFilter', {}, 'not-enough-disk'),
+        (
+            'instances',
+            'NumInstancesFilter',
+            {'max_instances_per_host': 3},
+            'too-many-instances',
+        ),
+    ),
+)
+def test_limit_filters(made_of, name, options, code):
     """Placement has more than the filters allow."""
-    options, code = LIMITS[name]
-    made = made_of(
-        [Host('h1'), Host('h2', vcpus=4)],
-        ['ComputeFilter', name],
-        **options,
-    )
+    hosts = [Host('h1'), Host('h2', vcpus=4)]
+    made = made_of(hosts, ['ComputeFilter', name], **options)
     for host in made.hosts.values():
         more = {'VCPU': Inventory(64), 'MEMORY_MB': Inventory(65536)}
         more['DISK_GB'] = Inventory(1000)

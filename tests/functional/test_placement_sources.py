@@ -82,7 +82,7 @@ def by(made, source):
     """Sources that read snapshots of placement by an account, or by the API."""
     found, engine = sources(made), None
     if source == 'account':
-        engine = sa.create_engine(f'sqlite:///{made._placement_path}')
+        engine = sa.create_engine(f'sqlite:///{made.placement_path}')
         made.stack.callback(engine.dispose)
     return replace(found, snapshots=snapshot_source(found.placement, engine))
 

@@ -58,10 +58,9 @@ def filled(made, flavor):
 
 @cases(
     'flavor, hosts',
-    ('flat', 'vcpus=7,ram=512,disk=1', 4),
-    ('dedicated CPUs', PINNED, 2),
+    ('flat', 'vcpus=1,ram=7000,disk=1', 4),
     ('two NUMA nodes', TWO_NODES, 2),
-    ('memory pages', SMALL_PAGES, 2),
+    more=(('dedicated CPUs', PINNED, 2), ('memory pages', SMALL_PAGES, 2)),
 )
 def test_as_many_as_counted_can_be_booted(whole, flavor, hosts):
     made = whole()

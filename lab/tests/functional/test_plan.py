@@ -170,8 +170,8 @@ APART = (*SMALL, '--policy', 'anti-affinity', '--count', '7')
 @cases(
     'kind, words, reason',
     ('of placement', PlanBoot, TOO_LARGE, 'amount-not-allowed'),
-    ('of a filter', PlanBoot, APART, 'group-limit'),
     ('of a host', WhyNot, ('cell1-h1', *TOO_LARGE), 'amount-not-allowed'),
+    more=[('of a filter', PlanBoot, APART, 'group-limit')],
 )
 def test_a_refusal_in_yaml(made, kind, words, reason):
     more = () if kind is WhyNot else ('--explain', '--long')
@@ -385,9 +385,11 @@ def unreadable_servers(whole, cell):
 
 @cases(
     'kind, words',
-    ('a host is drained', PlanDrain, ('cell1-h1',)),
-    ('a cell is drained', PlanDrain, ('--cell', 'cell1')),
     ('a server is moved', PlanMove, ('one',)),
+    more=(
+        ('a host is drained', PlanDrain, ('cell1-h1',)),
+        ('a cell is drained', PlanDrain, ('--cell', 'cell1')),
+    ),
 )
 def test_servers_that_cannot_be_read_leave_the_answer_in_part(made, kind, words):
     for name, host in (('one', 'cell2-h1'), ('two', 'cell1-h1')):
@@ -404,7 +406,7 @@ def test_servers_that_cannot_be_read_leave_the_answer_in_part(made, kind, words)
 @cases(
     'by, code',
     ('it may have one of the same name', 'Name', 4),
-    ('a uuid is that of one server', 'ID', 0),
+    more=[('a uuid is that of one server', 'ID', 0)],
 )
 def test_a_move_beside_a_cell_that_is_away(made, by, code):
     _, (server,), _ = run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h1')
@@ -415,8 +417,8 @@ def test_a_move_beside_a_cell_that_is_away(made, by, code):
 
 @cases(
     'text',
-    ('what is no request', 'no JSON'),
     ('a request with nothing in it', EMPTY),
+    more=[('what is no request', 'no JSON')],
 )
 def test_one_odd_request_leaves_the_plans_of_others(made, text):
     for name in ('odd', 'web'):
@@ -438,7 +440,7 @@ def test_one_odd_request_leaves_the_plans_of_others(made, text):
 @cases(
     'kind, words',
     ('it is drained', PlanDrain, ('cell2-h1',)),
-    ('it is asked for', PlanBoot, (*SMALL, '--host', 'cell2-h1')),
+    more=[('it is asked for', PlanBoot, (*SMALL, '--host', 'cell2-h1'))],
 )
 def test_a_host_of_a_cell_that_is_away_is_no_unknown_one(made, kind, words):
     with away(made, 'cell2'):
