@@ -27,10 +27,12 @@ ThreadWorker.MAX_IDLE_FOR = 0.05
 PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
 """Examples of a property that names no number; see tests/examples.py."""
 TOGETHER = {
+    'tests/browser/test_accessible.py': 'a console',
+    'tests/browser/test_pages.py': 'a console',
     'tests/live/test_peer_conductor.py': "the peer's cloud",
     'tests/live/test_replacement.py': "the peer's cloud",
 }
-"""Files whose fixture for the session takes a minute."""
+"""Files that share a dear fixture for the session."""
 for name, count in PROFILES.items():
     # A machine that judges a change gets the same examples every time.
     hypothesis.settings.register_profile(

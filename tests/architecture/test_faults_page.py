@@ -11,6 +11,11 @@ import pytest
 from tests.faults.scenarios import INVARIANTS, SCENARIOS, marked
 
 
+@pytest.fixture(scope='module')
+def scenarios(root):
+    return marked(root)
+
+
 def test_the_page_is_as_the_tool_makes_it(root):
     run = subprocess.run(
         [sys.executable, '-W', 'ignore', root / 'tools' / 'faults-page', '--check'],
@@ -26,8 +31,8 @@ def test_the_scenarios_and_invariants_are_numbered_without_a_gap():
     assert list(INVARIANTS) == [f'I{number}' for number in range(1, 9)]
 
 
-def test_every_invariant_is_checked_by_a_test(root):
-    checked = {name for tests in marked(root).values() for t in tests
+def test_every_invariant_is_checked_by_a_test(scenarios):
+    checked = {name for tests in scenarios.values() for t in tests
                for name in t.invariants}  # fmt: skip
     assert checked == INVARIANTS.keys()
 
@@ -40,8 +45,8 @@ def test_a_mark_that_means_nothing_is_refused(tmp_path):
         marked(tmp_path)
 
 
-def test_every_scenario_has_a_test(root):
-    without = [name for name, tests in marked(root).items() if not tests]
+def test_every_scenario_has_a_test(scenarios):
+    without = [name for name, tests in scenarios.items() if not tests]
     assert not without, '\n'.join(
         f'{name} ({SCENARIOS[name].fault}) has no test: put '
         f"@pytest.mark.scenario('{name}', ...) on one, and run tools/faults-page"

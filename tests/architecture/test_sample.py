@@ -48,6 +48,17 @@ def options(lines):
     return found
 
 
+def test_the_groups_stand_there(lines):
+    for group in (
+        'DEFAULT',
+        'api_database',
+        'filter_scheduler',
+        'placement',
+        'scheduler',
+    ):
+        assert f'[{group}]' in lines, group
+
+
 def test_every_option_stands_there_once(options):
     counts = collections.Counter(option for option, _ in options)
     assert [option for option, count in counts.items() if count > 1] == []

@@ -156,6 +156,7 @@ class Browser:
             driver.switch_to.window(other)
             driver.close()
         driver.switch_to.window(first)
+        driver.get('about:blank')
         self.scripts(run=True)
         self.size(1280)
         self.prefer(LIGHT)
@@ -163,7 +164,6 @@ class Browser:
             self._tell(
                 'Storage.clearDataForOrigin', origin=self.address, storageTypes='all'
             )
-        driver.get('about:blank')
         self.requests()
         self.complaints()
 

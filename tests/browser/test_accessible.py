@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the console for everybody: by keyboard, without colour, on a phone."""
+"""The pages of the console for everybody: by keyboard, without colour, on a phone,
+without JavaScript."""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -50,9 +54,48 @@ return [...document.querySelectorAll('main svg[aria-hidden=true]')].filter(svg =
 """
 
 
+TEXT = "return document.querySelector('main').innerText"
+
+
 @pytest.mark.parametrize('name', PAGES)
-def test_every_page_by_keyboard_alone(browser, pages, name):
+def test_every_page(browser, pages, name):
+    browser.scripts(run=False)
     browser.open(pages[name])
+    check_without_javascript(browser)
+    titled, said = browser.driver.title, browser.run(TEXT)
+    check_nothing_is_from_elsewhere(browser, least=2)
+    browser.scripts(run=True)
+    browser.open(pages[name])
+    assert browser.driver.title == titled
+    # Ages and times go on; what copies needs a script, and is not there.
+    other = re.compile(r'[\d.:]+|Copy command|\s+')
+    assert other.sub('', browser.run(TEXT)) == other.sub('', said)
+    check_nothing_is_from_elsewhere(browser, least=3)
+    check_contrast(browser, name, LIGHT)
+    check_charts(browser, name)
+    check_widths(browser, WIDTHS)
+    check_keyboard(browser)
+
+
+def check_without_javascript(browser):
+    assert [each.is_displayed() for each in browser.all('main h1')] == [True]
+    links = {each.get_attribute('href') for each in browser.all('header nav a')}
+    paths = {urlsplit(each).path for each in links}
+    assert {'/', '/decisions', '/plan', '/capacity', '/hosts'} <= paths
+    assert not browser.one('#theme').is_displayed()
+
+
+def check_nothing_is_from_elsewhere(browser, least):
+    asked = browser.requests()
+    assert len(asked) >= least
+    here = f'{browser.address}/'
+    assert [each for each in asked if not each.startswith(here)] == []
+    refused = 'the server responded with a status of 40'  # as it should
+    said = [each for each in browser.complaints() if refused not in each]
+    assert said == []
+
+
+def check_keyboard(browser):
     expected = browser.run(focus.REACHABLE)
     assert expected > 8
     stops = focus.tour(browser, expected + 5)
@@ -84,15 +127,6 @@ def test_keys(browser, pages):
     assert browser.run('return document.activeElement === document.body')
     browser.one('body').send_keys('h')
     browser.until(lambda: browser.path == '/hosts', 'it does not leave the search')
-
-
-@pytest.mark.parametrize('name', PAGES)
-def test_every_page_in_the_light_on_a_phone_and_a_desk(browser, pages, name):
-    browser.prefer(LIGHT)
-    browser.open(pages[name])
-    check_contrast(browser, name, LIGHT)
-    check_charts(browser, name)
-    check_widths(browser, WIDTHS)
 
 
 @pytest.mark.parametrize('name', IN_THE_DARK)

@@ -7,7 +7,9 @@ import pytest
 import requests
 from selenium.webdriver.support.expected_conditions import staleness_of
 
+from tests import console_answers
 from tests.browser import console, keystone
+from tests.console_answers import GivenReader
 
 PATHS = ('/', '/decisions', '/plan', '/capacity', '/hosts', '/health', '/api/v1/hosts')
 
@@ -19,10 +21,14 @@ def identity():
 
 
 @pytest.fixture(scope='module')
-def exposed(identity):
+def exposed(identity, tmp_path_factory):
     """Where a console is that asks keystone."""
-    with console.running('--decisions=0', f'--keystone={identity.url}') as found:
-        yield found
+    conf = console.keystone_conf(tmp_path_factory.mktemp('console'), identity.url)
+    row = {**console_answers.HOST_ROW, 'host': 'cmp-001'}
+    hosts = {'hosts': [row], 'total': 1, 'page': 1, 'pages': 1, 'cells_left_out': []}
+    known = {'cells': ['cell1'], 'zones': ['az1'], 'aggregates': ['pinned']}
+    with console.served(GivenReader(hosts=hosts | known), conf) as address:
+        yield f'http://127.0.0.1:{address.port}'
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import addresses
-from tests.browser.addresses import PAGES
 
 
 def test_overview_refreshes_and_pauses_when_hidden(browser):
@@ -95,24 +93,6 @@ def test_funnel_adds_up(browser, cloud, pages):
     assert expected <= {*seen, 0}
 
 
-@pytest.mark.parametrize('name', PAGES)
-def test_every_page_works_without_javascript(browser, pages, name):
-    browser.open(pages[name])
-    titled = browser.driver.title
-    said = browser.text('main')
-    browser.scripts(run=False)
-    browser.open(pages[name])
-    assert browser.driver.title == titled
-    assert [each.is_displayed() for each in browser.all('main h1')] == [True]
-    links = {each.get_attribute('href') for each in browser.all('header nav a')}
-    paths = {urlsplit(each).path for each in links}
-    assert {'/', '/decisions', '/plan', '/capacity', '/hosts'} <= paths
-    assert not browser.one('#theme').is_displayed()
-    # Ages and times go on; what copies needs a script, and is not there.
-    other = re.compile(r'[\d.:]+|Copy command|\s+')
-    assert other.sub('', browser.text('main')) == other.sub('', said)
-
-
 def test_forms_work_without_javascript(browser):
     browser.scripts(run=False)
     browser.open('/plan')
@@ -123,17 +103,6 @@ def test_forms_work_without_javascript(browser):
     browser.one('#search').send_keys('cmp-003', Keys.ENTER)
     browser.until(lambda: browser.path == '/hosts/cmp-003')
     assert browser.text('h1') == 'cmp-003'
-
-
-@pytest.mark.parametrize('name', PAGES)
-def test_nothing_is_loaded_from_elsewhere(browser, address, pages, name):
-    browser.open(pages[name])
-    asked = browser.requests()
-    assert len(asked) >= 3
-    assert [each for each in asked if not each.startswith(f'{address}/')] == []
-    refused = 'the server responded with a status of 40'  # as it should
-    said = [each for each in browser.complaints() if refused not in each]
-    assert said == []
 
 
 def test_plan_ranks_hosts_and_says_what_would_change(browser, cloud):

@@ -8,16 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from novasched import errors
-from novasched.console import app, security, web_server
-from novasched.console.settings import ConsoleSettings
 from novasched.inspection import explain, overview
 from tests import console_answers, decision_records
-from tests.browser import contrast
+from tests.browser import console, contrast
 from tests.browser.browser import DARK, LIGHT
-from tests.browser.console import LOCAL
 from tests.console_answers import SCHEDULED, GivenReader, part
-
-THEMES = (LIGHT, DARK)
 
 
 class State(NamedTuple):
@@ -112,25 +107,22 @@ def reader():
 @pytest.fixture(scope='module')
 def stated(reader):
     """Where a console of that reader is."""
-    settings = ConsoleSettings(listen=LOCAL)
-    application = app.create(reader)
-    security.install(application, settings)
-    with web_server.served(application, settings) as address:
+    with console.served(reader) as address:
         yield f'http://127.0.0.1:{address.port}'
 
 
-@pytest.mark.parametrize('theme', THEMES)
 @pytest.mark.parametrize('name', STATES)
-def test_each_state_keeps_contrast_and_names(browser_at, reader, stated, name, theme):
+def test_each_state_keeps_contrast_and_names(browser_at, reader, stated, name):
     state = STATES[name]
     reader.show(state)
     browser = browser_at(stated)
-    browser.prefer(theme)
     browser.open(state.path)
     assert state.said in browser.text('main')
     assert browser.one('h1').is_displayed()
-    assert contrast.faint(browser) == []
-    assert browser.violations() == []
+    for theme in (LIGHT, DARK):
+        browser.prefer(theme)
+        assert contrast.faint(browser) == []
+        assert browser.violations() == []
     for width in (320, 1280):
         browser.size(width)
         assert browser.run('return document.documentElement.scrollWidth') == width

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.cmd.status_cloud import cloud, placement  # noqa: F401  fixtures
+from tests.unit.cmd.status_cloud import cloud, copies, placement  # noqa: F401  fixtures
 
 
 @pytest.fixture(autouse=True)

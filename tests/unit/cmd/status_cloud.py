@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import io
 import json
@@ -13,9 +14,11 @@ import sqlalchemy as sa
 
 from novasched.cmd.status import COMMANDS
 from novasched.db import tables as declared
+from novasched.db.transactions import Database
 from novasched.manage.status import Status
 from novasched.ports import CELL0_UUID
-from tests.databases import Databases, cell_mapping
+from novasched_lab.db import schema
+from tests.databases import Copies, Databases, cell_mapping
 
 CHECKS = (
     'Cells v2',
@@ -94,7 +97,7 @@ def placement():
 class Cloud:
     """A configuration of SQLite files, and the rows in them."""
 
-    def __init__(self, directory, placement):
+    def __init__(self, directory, placement, copies):
         self._directory = directory
         self.endpoint = f'http://127.0.0.1:{placement.server_address[1]}'
         self.engines = {
@@ -103,8 +106,10 @@ class Cloud:
         }
         self.zero = Databases(self.engines['api'], self.engines['main'])
         self.one = Databases(self.engines['api'], self.engines['c1'])
-        self.zero.create_tables()
-        self.one.create_tables()
+        for name, engine in self.engines.items():
+            create = schema.create_api if name == 'api' else schema.create_cell
+            make = functools.partial(create, Database(engine), name)
+            copies.fill(directory / name, create, make)
         (self.cell0,) = self._map('cell0', 'main', CELL0_UUID)
         (self.cell1,) = self._map('cell1', 'c1', 'uuid-1')
         self.zero.add(declared.host_mappings, {'cell_id': self.cell1, 'host': 'h1'})
@@ -146,9 +151,14 @@ class Cloud:
         }
 
 
+@pytest.fixture(scope='session')
+def copies(tmp_path_factory):
+    return Copies(tmp_path_factory.mktemp('tables'))
+
+
 @pytest.fixture
-def cloud(tmp_path, placement):
-    made = Cloud(tmp_path, placement)
+def cloud(tmp_path, placement, copies):
+    made = Cloud(tmp_path, placement, copies)
     yield made
     for engine in made.engines.values():
         engine.dispose()

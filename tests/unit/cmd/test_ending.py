@@ -14,6 +14,8 @@ import sys
 import pytest
 
 from tests.cases import cases
+from tests.live.servers import preloaded
+from tests.live.servers.process import completed
 
 PROGRAM = """
 import sys
@@ -134,13 +136,13 @@ def test_output_that_is_not_read_on_is_no_error(module):
         '--config-file: /proc/self: Is a directory. ',
     ),
 )
-@pytest.mark.parametrize('module', ['scheduler', 'conductor'])
-def test_a_daemon_says_in_one_line_what_is_wrong(conf, module, words, says):
-    named = [] if '--shell_completion' in words else ['--config-file', str(conf)]
-    done = run(module, *words, *named)
+@pytest.mark.parametrize('program', ['novasched-scheduler', 'novasched-conductor'])
+def test_a_daemon_says_in_one_line_what_is_wrong(conf, program, words, says):
+    named = [] if '--shell_completion' in words else ['--config-file', conf]
+    done = completed([preloaded.BIN / program, *words, *named], timeout_s=RUN_S)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith(f'novasched-{module}: {says}')
+    assert done.stderr.startswith(f'{program}: {says}')
 
 
 def test_the_help_offers_no_completion_without_a_template():
