@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import uuid
 import warnings
 
@@ -21,7 +22,7 @@ from tests.databases import Copies
 from tests.faults.audit import Audit
 from tests.faults.callers import Impatient
 from tests.faults.clients import Clients
-from tests.faults.daemons import Daemons
+from tests.faults.daemons import PROMPT, QUEUE, Daemons
 from tests.faults.proxy import Proxy
 from tests.functional.conftest import STUFF, Cloud, named_uuid
 from tests.live.servers.placement import Placement
@@ -35,7 +36,13 @@ token = admin
 endpoint_override = {url}
 timeout = {timeout_s}
 """
+HELD = """
+SELECT DISTINCT consumer_id, uuid FROM allocations
+JOIN resource_providers ON resource_providers.id = resource_provider_id
+"""
 EMPTY_TRIES = 5
+VHOSTS = 8
+"""They take turns, as each costs a start of the broker a tenth of a second."""
 PATIENT_S = 60
 """No placement needs as long, on any machine: what ends it is a fault."""
 
@@ -75,6 +82,11 @@ class FaultyCloud(Cloud):
         self.names |= {host.uuid: host.name for host in hosts}
         self.proxy.forget()
 
+    def _conf(self, directory, options):
+        rabbit = 'oslo_messaging_rabbit'
+        options = {**options, rabbit: {**PROMPT, **options.get(rabbit, {})}}
+        return super()._conf(directory, options)
+
     @property
     def placement_path(self):
         return _path(self.placement)
@@ -89,8 +101,11 @@ class FaultyCloud(Cloud):
         return Provider(made.uuid, made.name, present, aggregates=made.aggregates)
 
     def held(self):
-        """What is claimed: names of providers by consumer."""
-        return {one: set(self.amounts(one)) for one in self.placement.consumers()}
+        """What is claimed: names of providers by consumer, read past the service."""
+        found = {}
+        for consumer, provider in self.placement.rows(HELD):
+            found.setdefault(consumer, set()).add(self.names[provider])
+        return found
 
     def amounts(self, consumer):
         """What a consumer holds: amounts by resource class by name of provider."""
@@ -147,7 +162,7 @@ def placement(tmp_path_factory):
 @pytest.fixture(scope='session')
 def rabbitmq(tmp_path_factory):
     """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('broker'))
+    server = RabbitMQ(tmp_path_factory.mktemp('broker'), VHOSTS)
     try:
         server.start()
         yield server
@@ -155,9 +170,17 @@ def rabbitmq(tmp_path_factory):
         server.stop()
 
 
+@pytest.fixture(scope='session')
+def _urls(rabbitmq):
+    return itertools.cycle([rabbitmq.create_vhost() for _ in range(VHOSTS)])
+
+
 @pytest.fixture
-def url(rabbitmq):
-    return rabbitmq.create_vhost()
+def url(rabbitmq, _urls):
+    """A virtual host that no test has used, or none of the last ones."""
+    given = next(_urls)
+    rabbitmq.delete_queue(given, QUEUE)
+    return given
 
 
 @pytest.fixture

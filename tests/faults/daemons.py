@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-import signal
+import os
 
 from tests.faults.resources import children
 from tests.live.daemon import command
-from tests.live.servers.process import Process, wait_until
+from tests.live.servers.process import Process, at_once, wait_until
 
 START_S = 60
 QUEUE = 'scheduler'
+PROMPT = {'heartbeat_rate': 60, 'rabbit_interval_max': 1}
+"""oslo.messaging looks twice a second whether it is to stop, and each second whether a
+broker is there again."""
 
 
 class Daemons:
-    """Daemons that are started one after another, on one configuration."""
+    """Daemons that are started one after another, on one configuration.
+
+    ``environ`` is theirs; ``state`` is the directory of the journal.
+    """
 
     def __init__(self, cloud, broker, directory, audit, sections):
         self._cloud = cloud
@@ -24,6 +30,8 @@ class Daemons:
         self._sections = sections
         self.url = cloud.conf.transport_url
         self.started = []
+        self.environ = dict(os.environ)
+        self.state = directory / 'novasched'
 
     def start(self, workers=1, *, timeout_s=60):
         """Start a daemon; wait until all its workers serve."""
@@ -31,7 +39,7 @@ class Daemons:
         number = len(self.started)
         conf = self._dir / f'daemon-{number}.conf'
         conf.write_text(self._text(workers, f'daemon-{number}', timeout_s))
-        daemon = Process(command(conf), conf.with_suffix('.log'))
+        daemon = Process(command(conf), conf.with_suffix('.log'), env=self.environ)
         self.started.append(daemon)
         self._audit.logs.append(lambda: daemon.log)
         wait_until(
@@ -40,33 +48,30 @@ class Daemons:
         return daemon
 
     def _text(self, workers, host, timeout_s):
-        placement = {
-            'auth_type': 'admin_token',
-            'endpoint': self._cloud.proxy.url,
-            'endpoint_override': self._cloud.proxy.url,
-            'token': 'admin',
-            'timeout': timeout_s,
-        }
-        options = {
+        sections = {
             'DEFAULT': {
                 'transport_url': self.url,
                 'host': host,
                 'state_path': self._dir,
                 'log_options': False,
-                **self._sections.get('DEFAULT', {}),
             },
             'api_database': {'connection': f'sqlite:///{self._dir}/api'},
             'database': {'connection': f'sqlite:///{self._dir}/cell0'},
-            'placement': {**placement, **self._sections.get('placement', {})},
-            'scheduler': {'workers': workers, **self._sections.get('scheduler', {})},
+            'placement': {
+                'auth_type': 'admin_token',
+                'endpoint': self._cloud.proxy.url,
+                'endpoint_override': self._cloud.proxy.url,
+                'token': 'admin',
+                'timeout': timeout_s,
+            },
+            'scheduler': {'workers': workers},
+            'oslo_messaging_rabbit': PROMPT,
         }
         for name, values in self._sections.items():
-            options.setdefault(name, values)
-        lines = []
-        for name, values in options.items():
-            lines.append(f'[{name}]')
-            lines += [f'{option} = {value}' for option, value in values.items()]
-        return '\n'.join(lines) + '\n'
+            sections[name] = {**sections.get(name, {}), **values}
+        return ''.join(
+            f'[{name}]\n{_lines(values)}' for name, values in sections.items()
+        )
 
     def consumers(self):
         """How many workers take requests; 0 while the broker is away."""
@@ -88,10 +93,20 @@ class Daemons:
 
     def journals(self):
         """The files of the journals of claims."""
-        return list((self._dir / 'novasched').glob('*.journal'))
+        return list(self.state.glob('*.journal'))
 
     def stop(self):
         """Stop all daemons."""
         self._cloud.proxy.release()
-        for daemon in self.started:
-            daemon.stop(signal.SIGTERM)
+        at_once([daemon.stop for daemon in self.started])
+
+
+def _lines(values):
+    """Set options; a list sets one several times, None not at all."""
+    listed = {name: v if isinstance(v, list) else [v] for name, v in values.items()}
+    return ''.join(
+        f'{name} = {each}\n'
+        for name, given in listed.items()
+        for each in given
+        if each is not None
+    )

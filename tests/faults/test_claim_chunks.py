@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import CHUNK
+from novasched.drivers import claims
 from tests.faults import proxy
 from tests.functional.conftest import Host, new_uuids
 
 CLAIM = '^/allocations/'
 JOINT = '^/allocations$'
-MANY = CHUNK + 20
-ROOMY = [Host(f'h{n}', vcpus=MANY // 2, memory_mb=600_000) for n in range(2)]
+CHUNK = 5
+MANY = CHUNK + 1
+ROOMY = [Host(f'h{n}', vcpus=MANY // 2) for n in range(2)]
 
 
 @pytest.fixture
-def roomy(cloud):
+def roomy(cloud, monkeypatch):
+    monkeypatch.setattr(claims, 'chunks', functools.partial(claims.chunks, size=CHUNK))
     return cloud(ROOMY)
 
 

@@ -108,19 +108,20 @@ def test_a_claim_whose_answer_is_late_is_looked_up(cloud, count, method):
     assert len(made.proxy.asked(method, CLAIMS)) == 1
 
 
-@cases(
-    'fault',
-    ('the answer is lost', proxy.lose),
-    ('the request is lost', proxy.drop),
-    ('a gateway tires', proxy.answers(504, b'<html>', after=True)),
-    ('a gateway fails', proxy.answers(502, b'<html>')),
-)
 @pytest.mark.scenario('F16', 'I2', 'I4')
-def test_a_claim_without_a_word_of_placement_is_looked_up(made, fault):
-    made.proxy.on('PUT', CLAIM, fault)
-    uuids, found = ask(made)
-    assert found == [['h1']]
-    assert made.held() == {uuids[0]: {'h1'}}
+def test_a_claim_without_a_word_of_placement_is_looked_up(made):
+    scheduler = made.compose()
+    for fault in (
+        proxy.lose,
+        proxy.drop,
+        proxy.answers(504, b'<html>', after=True),
+        proxy.answers(502, b'<html>'),
+    ):
+        made.proxy.on('PUT', CLAIM, fault)
+        uuids = new_uuids()
+        assert made.ask(scheduler, uuids) == [['h1']]
+        assert made.held() == {uuids[0]: {'h1'}}
+        made.placement.release(uuids[0])
 
 
 @pytest.mark.scenario('F16', 'I2', 'I4')
@@ -149,14 +150,16 @@ def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
     assert made.held() == {}
 
 
-@pytest.mark.parametrize('status', [500, 503])
-@pytest.mark.parametrize('count', [1, 2])
-def test_an_error_after_the_claim_was_saved_is_no_refusal(made, status, count):
-    fault = proxy.answers(status, b'<html>', after=True)
-    made.proxy.on('PUT', CLAIM, fault)
-    made.proxy.on('POST', JOINT, fault)
-    uuids, found = ask(made, count)
-    assert made.held() == {u: set(hosts) for u, hosts in zip(uuids, found, strict=True)}
+def test_an_error_after_the_claim_was_saved_is_no_refusal(made):
+    scheduler, expected = made.compose(), {}
+    for status in (500, 503):
+        fault = proxy.answers(status, b'<html>', after=True)
+        for count, method in ((1, 'PUT'), (2, 'POST')):
+            made.proxy.on(method, CLAIMS, fault)
+            uuids = new_uuids(count)
+            found = made.ask(scheduler, uuids)
+            expected |= dict(zip(uuids, map(set, found), strict=True))
+            assert made.held() == expected
 
 
 def test_a_lost_claim_that_may_still_arrive_bars_every_other_host(cloud, new_uuid):
@@ -204,19 +207,20 @@ def test_once_placement_is_silent_no_more_is_asked_to_be_undone(made, caplog):
 # -- what placement says is not what it should be
 
 
-@cases(
-    'status, body',
-    ('a page', 503, b'<html>no server is available</html>'),
-    ('nothing', 500, b''),
-    ('no code', 400, b'{"errors": [{"detail": "no"}]}'),
-    ('no errors', 400, b'{"errors": []}'),
-    ('no dict', 409, b'[]'),
-)
-def test_an_odd_refusal_takes_the_next_host(made, status, body):
-    made.proxy.on('PUT', CLAIM, proxy.answers(status, body, 'text/html'))
-    uuids, found = ask(made)
-    assert found == [['h2']]
-    assert made.held() == {uuids[0]: {'h2'}}
+def test_an_odd_refusal_takes_the_next_host(made):
+    scheduler = made.compose()
+    for status, body in (
+        (503, b'<html>no server is available</html>'),
+        (500, b''),
+        (400, b'{"errors": [{"detail": "no"}]}'),
+        (400, b'{"errors": []}'),
+        (409, b'[]'),
+    ):
+        made.proxy.on('PUT', CLAIM, proxy.answers(status, body, 'text/html'))
+        uuids = new_uuids()
+        assert made.ask(scheduler, uuids) == [['h2']], body
+        assert made.held() == {uuids[0]: {'h2'}}
+        made.placement.release(uuids[0])
 
 
 @pytest.mark.scenario('F13', 'I2', 'I7')
@@ -451,17 +455,22 @@ def test_a_look_that_is_answered_by_deep_json_leaves_no_claim(made):
     assert made.held() == {}
 
 
-@pytest.mark.parametrize('number', [b'NaN', b'Infinity', b'1e400', b'"x"', b'null'])
-def test_an_odd_capacity_is_none(made, number):
+def test_an_odd_capacity_is_none(made):
+    scheduler = made.compose()
+
     def odd(exchange):
         answer = exchange.forward()
         odd_number = b'"capacity": ' + number + b', "was": '
         body = answer.body.replace(b'"capacity": ', odd_number)
         exchange.answer(answer._replace(body=body))
 
-    made.proxy.on('GET', '^/allocation_candidates', odd, times=9)
-    uuids, found = ask(made, 3)
-    assert len(found) == len(made.held()) == len(uuids)
+    made.proxy.on('GET', '^/allocation_candidates', odd, times=99)
+    for number in (b'NaN', b'Infinity', b'1e400', b'"x"', b'null'):  # noqa: B007
+        uuids = new_uuids(3)
+        assert len(made.ask(scheduler, uuids)) == 3
+        assert made.held().keys() == set(uuids)
+        for uuid in uuids:
+            made.placement.release(uuid)
 
 
 def test_what_a_newer_attempt_claimed_is_not_wiped(made):

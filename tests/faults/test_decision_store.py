@@ -325,7 +325,9 @@ def size_of(path):
 
 
 @pytest.mark.scenario('F38', 'I7')
-@pytest.mark.parametrize('processes', [2, 4])
+@pytest.mark.parametrize(
+    'processes', [pytest.param(2, marks=pytest.mark.exhaustive('fewer workers')), 4]
+)
 def test_workers_at_the_end_of_a_file_begin_one(tmp_path, processes):
     directory = tmp_path / 'decisions'
     reader = DecisionFiles(directory, pytest.fail)

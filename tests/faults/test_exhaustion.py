@@ -81,8 +81,8 @@ class Measured:
 
 
 @pytest.fixture
-def made(cloud, rabbitmq):
-    return Measured(cloud, rabbitmq.create_vhost())
+def made(cloud, url):
+    return Measured(cloud, url)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import uuid
 from pathlib import Path
 
@@ -20,29 +19,14 @@ from novasched.placement.rollback import claim_recovery
 from novasched.ports import Intent
 from tests.cases import cases
 from tests.faults import proxy
-from tests.faults.callers import CLAIM, WAIT_S, boot, until
-from tests.faults.conftest import CONF, PATIENT_S
+from tests.faults.callers import CLAIM, boot, until
 from tests.functional.conftest import Host, new_uuids
 from tests.live import wire as wire_
-from tests.live.servers.process import Process, run, wait_until
+from tests.live.servers.process import run
 
 HOSTS = [Host('h1'), Host('h2')]
-QUEUE = 'scheduler'
 LONG_S = 600
 """A caller that waits as long lets a machine be slow."""
-
-NOVA_CONF = """
-[DEFAULT]
-transport_url = {transport_url}
-host = killed
-{more}
-[api_database]
-connection = sqlite:///{directory}/api
-[database]
-connection = sqlite:///{directory}/cell0
-[scheduler]
-workers = {count}
-"""
 
 
 @pytest.fixture
@@ -56,66 +40,14 @@ def made(cloud, url):
     )
 
 
-class Workers:
-    """Daemons that are started one after another.
-
-    ``environ`` is theirs; ``state`` is the directory of the journal.
-    """
-
-    def __init__(self, made, broker, url, directory):
-        self._broker = broker
-        self._url = url
-        self._directory = directory
-        self._served = CONF.format(url=made.proxy.url, timeout_s=PATIENT_S)
-        self._conf = directory / 'nova.conf'
-        self._running = []
-        self.environ = dict(os.environ)
-        self.state = directory / 'novasched'
-        self.configure(f'state_path = {directory}')
-
-    def configure(self, more, count=1):
-        """Write down what daemons are started with from now on."""
-        text = NOVA_CONF.format(
-            transport_url=self._url, directory=self._directory, more=more, count=count
-        )
-        self._conf.write_text(text + self._served)
-
-    def start(self):
-        """Start a daemon; wait until it serves."""
-        program = Path(sys.executable).parent / 'novasched-scheduler'
-        log = self._directory / f'daemon-{len(self._running)}.log'
-        argv = [program, '--config-file', self._conf]
-        daemon = Process(argv, log, env=self.environ)
-        self._running.append(daemon)
-        wait_until(self._serves, WAIT_S, 'the daemon', daemon)
-        return daemon
-
-    def _serves(self):
-        found = self._broker.queue(self._url, QUEUE)
-        return found is not None and found[1] > 0
-
-    def kill(self, daemon):
-        """Kill a daemon and its worker; wait until the broker has noticed."""
-        daemon.kill()
-        until(lambda: not self._serves(), 'the end of the daemon')
-
-    def writer(self):
-        """The process that has the only file of the journal."""
-        (path,) = self.journals()
-        (pid,) = (
-            int(process.parent.name)
-            for process in Path('/proc').glob('[0-9]*/fd')
-            if str(path) in _files(process)
-        )
-        return pid
-
-    def journals(self):
-        """The files of the journal."""
-        return list(self.state.glob('*.journal'))
-
-    def stop(self):
-        for daemon in self._running:
-            daemon.stop(signal.SIGTERM)
+def writer_of(path):
+    """The process that has a file open."""
+    (pid,) = (
+        int(process.parent.name)
+        for process in Path('/proc').glob('[0-9]*/fd')
+        if str(path) in _files(process)
+    )
+    return pid
 
 
 def _files(process):
@@ -126,11 +58,14 @@ def _files(process):
 
 
 @pytest.fixture
-def workers(made, rabbitmq, url, tmp_path):
-    found = Workers(made, rabbitmq, url, tmp_path)
-    yield found
-    made.proxy.release()
-    found.stop()
+def workers(made, daemons):
+    return daemons(made)
+
+
+@pytest.fixture
+def without_path(made, daemons):
+    """Workers whose configuration does not say where they keep files."""
+    return daemons(made, DEFAULT={'state_path': None})
 
 
 @pytest.mark.scenario('F3', 'I2')
@@ -208,11 +143,11 @@ def test_placement_may_be_away_when_a_claim_is_to_be_undone(made, connect, worke
 @pytest.mark.scenario('F3', 'I2')
 def test_a_claim_of_one_killed_worker_is_undone_by_another(made, connect, workers):
     made.proxy.on('PUT', CLAIM, proxy.late)
-    workers.configure(f'state_path = {workers.state.parent}', count=2)
-    daemon = workers.start()
+    daemon = workers.start(workers=2)
     consumer, _ = boot(connect(expires_s=LONG_S))
     until(lambda: consumer in made.held(), 'the claim')
-    os.kill(workers.writer(), signal.SIGKILL)
+    (journal,) = workers.journals()
+    os.kill(writer_of(journal), signal.SIGKILL)
     until(lambda: made.held() == {}, 'no claim')
     assert daemon.poll() is None
 
@@ -293,10 +228,11 @@ def test_a_move_that_is_made_again_later_stays(
 # -- where the journal is
 
 
-def test_the_journal_has_a_directory_without_being_asked(made, connect, workers):
-    wrong, right = workers.state.parent / 'wrong', workers.state.parent / 'right'
+def test_the_journal_has_a_directory_without_being_asked(
+    made, connect, without_path, tmp_path
+):
+    workers, wrong, right = without_path, tmp_path / 'wrong', tmp_path / 'right'
     wrong.touch()
-    workers.configure('')
     workers.environ['STATE_DIRECTORY'] = f'{wrong}:{right}'
     workers.state = right
     made.proxy.on('PUT', CLAIM, proxy.late)
@@ -340,8 +276,8 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.scenario('F31', 'I7')
-def test_a_full_disk_costs_the_journal_alone(made, connect, small_disk, workers):
-    workers.configure('')
+def test_a_full_disk_costs_the_journal_alone(made, connect, small_disk, without_path):
+    workers = without_path
     workers.environ['STATE_DIRECTORY'] = str(small_disk.path)
     workers.state = small_disk.path
     small_disk.fill()

@@ -23,11 +23,9 @@ def failures(calls):
 
 
 @pytest.mark.scenario('F1', 'I1', 'I2', 'I3', 'I4')
-def test_the_last_slots_are_given_away_once_each(
-    cloud, broker, daemons, callers, audit
-):
+def test_the_last_slots_are_given_away_once_each(cloud, url, daemons, callers, audit):
     hosts = [Host('h1', vcpus=3), Host('h2', vcpus=SLOTS - 3)]
-    made = cloud(hosts, DEFAULT={'transport_url': broker.create_vhost()})
+    made = cloud(hosts, DEFAULT={'transport_url': url})
     # Placement itself counts wrongly when claims for one provider race.
     serial = proxy.one_at_a_time()
     for method in ('PUT', 'POST'):

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from novasched.placement.rollback import TOGETHER
-from tests.cases import cases
+from novasched.rpc import reply_queues
 from tests.faults import proxy
 from tests.faults.callers import Impatient
 from tests.functional.conftest import Host
@@ -25,7 +25,7 @@ VERY_MANY = 120
 """They are claimed in two chunks."""
 STOP_S = 60
 SETTLE_S = 60
-DELAY_S = 3
+DELAY_S = GONE_S = 2
 LONG_S = 600
 """A caller that waits as long lets a machine be slow."""
 
@@ -48,11 +48,17 @@ def boot(caller, audit, count):
 
 
 @pytest.mark.scenario('F4', 'I2')
-@cases(
-    'fault, nth, count, left',
-    ('it was granted', proxy.late, 1, MANY, MANY),
-    ('it was lost', proxy.drop, 1, MANY, 0),
-    ('half was lost', proxy.drop, 2, VERY_MANY, VERY_MANY // 2),
+@pytest.mark.parametrize(
+    ('fault', 'nth', 'count', 'left'),
+    [
+        pytest.param(proxy.late, 1, MANY, MANY, id='it was granted'),
+        pytest.param(
+            *(proxy.drop, 1, MANY, 0),
+            marks=pytest.mark.exhaustive('half of it is lost in the first tier'),
+            id='it was lost',
+        ),
+        pytest.param(proxy.drop, 2, VERY_MANY, VERY_MANY // 2, id='half was lost'),
+    ],
 )
 def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
     made, daemons, connect, audit, fault, nth, count, left
@@ -94,8 +100,9 @@ def test_claims_one_by_one_of_a_killed_worker_are_all_undone(
 
 @pytest.mark.scenario('F4', 'I2')
 def test_all_claims_for_a_caller_that_died_are_undone_together(
-    made, rabbitmq, url, audit
+    made, rabbitmq, url, audit, monkeypatch
 ):
+    monkeypatch.setattr(reply_queues, 'GONE_FOR_S', GONE_S)
     made.proxy.on('POST', JOINT, proxy.delay(DELAY_S), nth=2)
     made.serve()
     dying = Impatient(rabbitmq, url)

@@ -5,44 +5,32 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import sys
-from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import CONF, PATIENT_S
+from tests.faults.daemons import QUEUE
 from tests.functional.conftest import Host, new_uuids
 from tests.live import wire as wire_
-from tests.live.servers.process import Process, wait_until
+from tests.live.servers.process import wait_until
 from tests.live.wire import Wire
 
 ROOMY = {'vcpus': 64, 'memory_mb': 131072, 'disk_gb': 2000}
 HOSTS = [Host('h1', **ROOMY), Host('h2', **ROOMY)]
-QUEUE = 'scheduler'
 WAIT_S = 60
 WORKERS = 2
 AFTERWARDS = 6
 """So many requests that each worker gets some."""
 
-NOVA_CONF = """
-[DEFAULT]
-transport_url = {transport_url}
-host = poisoned
-state_path = {directory}
-[api_database]
-connection = sqlite:///{directory}/api
-[database]
-connection = sqlite:///{directory}/cell0
-[scheduler]
-workers = {workers}
-[filter_scheduler]
-available_filters = nova.scheduler.filters.all_filters
-available_filters = poison.PoisonFilter
-enabled_filters = ComputeFilter, PoisonFilter
-[novasched]
-plugin_time_budget = 0.5
-"""
+OPTIONS = {
+    'filter_scheduler': {
+        'available_filters': [
+            'nova.scheduler.filters.all_filters',
+            'poison.PoisonFilter',
+        ],
+        'enabled_filters': 'ComputeFilter, PoisonFilter',
+    },
+    'novasched': {'plugin_time_budget': 0.5},
+}
 PLUGIN = """
 import ctypes
 import os
@@ -72,20 +60,13 @@ class PoisonFilter(BaseHostFilter):
 class Poisoned:
     """A daemon whose filter does what a hint says."""
 
-    def __init__(self, made, broker, url, directory, root):
-        self._broker, self._url = broker, url
+    def __init__(self, processes, broker, directory, root):
+        self._processes, self._broker = processes, broker
         self._marks = directory / 'marks'
         (directory / 'poison.py').write_text(PLUGIN.format(marks=str(self._marks)))
-        conf = directory / 'nova.conf'
-        text = NOVA_CONF.format(transport_url=url, directory=directory, workers=WORKERS)
-        conf.write_text(text + CONF.format(url=made.proxy.url, timeout_s=PATIENT_S))
-        program = Path(sys.executable).parent / 'novasched-scheduler'
         paths = [str(directory), str(root), os.environ.get('PYTHONPATH', '')]
-        self.process = Process(
-            [program, '--config-file', conf],
-            directory / 'daemon.log',
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))},
-        )
+        processes.environ['PYTHONPATH'] = os.pathsep.join(filter(None, paths))
+        self.process = processes.start(WORKERS)
 
     def marks(self):
         """What the filter was asked to do, each time."""
@@ -93,7 +74,7 @@ class Poisoned:
 
     def queue(self):
         """The messages that wait, and the workers that take some."""
-        return self._broker.queue(self._url, QUEUE) or (0, 0)
+        return self._broker.queue(self._processes.url, QUEUE)
 
     def wait_whole(self):
         """Wait until all workers take requests."""
@@ -103,20 +84,14 @@ class Poisoned:
 
 
 @pytest.fixture
-def poisoned(cloud, rabbitmq, tmp_path, pytestconfig):
-    url = rabbitmq.create_vhost()
-    made = cloud(HOSTS, DEFAULT={'transport_url': url})
-    daemon = Poisoned(made, rabbitmq, url, tmp_path, pytestconfig.rootpath)
-    try:
-        daemon.wait_whole()
-        with (
-            contextlib.closing(Wire(rabbitmq, url)) as caller,
-            contextlib.closing(Wire(rabbitmq, url)) as other,
-        ):
-            yield daemon, caller, other
-    finally:
-        made.proxy.release()
-        daemon.process.stop(signal.SIGTERM)
+def poisoned(cloud, daemons, rabbitmq, url, tmp_path, pytestconfig):
+    processes = daemons(cloud(HOSTS, DEFAULT={'transport_url': url}), **OPTIONS)
+    daemon = Poisoned(processes, rabbitmq, tmp_path, pytestconfig.rootpath)
+    with (
+        contextlib.closing(Wire(rabbitmq, url)) as caller,
+        contextlib.closing(Wire(rabbitmq, url)) as other,
+    ):
+        yield daemon, caller, other
 
 
 def boot(poison=None):
@@ -126,7 +101,10 @@ def boot(poison=None):
     return wire_.message(args=wire_.changed(args, 'spec.scheduler_hints', hints))
 
 
-@pytest.mark.parametrize('poison', ['abort', 'segfault'])
+@pytest.mark.parametrize(
+    'poison',
+    ['abort', pytest.param('segfault', marks=pytest.mark.exhaustive('another signal'))],
+)
 @pytest.mark.scenario('F27', 'I3', 'I7')
 def test_a_plugin_that_ends_its_worker_ends_one_request(poisoned, poison):
     daemon, caller, other = poisoned

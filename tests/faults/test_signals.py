@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import pytest
 
@@ -15,28 +14,40 @@ from tests.functional.conftest import Host
 from tests.live.servers.process import wait_until
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
-ROOMY = [Host('h1', vcpus=64, memory_mb=65536), Host('h2', vcpus=64, memory_mb=60000)]
+ROOMY = [
+    Host('h1', vcpus=256, memory_mb=260_000, disk_gb=1000),
+    Host('h2', vcpus=256, memory_mb=250_000, disk_gb=1000),
+]
 CLAIM = '^/allocations/'
 LOAD = 12
-EVERY_S = 0.15
+EVERY_S = 0.4
 STOP_S = 60
 SETTLE_S = 30
 
 
 @pytest.fixture
-def made(cloud, broker, audit):
+def made(cloud, url, audit):
     audit.settle_s = SETTLE_S
-    general = {'transport_url': broker.create_vhost(), 'rpc_response_timeout': 60}
+    general = {'transport_url': url, 'rpc_response_timeout': 60}
     return cloud(ROOMY, DEFAULT=general)
 
 
-def load(clients):
-    """Ask for servers for a while; return the calls."""
-    calls = []
-    for _ in range(LOAD):
-        calls.append(clients.boot(room=True))
-        time.sleep(EVERY_S)
-    return calls
+class Load:
+    """Asks for servers all the time that it waits for something."""
+
+    def __init__(self, clients):
+        self._clients = clients
+        self.calls = []
+
+    def boot(self):
+        self.calls.append(self._clients.boot(room=True))
+
+    def until(self, check, what):
+        def boot_and_check():
+            self.boot()
+            return check()
+
+        wait_until(boot_and_check, STOP_S, what, every_s=EVERY_S)
 
 
 @pytest.mark.scenario('F6', 'I2', 'I3', 'I4', 'I6', 'I7')
@@ -54,25 +65,19 @@ def test_reloads_and_a_stop_under_load_cost_no_request(made, daemons, callers, a
     made.proxy.on('PUT', CLAIM, claim, times=9999)
     audit.bounds = Bounds(latency_s=STOP_S)
     stopped = processes.start(workers=2)
-    calls = load(clients)
-    for _ in range(2):
-        before = stopped.log.count('Reloaded')
+    load = Load(clients)
+    for reloads in (1, 2):
         stopped.send(signal.SIGHUP)
-        calls += load(clients)
-        wait_until(
-            lambda before=before: stopped.log.count('Reloaded') > before,
-            STOP_S,
-            'the reload',
-            stopped,
-        )
+        load.until(lambda n=reloads: stopped.log.count('Reloaded') >= n, 'the reload')
     # What was before a reload takes no more requests, a moment after it.
     wait_until(lambda: processes.consumers() == 2, STOP_S, 'the end of old consumers')
     processes.start(workers=1)
     slow.set()
-    calls += [clients.boot(room=True) for _ in range(4)]
+    for _ in range(4):
+        load.boot()
     stopped.send(signal.SIGTERM)
-    calls += load(clients)
+    load.until(lambda: stopped.poll() is not None, 'the end')
     assert stopped.wait(STOP_S) == 0
     clients.wait()
     audit.check(*ALL)
-    assert all(call.nodes for call in calls)
+    assert all(call.nodes for call in load.calls)

@@ -180,14 +180,14 @@ class Release:
 
 @pytest.mark.scenario('F32', 'I1', 'I2', 'I3', 'I4', 'I7', 'I8')
 def test_a_soak_leaves_nothing_behind(
-    cloud, broker, daemons, callers, audit, request, record_property
+    cloud, url, broker, daemons, callers, audit, request, record_property
 ):
     minutes = request.config.getoption('--soak-minutes')
     minutes = minutes or (0.5 if request.config.getoption('--all') else 0.2)
     soak_s = 60 * minutes
     seed = random.randrange(10**6)
     general = {
-        'transport_url': broker.create_vhost(),
+        'transport_url': url,
         'rpc_response_timeout': PATIENCE_S,
         'long_rpc_timeout': 3 * PATIENCE_S,
     }

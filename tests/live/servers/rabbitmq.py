@@ -26,13 +26,14 @@ VHOSTS = 80
 class RabbitMQ:
     """One broker; every daemon under test gets a virtual host of its own."""
 
-    def __init__(self, scratch):
+    def __init__(self, scratch, vhosts=VHOSTS):
         self.dir = Path(scratch) / 'rabbitmq'
         self.dir.mkdir(parents=True)
         self.port = free_port()
         self._epmd_port = free_port()
         self._epmd = self._server = None
-        self._vhosts = [f'live-{number}' for number in range(VHOSTS)]
+        self._vhosts = [f'live-{number}' for number in range(vhosts)]
+        self._last = self._vhosts[-1]
 
     def start(self):
         """Start epmd and the node; ready when it takes AMQP connections."""
@@ -106,8 +107,7 @@ class RabbitMQ:
     def _ready(self):
         if not listens(self.port):
             return False
-        vhost = self._vhosts[-1]
-        with contextlib.suppress(OSError, amqp.AMQPError), self.connect(vhost):
+        with contextlib.suppress(OSError, amqp.AMQPError), self.connect(self._last):
             return True
         return False
 
@@ -146,6 +146,11 @@ class RabbitMQ:
             except amqp.NotFound:
                 return None
             return found.message_count, found.consumer_count
+
+    def delete_queue(self, transport_url, name):
+        """Delete a queue with its messages, if there is one."""
+        with self.connect(vhost_of(transport_url)) as connection:
+            connection.channel().queue_delete(name)
 
     def send(self, number):
         """Send a signal to the Erlang VM; the server is a shell script around it."""
