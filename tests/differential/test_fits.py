@@ -14,8 +14,14 @@ import pytest
 from tests.differential import ours_fits
 from tests.differential.fits import fit
 
-SAME_SEEDS = range(300)
+SEEDS = range(300)
 FILTERS = ('PciPassthroughFilter', 'NUMATopologyFilter', 'both')
+
+
+@pytest.fixture(scope='module')
+def made():
+    """The fits of some seeds."""
+    return [fit(seed) for seed in SEEDS]
 
 
 def test_both_fit_alike(fit_comparison, fit_seeds):
@@ -29,14 +35,13 @@ def test_a_seed_makes_the_same_fit_again():
     assert fit(5) != fit(6)
 
 
-def test_a_fit_that_is_saved_stays_the_same():
-    for seed in SAME_SEEDS:
-        case = fit(seed)
+def test_a_fit_that_is_saved_stays_the_same(made):
+    for case in made:
         assert json.loads(json.dumps(case)) == case
 
 
-def test_fits_make_every_filter_say_yes_and_no_and_drop_candidates():
-    cases = [case for case in map(fit, SAME_SEEDS) if case['limits']]
+def test_fits_make_every_filter_say_yes_and_no_and_drop_candidates(made):
+    cases = [case for case in made if case['limits']]
     answers = [(case, ours_fits.answers(case, 'nova')[0][0]) for case in cases]
     for name in FILTERS:
         said = {
@@ -49,10 +54,10 @@ def test_fits_make_every_filter_say_yes_and_no_and_drop_candidates():
     assert instances == {1, 2, 3, 4}
 
 
-def test_fits_ask_for_all_that_guests_may():
+def test_fits_ask_for_all_that_guests_may(made):
     cells = [
         cell['nova_object.data']
-        for case in map(fit, SAME_SEEDS)
+        for case in made
         if case['instance_numa_topology']
         for cell in case['instance_numa_topology']['nova_object.data']['cells']
     ]

@@ -162,7 +162,7 @@ def placement(tmp_path_factory):
 @pytest.fixture(scope='session')
 def rabbitmq(tmp_path_factory):
     """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('broker'), VHOSTS)
+    server = RabbitMQ(tmp_path_factory.mktemp('broker'))
     try:
         server.start()
         yield server

@@ -55,7 +55,7 @@ class Books:
             return found if wanted <= done else None
 
         try:
-            found = wait_until(ended, timeout_s, 'all to end', every_s=2)
+            found = wait_until(ended, timeout_s, 'all to end', every_s=0.5)
         except AssertionError as late:
             raise AssertionError(f'{late}: {self.states()}') from None
         active = {uuid for uuid in wanted if found[uuid]['vm_state'] == 'active'}

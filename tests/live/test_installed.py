@@ -47,6 +47,7 @@ PROGRAMS = (
 WHEELS = ('novasched', 'novasched_lab')
 LIBRARIES = Path(sysconfig.get_path('purelib'))
 NOT_LINKED = ('__pycache__', '__editable__', 'novasched')
+OF_EACH = pytest.mark.exhaustive('the version of each program comes of one place')
 OF_LAB = pytest.mark.exhaustive('the same of the lab')
 PIP_S = 300
 RUN_S = 60
@@ -210,12 +211,25 @@ def test_commands_of_the_lab_are_there_with_the_lab(request, fixture, offered):
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
-def test_a_program_tells_its_version_and_its_options(installed, program):
-    version, usage = installed.run(program, '--version'), installed.run(program, '-h')
-    assert (version.returncode, usage.returncode) == (0, 0), usage.stderr
-    assert version.stdout.strip().endswith(' 0.1.0')
+def test_a_program_tells_its_options(installed, program):
+    usage = installed.run(program, '-h')
+    assert usage.returncode == 0, usage.stderr
     assert usage.stdout.startswith(f'usage: {program} ')
-    assert (version.stderr, usage.stderr) == ('', '')
+    assert usage.stderr == ''
+
+
+@pytest.mark.parametrize(
+    'program',
+    [
+        PROGRAMS[0],
+        *(pytest.param(name, marks=OF_EACH) for name in PROGRAMS[1:]),
+    ],
+)
+def test_a_program_tells_its_version(installed, program):
+    version = installed.run(program, '--version')
+    assert version.returncode == 0, version.stderr
+    assert version.stdout.strip().endswith(' 0.1.0')
+    assert version.stderr == ''
 
 
 def test_the_console_says_which_extra_it_needs(installed, tmp_path):

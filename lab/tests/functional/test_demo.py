@@ -57,15 +57,15 @@ def test_the_demo_tells_a_person_what_happened(novasched):
     assert f'Holds   MEMORY_MB 1024, VCPU 1 on {SELECTED}' in run.stdout
     assert '\033' not in run.stdout
     assert max(map(len, run.stdout.splitlines())) <= 80
+    progress = run.stderr.splitlines()
+    assert [line for line in progress if not line.endswith(' ...')] == []
 
 
-def test_nothing_but_progress_reaches_stderr(novasched):
-    lines = novasched('demo').stderr.splitlines()
-    assert [line for line in lines if not line.endswith(' ...')] == []
-
-
-def test_the_demo_as_json(novasched):
-    run = novasched('demo', '-f', 'json')
+def test_the_demo_as_json_on_a_database_that_is_empty_again_in_the_end(
+    novasched, tmp_path
+):
+    path = tmp_path / 'own.sqlite'
+    run = novasched('demo', '-f', 'json', '--database', f'sqlite:///{path}')
     assert run.returncode == 0, run.stderr
     made = json.loads(run.stdout)
     assert funnel.summary(made['stages']) == '16 -> 11 -> 4'
@@ -74,14 +74,13 @@ def test_the_demo_as_json(novasched):
     (server,) = made['servers']
     assert server['alternates'] == RANKED[1:3]
     assert made['allocations'] == {SELECTED: {'MEMORY_MB': 1024, 'VCPU': 1}}
-
-
-def test_every_rejected_host_has_a_reason(novasched):
-    stages = json.loads(novasched('demo', '-f', 'json').stdout)['stages']
-    for stage in stages:
+    for stage in made['stages']:
         counts = [reason['count'] for reason in stage['reasons']]
         assert sum(counts) == stage['in'] - stage['out']
         assert all(reason['text'] for reason in stage['reasons'])
+    connection = sqlite3.connect(path)
+    assert connection.execute('SELECT name FROM sqlite_master').fetchall() == []
+    connection.close()
 
 
 def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
@@ -115,15 +114,6 @@ def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
     assert 'has tables, such as services' in run.stderr
     connection = sqlite3.connect(path)
     assert connection.execute('SELECT * FROM services').fetchall() == []
-    connection.close()
-
-
-def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
-    path = tmp_path / 'own.sqlite'
-    run = novasched('demo', '-f', 'json', '--database', f'sqlite:///{path}')
-    assert json.loads(run.stdout)['picked'] == SELECTED
-    connection = sqlite3.connect(path)
-    assert connection.execute('SELECT name FROM sqlite_master').fetchall() == []
     connection.close()
 
 

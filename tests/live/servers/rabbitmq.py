@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private RabbitMQ node with virtual hosts to give away."""
+"""A private RabbitMQ node that makes virtual hosts."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import itertools
 import os
 import secrets
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import amqp
@@ -19,25 +20,27 @@ from tests.live.servers.process import Process, free_port, listens, wait_until
 SERVERS = ('/usr/lib/rabbitmq/bin/rabbitmq-server', shutil.which('rabbitmq-server'))
 USER = 'live'
 PASSWORD = 'broker-secret'
-# Made at boot, from a file: rabbitmqctl takes seconds for each.
-VHOSTS = 80
 
 
 class RabbitMQ:
     """One broker; every daemon under test gets a virtual host of its own."""
 
-    def __init__(self, scratch, vhosts=VHOSTS):
+    def __init__(self, scratch):
         self.dir = Path(scratch) / 'rabbitmq'
         self.dir.mkdir(parents=True)
         self.port = free_port()
+        self._node = f'live{self.port}@localhost'
         self._epmd_port = free_port()
         self._epmd = self._server = None
-        self._vhosts = [f'live-{number}' for number in range(vhosts)]
-        self._last = self._vhosts[-1]
+        self._cookie = secrets.token_hex(8)
+        self._numbers = itertools.count(1)
 
     def start(self):
         """Start epmd and the node; ready when it takes AMQP connections."""
-        self._definitions()
+        (self.dir / 'env.conf').touch()
+        (self.dir / 'rabbitmq.conf').write_text(
+            f'default_user = {USER}\ndefault_pass = {PASSWORD}\n'
+        )
         env = self._environment()
         # In the foreground, so that its pid is ours to stop.
         self._epmd = Process(
@@ -57,27 +60,6 @@ class RabbitMQ:
         )
         wait_until(self._ready, 90, 'rabbitmq', self._server)
 
-    def _definitions(self):
-        vhosts = ['/', *self._vhosts]
-        everything = {'configure': '.*', 'write': '.*', 'read': '.*'}
-        (self.dir / 'definitions.json').write_text(
-            json.dumps(
-                {
-                    'users': [
-                        {'name': USER, 'password': PASSWORD, 'tags': 'administrator'}
-                    ],
-                    'vhosts': [{'name': name} for name in vhosts],
-                    'permissions': [
-                        {'user': USER, 'vhost': name, **everything} for name in vhosts
-                    ],
-                }
-            )
-        )
-        (self.dir / 'env.conf').touch()
-        (self.dir / 'rabbitmq.conf').write_text(
-            f'load_definitions = {self.dir / "definitions.json"}\n'
-        )
-
     def _environment(self):
         return {
             'PATH': os.environ['PATH'],
@@ -85,7 +67,7 @@ class RabbitMQ:
             'LANG': 'C.UTF-8',
             'ERL_EPMD_ADDRESS': '127.0.0.1',
             'ERL_EPMD_PORT': str(self._epmd_port),
-            'RABBITMQ_NODENAME': f'live{self.port}@localhost',
+            'RABBITMQ_NODENAME': self._node,
             'RABBITMQ_NODE_IP_ADDRESS': '127.0.0.1',
             'RABBITMQ_NODE_PORT': str(self.port),
             'RABBITMQ_DIST_PORT': str(free_port()),
@@ -99,15 +81,15 @@ class RabbitMQ:
             'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
                 '+S 2:2 -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}'
                 # Four times in this long, each virtual host looks whether it is still
-                # there: of eighty, that keeps a processor busy while nobody asks.
-                f' -kernel net_ticktime 3600 -setcookie {secrets.token_hex(8)}'
+                # there: of many, that keeps a processor busy while nobody asks.
+                f' -kernel net_ticktime 3600 -setcookie {self._cookie}'
             ),
         }
 
     def _ready(self):
         if not listens(self.port):
             return False
-        with contextlib.suppress(OSError, amqp.AMQPError), self.connect(self._last):
+        with contextlib.suppress(OSError, amqp.AMQPError), self.connect():
             return True
         return False
 
@@ -129,9 +111,29 @@ class RabbitMQ:
             connection.collect()
 
     def create_vhost(self, **options):
-        """Give a fresh virtual host's transport URL, with options of the driver."""
-        words = '&'.join(f'{name}={value}' for name, value in options.items())
-        return self.url(self._vhosts.pop(0)) + (f'?{words}' if words else '')
+        """Make a virtual host; give its transport URL, with options of the driver."""
+        name = f'live-{next(self._numbers)}'
+        everything = ', '.join(['<<".*">>'] * 3)
+        self._evaluate(
+            f'rabbit_vhost:add(<<"{name}">>, <<"{USER}">>),'
+            'rabbit_auth_backend_internal:set_permissions('
+            f'<<"{USER}">>, <<"{name}">>, {everything}, <<"{USER}">>).'
+        )
+        words = '&'.join(f'{key}={value}' for key, value in options.items())
+        return self.url(name) + (f'?{words}' if words else '')
+
+    def _evaluate(self, expression):
+        """Have the node evaluate what gives `ok`: rabbitmqctl would take seconds."""
+        done = subprocess.run(
+            ['erl_call', '-sname', self._node, '-c', self._cookie, '-e'],
+            env=self._environment(),
+            input=f'{expression}\n',
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == '{ok, ok}', done
 
     def url(self, vhost='/'):
         """The transport URL of a virtual host."""
@@ -146,11 +148,6 @@ class RabbitMQ:
             except amqp.NotFound:
                 return None
             return found.message_count, found.consumer_count
-
-    def delete_queue(self, transport_url, name):
-        """Delete a queue with its messages, if there is one."""
-        with self.connect(vhost_of(transport_url)) as connection:
-            connection.channel().queue_delete(name)
 
     def send(self, number):
         """Send a signal to the Erlang VM; the server is a shell script around it."""
