@@ -83,6 +83,7 @@ class Neutron:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True  # else a body waits 40 ms behind its headers
 
     def log_message(self, *_):
         pass

@@ -8,6 +8,7 @@ import itertools
 import uuid
 
 import pytest
+from oslo_messaging._drivers import impl_rabbit
 
 from tests.live.cloud import Cloud
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
@@ -29,6 +30,8 @@ from tests.live.wire import Wire
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
 # of MariaDB's, and lets hosts be used beyond what they have.
 ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
+# So often a client of RPC looks whether it has been closed; five seconds, as it comes.
+impl_rabbit.amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MAX = 0.25
 
 
 def pytest_configure(config):

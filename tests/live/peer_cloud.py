@@ -248,12 +248,20 @@ class PeerCloud(Cloud):
         self.wait_mapped()
 
     def wait_mapped(self):
-        """Wait until every host is mapped to its cell."""
+        """Wait until hosts are mapped to their cells and placement has inventories."""
         wait_until(
             lambda: len(self.rows('api', 'host_mappings')) == len(COMPUTES),
             START_S,
             'host mappings',
         )
+        wait_until(self._have_inventories, START_S, 'inventories')
+
+    def _have_inventories(self):
+        found = self._placement.rows(
+            'SELECT uuid FROM resource_providers '
+            'WHERE id IN (SELECT resource_provider_id FROM inventories)'
+        )
+        return self.providers().keys() <= {uuid for (uuid,) in found}
 
     def __getitem__(self, name):
         """A running program of the peer."""
@@ -338,7 +346,7 @@ class PeerCloud(Cloud):
         return left
 
     def close(self):
-        at_once(each.stop for each in (*self.schedulers, *self.running.values()))
+        at_once(each.kill for each in (*self.schedulers, *self.running.values()))
         for uuid in self.providers():
             self._placement.request('DELETE', f'/resource_providers/{uuid}')
         self._neighbours.stop()

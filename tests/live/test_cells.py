@@ -56,19 +56,15 @@ def paused(second):
     made.end()
 
 
-def test_cells_on_servers_of_different_kinds_stand_side_by_side(start, cells, claims):
+def test_cells_on_servers_of_different_kinds_are_disabled_and_enabled_without_a_signal(
+    start, cells, claims, eventually
+):
     asked = start()
     for number, of in ((1, 'cell1'), (5, 'cell2'), (4, 'cell3')):
         name = f'node-{number}'
         assert host(asked, claims, destination={'host': name}) == name
         cell = {'uuid': cells.cell_uuid(of)}
         assert host(asked, claims, destination={'cell': cell}) == name
-
-
-def test_a_cell_is_disabled_and_enabled_without_a_signal(
-    start, cells, claims, eventually
-):
-    asked = start()
     assert host(asked, claims, zone='az3') == 'node-5'
     cells.update('api', 'cell_mappings', {'disabled': True}, name='cell2')
     try:

@@ -46,10 +46,13 @@ def test_the_services_row_is_made_and_beats(daemon, cloud, eventually):
     assert later['updated_at'] is not None
 
 
-def test_a_second_start_takes_the_row_over(daemon, cloud):
+def test_an_idle_daemon_stops_at_once_and_the_next_takes_its_row_over(daemon, cloud):
     first = daemon(DEFAULT={'host': 'again'})
     row = _row(cloud, 'again')
-    assert first.process.stop() == 0
+    started = time.monotonic()
+    first.process.send(signal.SIGTERM)
+    assert first.process.wait(STOP_S) == 0
+    assert time.monotonic() - started < 10
     cloud.update('cell0', 'services', {'version': 70}, host='again')
     daemon(DEFAULT={'host': 'again'})
     now = _row(cloud, 'again')
@@ -109,14 +112,6 @@ def test_sigusr2_reports_and_ends_nothing(
     uuids, answer = asked.client.submit()
     claims.expect(*uuids)
     assert answer.result(STOP_S)
-
-
-def test_an_idle_daemon_stops_at_once(daemon):
-    idle = daemon()
-    started = time.monotonic()
-    idle.process.send(signal.SIGTERM)
-    assert idle.process.wait(STOP_S) == 0
-    assert time.monotonic() - started < 10
 
 
 def test_a_long_request_keeps_its_caller_informed(

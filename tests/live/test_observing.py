@@ -113,7 +113,17 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
 
 
 def test_a_worker_that_hangs_fails_and_one_that_dies_is_replaced(shown, eventually):
+    """And processes are called what they are."""
     eventually(lambda: _whole(shown), 'news of every component')
+    titles = [
+        Path(f'/proc/{pid}/cmdline').read_bytes().strip(b'\0').decode()
+        for pid in sorted(_children(shown.process.pid))
+    ]
+    assert sorted(title.partition(': ')[2] for title in titles) == [
+        'observer worker(0)',
+        'scheduler worker(0)',
+        'scheduler worker(1)',
+    ]
     hung = _a_worker(shown)
     os.kill(hung, signal.SIGSTOP)
     try:
@@ -243,16 +253,3 @@ def test_a_daemon_that_stops_is_not_ready_while_requests_end(
     claims.expect(*uuids)
     assert answer.result(ANSWER_S)
     assert shown.process.wait(ANSWER_S) == 0
-
-
-def test_processes_are_called_what_they_are(shown, eventually):
-    eventually(lambda: _whole(shown), 'news of every component')
-    titles = [
-        Path(f'/proc/{pid}/cmdline').read_bytes().strip(b'\0').decode()
-        for pid in sorted(_children(shown.process.pid))
-    ]
-    assert sorted(title.partition(': ')[2] for title in titles) == [
-        'observer worker(0)',
-        'scheduler worker(0)',
-        'scheduler worker(1)',
-    ]

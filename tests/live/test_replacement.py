@@ -172,9 +172,11 @@ def test_the_page_is_right_while_servers_are_booted(
         trial = peer_cloud.start_scheduler(conf, page.write_trial_conf(), name=TRIAL)
         eventually(lambda: consumers() == before + 2, 'two more consumers', STEP_S)
         assert rabbitmq.queue(peer_cloud.transport_url, f'scheduler.{TRIAL}')
-        for _ in range(8):
-            boot(1)
-        eventually(page.attempts, 'novasched to have its share', STEP_S)
+        eventually(
+            lambda: boot(1) or page.attempts() >= 2,
+            'novasched to have its share',
+            2 * STEP_S,
+        )
         assert set(services()) == {OLD, TRIAL}
         # Step 5
         stopping_s = time.monotonic()

@@ -13,6 +13,7 @@ PASSED_ON = ('X-Auth-Token', 'Accept', 'Content-Type', 'OpenStack-API-Version')
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True  # else a body waits 40 ms behind its headers
 
     def _forward(self):
         gate = self.server.gate

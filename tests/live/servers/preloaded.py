@@ -27,7 +27,9 @@ OURS = (
     'novasched.preflight',
     'novasched.workers',
     'novasched.opts:list_opts',
+    'novasched.console.cloud',  # what inspects
     'cheroot.wsgi',
+    'cliff.command:_get_distributions_by_modules',  # it reads them all, once
     'flask',
     'keystonemiddleware.auth_token',
     'novasched_lab.program',
