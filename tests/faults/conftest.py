@@ -94,8 +94,8 @@ class FaultyCloud(Cloud):
     def _provide(self, providers):
         super()._provide([*providers, *self._more])
 
-    def _provider(self, host):
-        made = super()._provider(host)
+    def provider(self, host):
+        made = super().provider(host)
         amounts = {kind: getattr(host, own) for kind, own in STUFF.items()}
         present = {kind: Inventory(n) for kind, n in amounts.items() if n}
         return Provider(made.uuid, made.name, present, aggregates=made.aggregates)

@@ -149,6 +149,11 @@ class RabbitMQ:
                 return None
             return found.message_count, found.consumer_count
 
+    def delete_queue(self, transport_url, name):
+        """Delete a queue with its messages, if there is one."""
+        with self.connect(vhost_of(transport_url)) as connection:
+            connection.channel().queue_delete(name)
+
     def send(self, number):
         """Send a signal to the Erlang VM; the server is a shell script around it."""
         os.kill(int((self.dir / 'pid').read_text()), number)
