@@ -126,9 +126,10 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: not set(SLOW).intersection(item.path.parts))
 
 
-def pytest_collection_finish(session):
-    """Let the collector of garbage pass over the tests and what they import: 10 % of
-    the seconds of functional tests."""
+@pytest.fixture(scope='module', autouse=True)
+def frozen():
+    """Let the collector of garbage pass over what is there when a file begins: it is
+    imported, and lasts. To look at it again and again takes a tenth of the time."""
     gc.collect()
     gc.freeze()
 

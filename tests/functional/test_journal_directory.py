@@ -80,7 +80,7 @@ def start(tmp_path):
 @cases(
     ('environ', 'expected'),
     ('of systemd', {'STATE_DIRECTORY': '/proc/s:{home}/s'}, 's'),
-    ('of a home', {'HOME': '{home}'}, '.local/state/novasched'),
+    more=[('of a home', {'HOME': '{home}'}, '.local/state/novasched')],
 )
 def test_the_directory_without_being_asked(start, tmp_path, environ, expected):
     said = start(

@@ -87,6 +87,7 @@ def test_a_virtual_host_that_is_in_use_is_refused(demo, rabbitmq):
     assert run.stderr.count('\n') == 1
 
 
+@pytest.mark.exhaustive('a demo in one process is stopped in the first tier')
 def test_a_whole_cloud_that_is_stopped_cleans_up(temporary, rabbitmq):
     broker = rabbitmq.create_vhost()
     process = subprocess.Popen(

@@ -115,7 +115,14 @@ def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option
     ('a broker that answers', lambda url: url, 0, None),
     ('a wrong port', _closed_port, 2, 'connection refused'),
     ('a wrong password', _wrong_password, 2, 'access denied'),
-    ('no such vhost', lambda url: f'{url}-nosuch', 2, 'unknown virtual host .*-nosuch'),
+    more=[
+        (
+            'no such vhost',
+            lambda url: f'{url}-nosuch',
+            2,
+            'unknown virtual host .*-nosuch',
+        )
+    ],
 )
 def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, says):
     conf = tmp_path / 'nova.conf'

@@ -28,6 +28,7 @@ from novasched_lab.commands.servers import (
     MoveServer,
 )
 from tests.cases import cases
+from tests.examples import scaled
 from tests.unit.commands.played import run
 
 HOSTS = [
@@ -138,9 +139,10 @@ def away(whole, cell):
 
 
 def test_servers_go_where_the_plan_says(made):
-    words = (*SMALL, '--count', '50')
+    count = scaled(48)
+    words = (*SMALL, '--count', str(count))
     code, planned, said = plan(made, PlanBoot, *words)
-    assert (code, planned['fits'], planned['asked'], said) == (0, 50, 50, '')
+    assert (code, planned['fits'], planned['asked'], said) == (0, count, count, '')
     assert made.held() == {}
     assert len({each['host'] for each in planned['placed']}) == 6
     assert sum(each['servers'] + each['room'] for each in planned['hosts']) == 6 * 32
