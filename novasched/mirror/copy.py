@@ -20,6 +20,7 @@ from novasched.clock import Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.periodic import PeriodicTask
 from novasched.log_once import LogOnce
+from novasched.mirror.verify import CopyVerifier
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
@@ -49,6 +50,8 @@ PATIENCE_S = 5.0
 waits until a read has succeeded."""
 MOST_OF_ROOT = 32
 """Candidates of one root that are looked at first; all, if none of those fits."""
+VERIFIED_AT_ONCE = 4
+"""Requests whose picks are verified side by side."""
 MOST_ASSUMED = 10_000
 """Own claims that are remembered one by one, until a look shows them."""
 FALLBACK = 'Falling back to placement for allocation candidates: %s'
@@ -83,7 +86,9 @@ class PlacementMirror:
     ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
     request waits for a read that is under way. ``fallbacks`` counts by reason
     how often placement had to be asked, ``differences`` providers that a full read
-    showed to be otherwise than the copy had them, though their generation was the same.
+    showed to be otherwise than the copy had them, though their generation was the same,
+    and ``void_picks`` picks that placement would not have offered when they were
+    verified.
     """
 
     def __init__(
@@ -124,11 +129,12 @@ class PlacementMirror:
         self._nested: tuple[object, int, bool] = (None, 0, False)
         self._reader = CellExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
+        self._verifying = CellExecutor('placement-verify', VERIFIED_AT_ONCE)
         self._logged = LogOnce()
         self._orphans = LogOnce()
         self._defect = float('-inf'), ''
         self.fallbacks: Counter[str] = Counter()
-        self.differences = 0
+        self.differences = self.void_picks = 0
 
     # -- candidates
 
@@ -191,9 +197,13 @@ class PlacementMirror:
         if fresh:
             self._bring_up_to_date()
         copy, table = self._current()
-        queries = [query] if query.fallback is None else [query, query.fallback]
+        queries = [
+            each.without_bare_group()
+            for each in (query, query.fallback)
+            if each is not None
+        ]
         found = CandidatesByRoot(
-            [search(each.without_bare_group(), table) for each in queries],
+            [search(each, table) for each in queries],
             None if query.limit is None else MOST_OF_ROOT,
         )
         is_apart = not found.shares and not self._has_nested_nodes(table)
@@ -203,7 +213,34 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
+            verifier=CopyVerifier(
+                self._store,
+                (copy.contents, copy.table),
+                queries,
+                self._look,
+                self._on_change,
+            ),
         )
+
+    def _look(self, read: Callable[[], Contents | None]) -> Contents | None:
+        """Read for a request, in a thread that may hang where this one must not."""
+        if self._broken or self._late:
+            raise errors.NoMirror('the copy cannot be verified')
+        try:
+            return self._verifying.submit(read).result(self._patience_s)
+        except TimeoutError as problem:
+            self._late = True
+            raise errors.NoMirror(
+                f'placement did not answer within {self._patience_s:g} s'
+            ) from problem
+        except (errors.StoreFailed, errors.InconsistentProviders) as problem:
+            self._log_failure(problem)
+            raise errors.NoMirror(str(problem)) from problem
+
+    def _on_change(self, provider_uuids: Iterable[str], void: int) -> None:
+        """Have providers read that are not what the copy says of them."""
+        self.void_picks += void
+        self.invalidate(provider_uuids)
 
     def _current(self) -> tuple[Copy, ProviderTable]:
         """Return the copy, and its table with what own claims took since."""
@@ -307,6 +344,7 @@ class PlacementMirror:
         self._store.close()
         self._wake.set()
         self._reader.close()
+        self._verifying.close()
 
     def _read(self, with_silent: bool = False) -> None:
         """Read what has changed, or all.
@@ -482,6 +520,7 @@ class PlacementMirror:
             'providers': 0 if copy is None else len(copy.table),
             'claims assumed': len(self._assumed),
             'differences found': self.differences,
+            'picks that were void': self.void_picks,
             'fallbacks': dict(self.fallbacks),
         }
 

@@ -256,6 +256,10 @@ class ProviderStore(Protocol):
         ``suspects``, by id, are read again whatever their generation is.
         """
 
+    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+        """Return what is said now of the trees of some roots, by id, without what is
+        used; None: the same as in known contents. Threads may share it."""
+
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""
 
