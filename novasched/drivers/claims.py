@@ -268,16 +268,23 @@ class Claims:
             LOG.info('Picks cannot be verified, placement is asked: %s', problem)
             self.unverified = True
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
-        void = [one for one, is_so in zip(wanted, offered, strict=True) if not is_so]
-        for one in void:
-            self.room.bar(one.candidate)
-        self._void_left -= len(void)
-        if void:
-            self._recorder.claimed(void, 'void', VOID)
-            LOG.debug('%d of %d picks are void: %s', len(void), len(wanted), VOID)
+        for one, is_so in zip(wanted, offered, strict=True):
+            if not is_so:
+                LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
+                self.room.bar(one.candidate)
+                self._void_left -= 1
         if self._void_left < 0:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
         return offered
+
+    def _are_offered(self, wanted: Sequence[ClaimRequest]) -> bool:
+        """Return whether placement would offer all picks now; record those that are
+        void."""
+        offered = self.still_offered(wanted)
+        void = [one for one, is_so in zip(wanted, offered, strict=True) if not is_so]
+        if void:
+            self._recorder.claimed(void, 'void', VOID)
+        return not void
 
     def make(
         self, request: RequestSpec, candidate: Candidate, node_uuid: str = ''
@@ -291,7 +298,7 @@ class Claims:
         not tried for each host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
-        if not all(self.still_offered(wanted)):
+        if not self._are_offered(wanted):
             return False
         with self._written(request, wanted), self._recorder.stage('claim'):
             outcome = self._placement.claim(
@@ -322,7 +329,7 @@ class Claims:
         refused chunk may be left behind. Raises errors.NoValidHost when placement
         cannot be reached, CallerGone when nobody waits for the next chunk.
         """
-        if not all(self.still_offered(wanted)):
+        if not self._are_offered(wanted):
             return False
         for chunk in chunks(wanted):
             self.check_caller()

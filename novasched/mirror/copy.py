@@ -225,7 +225,7 @@ class PlacementMirror:
     def _look(self, read: Callable[[], Contents | None]) -> Contents | None:
         """Read for a request, in a thread that may hang where this one must not."""
         if self._broken or self._late:
-            raise errors.NoMirror('the copy cannot be verified')
+            raise errors.NoMirror('the copy cannot be brought up to date')
         try:
             return self._verifying.submit(read).result(self._patience_s)
         except TimeoutError as problem:
