@@ -17,6 +17,8 @@ from novasched.resources import Query, prefilters
 
 LOG = logging.getLogger(__name__)
 
+UNVERIFIED = 'picks of its copy could not be verified'
+
 
 @dataclass(frozen=True)
 class QueryPolicy:
@@ -60,15 +62,19 @@ class CandidateSource:
         self._on_cut = on_cut
 
     def ask(
-        self, context: RequestContext, query: Query, fresh: bool = False
+        self,
+        context: RequestContext,
+        query: Query,
+        fresh: bool = False,
+        of_copy: bool = True,
     ) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer is enough.
 
-        A copy of placement is asked first, if there is one; ``fresh``: once it was
-        brought up to date. Where there are no candidates, hosts whose aggregates
-        placement does not know are logged.
+        A copy of placement is asked first, if there is one and ``of_copy``; ``fresh``:
+        once it was brought up to date. Where there are no candidates, hosts whose
+        aggregates placement does not know are logged.
         """
-        copied = self._of_copy(query, fresh)
+        copied = self._of_copy(query, fresh) if of_copy else UNVERIFIED
         if isinstance(copied, Candidates):
             answer: Candidates | QueryFailed = copied
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,9 @@ LOG = logging.getLogger(__name__)
 
 MOST_SERVERS = 2**16
 """Servers of one request, where their number is all that is said of them."""
+MOST_VOID = 8
+"""Picks that may turn out not to be what the copy of placement says; then it is brought
+up to date, and all is decided anew."""
 _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
 """The selections, and the form of them that the caller wants."""
 
@@ -147,15 +151,15 @@ class SchedulerManager:
         work = replace(work, request=request, candidates=candidates)
         with work.recorder.stage('notify'):
             self._notifier.select_destinations(work.context, request, 'start')
-        work = self._with_claims(work)
-        try:
-            return self._place(work, return_objects)
-        except errors.NoValidHost:
-            more = self._asked_again(work, query)
-            if more is None:
-                raise
-        work = self._with_claims(replace(work, candidates=more))
-        return self._place(work, return_objects)
+        while True:
+            work = self._with_claims(work)
+            try:
+                return self._place(work, return_objects)
+            except errors.NoValidHost:
+                more = self._asked_again(work, query)
+                if more is None:
+                    raise
+            work = replace(work, candidates=more)
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
@@ -255,10 +259,15 @@ class SchedulerManager:
         """Ask for all candidates, once those of a limit or of a copy would not do.
 
         Placement's limit makes an arbitrary part of them, and a copy may be behind.
+        Where picks of a copy could not be verified, placement itself is asked.
         None: there are no others, or it was not the filters that took all hosts.
         """
         known, claims = work.candidates, work.claims
         if query is None or known is None or (claims and claims.left_behind):
+            return None
+        if claims is not None and claims.unverified:
+            return self._asked(work, query, of_copy=False)
+        if known.further:
             return None
         if known.copy is not None:
             LOG.info(
@@ -274,20 +283,26 @@ class SchedulerManager:
                 '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
-        query = query.without_limit()
-        with work.recorder.stage('query'):
-            answer = self._candidate_source.ask(
-                work.context, query, fresh=known.copy is not None
-            )
-        work.recorder.asked(query, answer)
-        if isinstance(answer, QueryFailed):
+        answer = self._asked(work, query.without_limit(), fresh=known.copy is not None)
+        if answer is None:
             return None
         if answer.copy is None and len(answer.requests) <= len(known.requests):
             return None
         if answer.copy is not None and answer.copy == known.copy and not known.cut:
             return None
-        self._refresh(work.recorder)
         return replace(answer, further=True)
+
+    def _asked(
+        self, work: ScheduleRequest, query: Query, **how: bool
+    ) -> Candidates | None:
+        """Ask for candidates, and bring the view up to date; None: it failed."""
+        with work.recorder.stage('query'):
+            answer = self._candidate_source.ask(work.context, query, **how)
+        work.recorder.asked(query, answer)
+        if isinstance(answer, QueryFailed):
+            return None
+        self._refresh(work.recorder)
+        return answer
 
     def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
         """Whether there may be hosts behind a limit that the filters would leave."""
@@ -308,6 +323,8 @@ class SchedulerManager:
             room,
             claim_journal=claim_journal,
             recorder=work.recorder,
+            verifier=work.candidates.verifier,
+            most_void=math.inf if work.candidates.further else MOST_VOID,
         )
         return replace(work, claims=claims)
 

@@ -282,6 +282,11 @@ def _granted(
     for place, one in enumerate(chosen):
         if work.claims is None:
             return chosen
-        if one.candidate and work.claims.make(request, one.candidate):
+        node = (
+            one.selection.compute_node_uuid
+            if 'compute_node_uuid' in one.selection
+            else ''
+        )
+        if one.candidate and work.claims.make(request, one.candidate, node):
             return chosen[place:]
     raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

@@ -57,6 +57,16 @@ _RATIOS = {
 
 _SAME = ('allocation_ratio', 'allocation_ratio')
 
+_PROVIDER = (
+    'id',
+    'COALESCE(generation, 0)',
+    'COALESCE(root_provider_id, 0)',
+    'COALESCE(parent_provider_id, 0)',
+)
+_TRAIT = ('resource_provider_id', 'trait_id')
+_AGGREGATE = ('resource_provider_id', 'aggregate_id')
+"""Columns of Contents; see _inventory() for the others."""
+
 
 class PlacementContents:
     """The contents of placement's database, read in one snapshot at a time.
@@ -91,6 +101,18 @@ class PlacementContents:
                 fresh = reader.changed(before, providers, changed)
                 after = before.updated(fresh, changed)
             return reader.silent_changes(after) if with_silent else after
+
+    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+        """Look by one statement; by some more where what it shows is not known."""
+        with self._database.read() as connection:
+            shown = _shown_trees(connection, known, roots)
+            if known.trees(roots).says_the_same(shown):
+                return None
+        with self._snapshot() as connection:
+            reader = _ContentsReader(connection)
+            providers = reader.providers(roots)
+            found = reader.changed(known, providers, providers[:, 0])
+            return replace(found, usage=NOTHING.usage)
 
     def read_tree(self, uuid: str) -> Contents:
         """Return all that there is of the tree that a provider is in."""
@@ -170,8 +192,7 @@ class _ContentsReader:
             'SELECT root_provider_id FROM resource_providers WHERE uuid = :uuid'
         )
         id_ = self._connection.execute(statement, {'uuid': uuid}).scalar()
-        providers = self.providers()
-        providers = providers[providers[:, 2] == (-1 if id_ is None else id_)]
+        providers = self.providers([] if id_ is None else [id_])
         return self.changed(NOTHING, providers, providers[:, 0])
 
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
@@ -208,15 +229,10 @@ class _ContentsReader:
         ids = set().union(*(set(each[:, 1].tolist()) for each in rows))
         return names if ids <= names.keys() else self._names(table, column)
 
-    def providers(self) -> Ints:
-        """Return all providers, by their ids; see Contents."""
-        columns = [
-            'id',
-            'COALESCE(generation, 0)',
-            'COALESCE(root_provider_id, 0)',
-            'COALESCE(parent_provider_id, 0)',
-        ]
-        found: Ints = self._packed('resource_providers', columns)
+    def providers(self, roots: Collection[int] | None = None) -> Ints:
+        """Return all providers, or those of some trees, by their ids; see Contents."""
+        source = _of('resource_providers', roots, 'root_provider_id')
+        found: Ints = self._packed(source, _PROVIDER)
         return found[np.argsort(found[:, 0])]
 
     def silent_changes(self, contents: Contents) -> Contents:
@@ -242,25 +258,14 @@ class _ContentsReader:
         return found
 
     def _traits(self, ids: Sequence[int] | None = None) -> Ints:
-        columns = ['resource_provider_id', 'trait_id']
-        return by_provider(self._packed(_of('resource_provider_traits', ids), columns))
+        return by_provider(self._packed(_of('resource_provider_traits', ids), _TRAIT))
 
     def _aggregates(self, ids: Sequence[int] | None = None) -> Ints:
-        columns = ['resource_provider_id', 'aggregate_id']
-        found: Ints = self._packed(_of('resource_provider_aggregates', ids), columns)
+        found: Ints = self._packed(_of('resource_provider_aggregates', ids), _AGGREGATE)
         return found
 
     def _inventories(self, ids: Sequence[int] | None = None) -> Floats:
-        columns = [
-            'resource_provider_id',
-            'resource_class_id',
-            'total',
-            'reserved',
-            'min_unit',
-            'max_unit',
-            'step_size',
-            *_RATIOS.get(self._dialect, _SAME),
-        ]
+        columns = _inventory(self._dialect)
         return by_provider(self._packed(_of('inventories', ids), columns, np.float64))
 
     def _packed(
@@ -268,14 +273,7 @@ class _ContentsReader:
     ) -> Any:
         """Return columns of what stands after FROM, the provider's id first; shape
         (rows, columns)."""
-        key = columns[0]
-        row = " || ',' || ".join(f'CAST({column} AS TEXT)' for column in columns)
-        if self._is_mysql:
-            row = f"CONCAT_WS(',', {', '.join(columns)})"
-        joined = {
-            'sqlite': f"group_concat({row}, ',')",
-            'postgresql': f"string_agg({row}, ',')",
-        }.get(self._dialect, f"GROUP_CONCAT({row} SEPARATOR ',')")
+        key, joined = columns[0], _joined(self._dialect, columns)
         division = 'DIV' if self._is_mysql else '/'
         statement = (
             f'SELECT COUNT(*), {joined} FROM {source} '
@@ -296,8 +294,77 @@ class _ContentsReader:
         return dict(map(tuple, rows))
 
 
+def _inventory(dialect: str) -> list[str]:
+    """Return the columns of an inventory; see Contents."""
+    return [
+        'resource_provider_id',
+        'resource_class_id',
+        'total',
+        'reserved',
+        'min_unit',
+        'max_unit',
+        'step_size',
+        *_RATIOS.get(dialect, _SAME),
+    ]
+
+
+def _joined(dialect: str, columns: Sequence[str]) -> str:
+    """Return the expression that joins columns of all rows into one text."""
+    row = " || ',' || ".join(f'CAST({column} AS TEXT)' for column in columns)
+    if dialect == 'sqlite':
+        return f"group_concat({row}, ',')"
+    if dialect == 'postgresql':
+        return f"string_agg({row}, ',')"
+    return f"GROUP_CONCAT(CONCAT_WS(',', {', '.join(columns)}) SEPARATOR ',')"
+
+
+def _shown_trees(
+    connection: sa.Connection, known: Contents, roots: Collection[int]
+) -> Contents:
+    """Return the trees of some roots as one statement shows them, by the names that are
+    known.
+
+    MySQL may cut a text: the trees look changed then, and are read again.
+    """
+    dialect = connection.dialect.name
+    parts = [
+        f'(SELECT {_joined(dialect, columns)} FROM {table} '
+        'WHERE resource_provider_id = resource_providers.id)'
+        for table, columns in (
+            ('inventories', _inventory(dialect)),
+            ('resource_provider_traits', _TRAIT),
+            ('resource_provider_aggregates', _AGGREGATE),
+        )
+    ]
+    rows = connection.exec_driver_sql(
+        f'SELECT uuid, {", ".join([*_PROVIDER, *parts])} '
+        f'FROM {_of("resource_providers", roots, "root_provider_id")}'
+    ).all()
+    inventories, traits, aggregates = (
+        _parsed((row[5 + at] for row in rows), width, dtype)
+        for at, (width, dtype) in enumerate(
+            ((9, np.float64), (2, np.int64), (2, np.int64))
+        )
+    )
+    return replace(
+        known,
+        providers=np.array([row[1:5] for row in rows], np.int64).reshape(-1, 4),
+        inventories=inventories,
+        usage=NOTHING.usage,
+        traits=traits,
+        aggregates=aggregates,
+        uuids={row[1]: row[0] for row in rows},
+    )
+
+
+def _parsed(texts: Iterable[str | None], width: int, dtype: Any) -> Any:
+    """Return the rows that texts say; shape (rows, width)."""
+    found = np.fromstring(','.join(filter(None, texts)), dtype, sep=',')
+    return found[: len(found) // width * width].reshape(-1, width)
+
+
 def _of(
-    table: str, ids: Sequence[int] | None, key: str = 'resource_provider_id'
+    table: str, ids: Iterable[int] | None, key: str = 'resource_provider_id'
 ) -> str:
     """Return a table, or the part of it that is about some providers."""
     if ids is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -26,6 +27,7 @@ from novasched.ports import (
     Intent,
     Journal,
     Placement,
+    Verifier,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 
@@ -35,6 +37,7 @@ LEFT_BEHIND = (
     'Allocations of %s may be left behind: %s. When placement answers again, remove '
     'them with: openstack resource provider allocation delete %s'
 )
+VOID = 'placement would not offer it now: the copy of its state was behind'
 UNDONE_LATER = (
     'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
     'undone as soon as placement accepts it.'
@@ -186,7 +189,9 @@ class Claims:
     was refused for want of room; ``refused`` is the number of candidates that were
     refused, ``conflicts`` that of those that may do when tried again.
     ``claim_journal`` has all written down, should this process be killed.
-    ``if_undone`` are called after undoing.
+    ``if_undone`` are called after undoing. What is claimed is verified first by the
+    ``verifier``, if there is one; after ``most_void`` picks that are void by now, the
+    candidates are not worth another one. ``unverified``: that could not be done.
     """
 
     def __init__(
@@ -197,6 +202,8 @@ class Claims:
         room: RemainingCapacity | None = None,
         claim_journal: ClaimJournal | None = None,
         recorder: DecisionRecorder = NO_RECORDER,
+        verifier: Verifier | None = None,
+        most_void: float = math.inf,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
@@ -207,6 +214,9 @@ class Claims:
         self.room = room or RemainingCapacity({})
         self._journal = claim_journal or ClaimJournal()
         self._recorder = recorder
+        self._verifier = verifier
+        self._void_left = most_void
+        self.unverified = False
         self.refused = 0
         self.conflicts = 0
         self.left_behind: list[str] = []
@@ -241,7 +251,44 @@ class Claims:
         if self._made:
             self._journal.check_caller()
 
-    def make(self, request: RequestSpec, candidate: Candidate) -> bool:
+    def still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
+        """Return which picks placement would offer now; the others have no room left.
+
+        Raises errors.NoValidHost where that cannot be found out, and once too many
+        were void.
+        """
+        if self._verifier is None or not wanted:
+            return [True] * len(wanted)
+        try:
+            with self._recorder.stage('verify'):
+                offered = self._verifier.still_offered(
+                    [(one.node_uuid, one.candidate) for one in wanted]
+                )
+        except errors.MirrorError as problem:
+            LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
+            self.unverified = True
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
+        for one, is_so in zip(wanted, offered, strict=True):
+            if not is_so:
+                LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
+                self.room.bar(one.candidate)
+                self._void_left -= 1
+        if self._void_left < 0:
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+        return offered
+
+    def _are_offered(self, wanted: Sequence[ClaimRequest]) -> bool:
+        """Return whether placement would offer all picks now; record those that are
+        void."""
+        offered = self.still_offered(wanted)
+        void = [one for one, is_so in zip(wanted, offered, strict=True) if not is_so]
+        if void:
+            self._recorder.claimed(void, 'void', VOID)
+        return not void
+
+    def make(
+        self, request: RequestSpec, candidate: Candidate, node_uuid: str = ''
+    ) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
 
         Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, holds
@@ -250,7 +297,9 @@ class Claims:
         host. Raises errors.NoValidHost when placement cannot be reached, so that it is
         not tried for each host.
         """
-        wanted = [ClaimRequest(request.instance_uuid, candidate)]
+        wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
+        if not self._are_offered(wanted):
+            return False
         with self._written(request, wanted), self._recorder.stage('claim'):
             outcome = self._placement.claim(
                 self._context,
@@ -280,6 +329,8 @@ class Claims:
         refused chunk may be left behind. Raises errors.NoValidHost when placement
         cannot be reached, CallerGone when nobody waits for the next chunk.
         """
+        if not self._are_offered(wanted):
+            return False
         for chunk in chunks(wanted):
             self.check_caller()
             with self._written(request, chunk), self._recorder.stage('claim'):

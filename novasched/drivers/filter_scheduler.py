@@ -40,8 +40,9 @@ MOST_JOINT_CLAIMS = 2
 """Claims of all instances at once that may be refused before each gets its own."""
 
 
-ClaimCandidate = Callable[[RequestSpec, Candidate], bool]
-"""Claims a candidate for the instance of a request, or counts it as claimed."""
+ClaimCandidate = Callable[[RequestSpec, Candidate, str], bool]
+"""Claims a candidate, with a compute node by uuid, for the instance of a request, or
+counts it as claimed."""
 Pick = Callable[['_State', set[int]], Picked | None]
 """Picks one of the hosts of a state; the set gets the rows that are not asked again."""
 
@@ -148,7 +149,7 @@ class _Placing:
             if len(state.picks) < len(uuids):
                 return state
             wanted = [
-                ClaimRequest(uuid, picked.candidate)
+                ClaimRequest(uuid, picked.candidate, picked.host.uuid)
                 for uuid, picked in zip(uuids, state.picks, strict=True)
                 if picked.candidate is not None
             ]
@@ -261,7 +262,7 @@ class _Placing:
     def _with_room(self, room: RemainingCapacity) -> Pick:
         """Return a strategy that takes the best host with room; nothing is claimed."""
 
-        def claim(_: RequestSpec, candidate: Candidate) -> bool:
+        def claim(_: RequestSpec, candidate: Candidate, node_uuid: str) -> bool:
             room.take(candidate)
             return True
 
@@ -293,7 +294,7 @@ class _Placing:
             request = with_providers(state.request, candidate)
             if not self._reservation.reserve(host, request):
                 return None
-            if claim(state.request, candidate):
+            if claim(state.request, candidate, host.uuid):
                 return Picked(host, candidate)
             self._reservation.release()
             if room.fits(candidate):
@@ -323,7 +324,8 @@ class _Placing:
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
-            maker = replace(maker, fits=work.claims.room.fits)
+            fits, verify = work.claims.room.fits, work.claims.still_offered
+            maker = replace(maker, fits=fits, verify=verify)
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)

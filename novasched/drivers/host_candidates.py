@@ -119,6 +119,7 @@ class RemainingCapacity:
         self._taken: Counter[Stock] = Counter()
         self._refused: dict[Stock, int] = {}
         self._most: dict[Stock, int] = {}
+        self._barred: set[frozenset[str]] = set()
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -126,10 +127,13 @@ class RemainingCapacity:
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()
         copied._most = self._most.copy()
+        copied._barred = self._barred.copy()
         return copied
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether a claim of the candidate may succeed."""
+        if self._barred and frozenset(candidate['allocations']) in self._barred:
+            return False
         return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
 
     def fits_all(self, candidates: Iterable[Candidate]) -> bool:
@@ -145,6 +149,10 @@ class RemainingCapacity:
         """Count the candidate as claimed."""
         for stock, amount in _amounts(candidate):
             self._taken[stock] += amount
+
+    def bar(self, candidate: Candidate) -> None:
+        """Remember that what these providers are by now is not what was offered."""
+        self._barred.add(frozenset(candidate['allocations']))
 
     def refuse(self, candidate: Candidate, exhausted: Stock | None) -> None:
         """Remember of what placement has not as much as the candidate asks for."""

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from novasched import errors
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
-from novasched.ports import Candidate
+from novasched.ports import Candidate, ClaimRequest
 from novasched.scheduler import aggregates
 from novasched.scheduler.hosts import HostState, HostTable
 
@@ -35,16 +36,27 @@ class Picked:
     problem: errors.RequestError | None = None
 
 
+class _Alternate(NamedTuple):
+    """An alternate, and what is verified of it: nothing, where it has no candidate."""
+
+    selection: Selection
+    pick: ClaimRequest | None
+
+
 @dataclass(frozen=True)
 class SelectionMaker:
     """Writes hosts as Selections. ``version`` is that of the candidates.
 
     Of the candidates of an alternate the first that ``fits`` is taken, if any does.
+    ``verify`` says which alternates placement would offer now; others are left out.
     """
 
     version: str | None
     default_availability_zone: str
     fits: Callable[[Candidate], bool] = lambda candidate: True
+    verify: Callable[[Sequence[ClaimRequest]], Sequence[bool]] = lambda picks: (
+        [True] * len(picks)
+    )
 
     def selection(self, host: HostState, candidate: Candidate | None) -> Selection:
         """Return the host with its candidate as the JSON text of placement.
@@ -75,8 +87,32 @@ class SelectionMaker:
         one each in turn. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
         taken = [one.host._row for one in picked]
-        left = hosts[~np.isin(hosts.rows, taken)]
-        made: dict[int, Selection] = {}
+        while True:
+            left = hosts[~np.isin(hosts.rows, taken)]
+            made: dict[int, _Alternate] = {}
+            found = self._with_some_of(picked, left, count, own, made)
+            used = {id(each) for selections in found for each in selections}
+            named = {
+                row: one.pick
+                for row, one in made.items()
+                if id(one.selection) in used and one.pick is not None
+            }
+            offered = self.verify(list(named.values()))
+            if all(offered):
+                return found
+            taken += [
+                row for row, is_so in zip(named, offered, strict=True) if not is_so
+            ]
+
+    def _with_some_of(
+        self,
+        picked: Sequence[Picked],
+        left: HostTable,
+        count: int,
+        own: bool,
+        made: dict[int, _Alternate],
+    ) -> list[list[Selection]]:
+        """Return the same with alternates of these hosts, none of them verified."""
         offers = [self._alternates(one, left, made) for one in picked]
         if own:
             used = {(one.host.cell_uuid, one.host.host) for one in picked}
@@ -88,20 +124,21 @@ class SelectionMaker:
         return found
 
     def _alternates(
-        self, picked: Picked, hosts: HostTable, made: dict[int, Selection]
+        self, picked: Picked, hosts: HostTable, made: dict[int, _Alternate]
     ) -> Iterator[Selection]:
         """Yield the other hosts of the cell; ``made`` has those made before, by row."""
         for host in hosts.states():
             if host.cell_uuid != picked.host.cell_uuid:
                 continue
             if host._row in made:
-                yield made[host._row]
+                pass
             elif picked.candidate is None:
-                yield made.setdefault(host._row, self.selection(host, None))
+                made[host._row] = _Alternate(self.selection(host, None), None)
             elif host.allocation_candidates:
                 offered: list[Candidate] = host.allocation_candidates
                 fitting = next(filter(self.fits, offered), offered[0])
-                yield made.setdefault(host._row, self.selection(host, fitting))
+                pick = ClaimRequest('', fitting, host.uuid)
+                made[host._row] = _Alternate(self.selection(host, fitting), pick)
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "
@@ -109,6 +146,8 @@ class SelectionMaker:
                     'was skipped.',
                     host.uuid,
                 )
+                continue
+            yield made[host._row].selection
 
 
 def _unused(

@@ -23,7 +23,16 @@ from novasched.inspection.weights import won_by
 from novasched.scheduler.reasons import Code
 
 MOST_SERVERS = 5
-STAGES = ('prefilter', 'query', 'refresh', 'filter', 'score', 'claim', 'notify')
+STAGES = (
+    'prefilter',
+    'query',
+    'refresh',
+    'filter',
+    'score',
+    'verify',
+    'claim',
+    'notify',
+)
 COUNTED = (
     ('pci_requests', 'PCI request'),
     ('ports', 'port'),

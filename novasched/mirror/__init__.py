@@ -42,8 +42,9 @@ Related options:
             'mirror_max_age',
             min=1.0,
             sample_default='60, or 600 where it is read from the API',
-            help='Seconds after which a copy of placement that could not be brought up '
-            'to date is not used any more, and placement is asked for candidates.',
+            help='Seconds after which a copy of placement that was not brought up to '
+            'date is not used any more, and placement is asked for candidates: a read '
+            'of it hangs. Where one fails, it is asked at once.',
         ),
         cfg.FloatOpt(
             'mirror_api_share',

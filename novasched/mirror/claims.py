@@ -56,14 +56,14 @@ class MirroredPlacement:
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         outcome = self._inner.claim(context, consumer_uuid, candidate, *args, **more)
         known = outcome if isinstance(outcome, ClaimRefused) else [outcome]
-        self._take_in([ClaimRequest(consumer_uuid, candidate)], known)
+        self._take_in({consumer_uuid: candidate}, known)
         return outcome
 
     def claim_all(
         self, context: RequestContext, wanted: Sequence[ClaimRequest], *args: Any
     ) -> Outcome:
         outcome = self._inner.claim_all(context, wanted, *args)
-        self._take_in(wanted, outcome)
+        self._take_in({one.consumer_uuid: one.candidate for one in wanted}, outcome)
         return outcome
 
     def undo(
@@ -77,8 +77,8 @@ class MirroredPlacement:
         self._mirror.forget(each for each in consumers if each not in left)
         return left
 
-    def _take_in(self, wanted: Sequence[ClaimRequest], outcome: Outcome) -> None:
-        taken = {one.consumer_uuid: _amounts(one.candidate) for one in wanted}
+    def _take_in(self, wanted: Mapping[str, Candidate], outcome: Outcome) -> None:
+        taken = {consumer: _amounts(each) for consumer, each in wanted.items()}
         if isinstance(outcome, ClaimRefused):
             uuids = {uuid for amounts in taken.values() for uuid in amounts}
             self._mirror.invalidate(

@@ -12,7 +12,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from novasched import errors
@@ -20,6 +19,8 @@ from novasched.clock import Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.periodic import PeriodicTask
 from novasched.log_once import LogOnce
+from novasched.mirror.assumed import Amounts, AssumedClaims
+from novasched.mirror.verify import CopyVerifier
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
@@ -49,12 +50,11 @@ PATIENCE_S = 5.0
 waits until a read has succeeded."""
 MOST_OF_ROOT = 32
 """Candidates of one root that are looked at first; all, if none of those fits."""
-MOST_ASSUMED = 10_000
-"""Own claims that are remembered one by one, until a look shows them."""
+VERIFIED_AT_ONCE = 4
+"""Requests whose picks are verified side by side."""
 FALLBACK = 'Falling back to placement for allocation candidates: %s'
 LOOK_AGAIN_S = 5.0
 """A compute says that a server has gone, and frees what it had soon after."""
-
 
 NO_NODES: KeysView[str] = dict[str, Any]().keys()
 
@@ -69,21 +69,15 @@ class Copy(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True)
-class Assumed:
-    """What an own claim took, by class by provider, and when placement said so."""
-
-    taken: Mapping[str, Mapping[str, int]]
-    answered_at: float
-
-
 class PlacementMirror:
     """A copy of what placement knows of resource providers; threads may share it.
 
     ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
     request waits for a read that is under way. ``fallbacks`` counts by reason
     how often placement had to be asked, ``differences`` providers that a full read
-    showed to be otherwise than the copy had them, though their generation was the same.
+    showed to be otherwise than the copy had them, though their generation was the same,
+    and ``void_picks`` picks that placement would not have offered when they were
+    verified.
     """
 
     def __init__(
@@ -111,7 +105,7 @@ class PlacementMirror:
         self._changing = threading.Lock()
         self._copy: Copy | None = None
         self._table: ProviderTable | None = None
-        self._assumed: dict[str, Assumed] = {}
+        self._assumed = AssumedClaims()
         self._suspects: dict[str, float] = {}
         self._wake = threading.Event()
         self._wake.set()
@@ -124,11 +118,12 @@ class PlacementMirror:
         self._nested: tuple[object, int, bool] = (None, 0, False)
         self._reader = CellExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
+        self._verifying = CellExecutor('placement-verify', VERIFIED_AT_ONCE)
         self._logged = LogOnce()
         self._orphans = LogOnce()
         self._defect = float('-inf'), ''
         self.fallbacks: Counter[str] = Counter()
-        self.differences = 0
+        self.differences = self.void_picks = 0
 
     # -- candidates
 
@@ -191,9 +186,10 @@ class PlacementMirror:
         if fresh:
             self._bring_up_to_date()
         copy, table = self._current()
-        queries = [query] if query.fallback is None else [query, query.fallback]
+        both = [query] if query.fallback is None else [query, query.fallback]
+        queries = [each.without_bare_group() for each in both]
         found = CandidatesByRoot(
-            [search(each.without_bare_group(), table) for each in queries],
+            [search(each, table) for each in queries],
             None if query.limit is None else MOST_OF_ROOT,
         )
         is_apart = not found.shares and not self._has_nested_nodes(table)
@@ -203,19 +199,40 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
+            verifier=CopyVerifier(self._store, copy, queries, self._look, self._void),
         )
+
+    def _look(self, read: Callable[[], Contents | None]) -> Contents | None:
+        """Read for a request, in a thread that may hang where this one must not."""
+        self._current()
+        try:
+            return self._verifying.submit(read).result(self._patience_s)
+        except TimeoutError as problem:
+            self._late = True
+            raise errors.NoMirror(
+                f'placement did not answer within {self._patience_s:g} s'
+            ) from problem
+        except (errors.StoreFailed, errors.InconsistentProviders) as problem:
+            self._log_failure(problem)
+            raise errors.NoMirror(str(problem)) from problem
+
+    def _void(self, provider_uuids: Iterable[str], void: int) -> None:
+        """Have providers read that are not what the copy says of them."""
+        self.void_picks += void
+        self.invalidate(provider_uuids)
 
     def _current(self) -> tuple[Copy, ProviderTable]:
         """Return the copy, and its table with what own claims took since."""
         with self._changing:
             copy, table = self._copy, self._table
+        why = f': {self._failure}' if self._failure else ''
         if copy is None or table is None:
-            why = f': {self._failure}' if self._failure else ''
             raise errors.NoMirror(f'the copy of its state was not read yet{why}')
+        if self._broken or self._late:
+            raise errors.NoMirror(f'the copy cannot be brought up to date{why}')
         age_s = self._clock.monotonic() - copy.as_of
         if age_s > self._max_age_s:
-            why = f': {self._failure}' if self._failure else ''
-            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old{why}')
+            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old')
         return copy, table
 
     def _bring_up_to_date(self) -> None:
@@ -223,8 +240,7 @@ class PlacementMirror:
         not; a read that has not begun yet serves all who ask before it does."""
         if not self._store.reads_fast:
             raise errors.NoMirror('it takes too long to bring the copy up to date')
-        if self._broken or self._late:
-            raise errors.NoMirror('the copy cannot be brought up to date')
+        self._current()
         with self._changing:
             read = self._next_read
             if read is None or read.running() or read.done():
@@ -260,23 +276,17 @@ class PlacementMirror:
 
     # -- what is known first-hand
 
-    def assume(self, taken: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+    def assume(self, taken: Mapping[str, Amounts]) -> None:
         """Count own claims that stand: amounts by class by provider by consumer."""
         with self._changing:
-            now = self._clock.monotonic()
-            self._assumed.update({c: Assumed(each, now) for c, each in taken.items()})
-            # What is taken stays taken in the table, until a look that comes later.
-            while len(self._assumed) > MOST_ASSUMED:
-                del self._assumed[next(iter(self._assumed))]
+            amounts = self._assumed.add(taken, self._clock.monotonic())
             if self._table is not None:
-                self._table = self._table.after(_together(taken.values()))
+                self._table = self._table.after(amounts)
 
     def forget(self, consumers: Iterable[str]) -> None:
         """Count own claims no more: they were undone."""
         with self._changing:
-            found = [self._assumed.pop(each, None) for each in consumers]
-            freed = _together(each.taken for each in found if each is not None)
-            less = {u: {n: -a for n, a in part.items()} for u, part in freed.items()}
+            less = self._assumed.forget(consumers)
             if self._table is not None:
                 self._table = self._table.after(less)
 
@@ -307,6 +317,7 @@ class PlacementMirror:
         self._store.close()
         self._wake.set()
         self._reader.close()
+        self._verifying.close()
 
     def _read(self, with_silent: bool = False) -> None:
         """Read what has changed, or all.
@@ -444,10 +455,8 @@ class PlacementMirror:
             number = 0 if self._copy is None else self._copy.number
             if self._copy is None or contents is not self._copy.contents:
                 number += 1
-            left = {c: a for c, a in self._assumed.items() if a.answered_at > as_of}
-            self._assumed = left
             self._copy = Copy(contents, table, as_of, number)
-            self._table = table.after(_together(a.taken for a in left.values()))
+            self._table = table.after(self._assumed.since(as_of))
 
     # -- what is shown of it
 
@@ -482,19 +491,9 @@ class PlacementMirror:
             'providers': 0 if copy is None else len(copy.table),
             'claims assumed': len(self._assumed),
             'differences found': self.differences,
+            'picks that were void': self.void_picks,
             'fallbacks': dict(self.fallbacks),
         }
 
     def __len__(self) -> int:
         return 0 if self._copy is None else len(self._copy.table)
-
-
-def _together(
-    taken: Iterable[Mapping[str, Mapping[str, int]]],
-) -> dict[str, dict[str, int]]:
-    """Return the sum of amounts by class by provider."""
-    found: dict[str, Counter[str]] = {}
-    for each in taken:
-        for uuid, amounts in each.items():
-            found.setdefault(uuid, Counter()).update(amounts)
-    return {uuid: dict(amounts) for uuid, amounts in found.items()}

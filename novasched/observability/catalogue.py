@@ -194,6 +194,11 @@ MIRROR_DIFFERENCES = Metric(
     'Resource providers that a full read showed to be otherwise than the copy had '
     'them, though nothing said that they had changed. It should stay 0.',
 )
+MIRROR_VOID_PICKS = Metric(
+    'novasched_mirror_void_picks_total',
+    'Hosts that were picked from the copy and, looked at in placement right before the '
+    'claim, were found to be no candidates any more. Another host was picked then.',
+)
 MIRROR_FALLBACKS = Metric(
     'novasched_mirror_fallbacks_total',
     'Queries for candidates that placement was asked in the place of the copy, by '

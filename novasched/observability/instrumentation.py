@@ -163,7 +163,7 @@ class InstrumentedMirror:
     def __init__(self, inner: PlacementMirror, instrumentation: Instrumentation):
         self._inner = inner
         self._instrumentation = instrumentation
-        self._counted = 0
+        self._counted = 0, 0
         self._fallbacks: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
@@ -189,11 +189,18 @@ class InstrumentedMirror:
         age_s = self._inner.age_s()
         recorder.set(catalogue.MIRROR_AGE, -1 if age_s is None else age_s)
         recorder.set(catalogue.MIRROR_PROVIDERS, len(self._inner))
-        differences, fallbacks = self._inner.differences, self._inner.fallbacks.copy()
-        recorder.count(catalogue.MIRROR_DIFFERENCES, by=differences - self._counted)
+        counted = self._inner.differences, self._inner.void_picks
+        for metric, now, before in zip(
+            (catalogue.MIRROR_DIFFERENCES, catalogue.MIRROR_VOID_PICKS),
+            counted,
+            self._counted,
+            strict=True,
+        ):
+            recorder.count(metric, by=now - before)
+        fallbacks = self._inner.fallbacks.copy()
         for reason, number in (fallbacks - self._fallbacks).items():
             recorder.count(catalogue.MIRROR_FALLBACKS, reason, by=number)
-        self._counted, self._fallbacks = differences, fallbacks
+        self._counted, self._fallbacks = counted, fallbacks
 
 
 class RequestTracker:

@@ -101,6 +101,36 @@ class PlacementApiContents:
         whole = np.union1d(whole, np.array(turns, np.int64))
         return self._read(before, listed, whole, np.union1d(ids, whole), with_silent)
 
+    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+        """Look at the generations of each tree, and for more of the providers that have
+        another one. Aggregates that an old client set change no generation."""
+        api = self._api.at_once()
+        listed = np.concatenate(
+            [api.providers(f'?in_tree={api.uuids.names[root]}') for root in roots]
+        )
+        before, changed = known.trees(roots), known.changed(listed)
+        places = [0, 2, 3]
+        if not len(changed) and _has_same_rows(
+            listed[:, places], before.providers[:, places]
+        ):
+            return None
+        reading = _ProviderRead(api, listed, {})
+        reading.ask(changed, 'inventories', 'traits', 'aggregates')
+        rows = reading.rows
+        fresh = replace(
+            NOTHING,
+            providers=reading.there(),
+            inventories=_put(NOTHING.inventories, changed, rows['inventories']),
+            traits=_put(NOTHING.traits, changed, rows['traits']),
+            aggregates=_put(NOTHING.aggregates, changed, rows['aggregates']),
+            uuids=api.uuids.named(listed[:, 0]),
+            class_names=dict(api.classes.names),
+            trait_names=dict(api.traits.names),
+            aggregate_uuids=dict(api.aggregates.names),
+        )
+        after = before.updated(fresh, changed)
+        return None if before.says_the_same(after) else after
+
     def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""
 
@@ -230,9 +260,13 @@ class _ProviderRead:
         for id_ in whole.tolist():
             read = self._generations[id_]
             generations[id_] = min(read) if len(read) == 1 else MIXED
-        found = self._listed.copy()
+        found = self.there()
         found[:, 1] = [generations[id_] for id_ in found[:, 0].tolist()]
-        found = found[~np.isin(found[:, 0], list(self._gone))]
+        return found
+
+    def there(self) -> Ints:
+        """Return the listed providers that are there, and none whose parent is not."""
+        found = self._listed[~np.isin(self._listed[:, 0], list(self._gone))]
         while True:
             there = np.isin(found[:, 2:], [*found[:, 0], 0]).all(axis=1)
             if there.all():

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from keystoneauth1.adapter import Adapter
@@ -59,18 +61,21 @@ class Throttle:
 
 
 class Numbers:
-    """A number for each name, from 1; a name keeps its own."""
+    """A number for each name, from 1; a name keeps its own. Threads may share it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
+        self._lock = threading.Lock()
         self.names: dict[int, str] = {}
 
     def of(self, name: object) -> int:
         """Return the number of a name; raises TypeError for what is none."""
         if not isinstance(name, str):
             raise TypeError(f'{name!r} is no name')
-        number = self._numbers.setdefault(name, len(self._numbers) + 1)
-        self.names[number] = name
+        if (number := self._numbers.get(name)) is None:
+            with self._lock:
+                number = self._numbers.setdefault(name, len(self._numbers) + 1)
+                self.names[number] = name
         return number
 
     def named(self, numbers: Iterable[int]) -> dict[int, str]:
@@ -104,7 +109,7 @@ class ProvidersApi:
 
     def __init__(self, adapter: Adapter, throttle: Throttle) -> None:
         self._adapter = adapter
-        self._throttle = throttle
+        self._throttle: AbstractContextManager[None] = throttle
         self.uuids = Numbers()
         self.classes = Numbers()
         self.traits = Numbers()
@@ -115,6 +120,12 @@ class ProvidersApi:
             'traits': self._traits,
             'aggregates': self._aggregates,
         }
+
+    def at_once(self) -> Self:
+        """Return the same, without a throttle: threads may share it."""
+        made = copy.copy(self)
+        made._throttle = nullcontext()
+        return made
 
     def providers(self, query: str = '') -> Ints:
         """Return the providers, by their ids."""

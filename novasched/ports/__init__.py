@@ -26,6 +26,7 @@ from novasched.ports.placement import (
     QueryFailed,
     UndoOutcome,
     UndoUnanswered,
+    Verifier,
 )
 from novasched.ports.stores import (
     CELL0_UUID,

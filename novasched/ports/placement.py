@@ -16,6 +16,17 @@ Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
 
 
+class Verifier(Protocol):
+    """Verifies that candidates of a copy of placement are what placement has now."""
+
+    def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
+        """Return for each pick, a compute node and a candidate with it, whether
+        placement would offer it now, but for amounts, which a claim verifies.
+
+        Raises errors.MirrorError where that cannot be found out.
+        """
+
+
 @dataclass(frozen=True)
 class Candidates:
     """The answer to an allocation candidates query.
@@ -26,7 +37,7 @@ class Candidates:
     be more, which the limit of the query kept back. ``further``: these were asked for
     because those under a limit, or of a copy, would not do. ``copy`` is the number of
     the copy of placement that they were computed from; None: placement was asked, and
-    ``fallback`` says why, if there should be a copy.
+    ``fallback`` says why, if there should be a copy. ``verifier`` is that of a copy.
     """
 
     requests: Sequence[Candidate] | CandidatesByRoot
@@ -38,6 +49,7 @@ class Candidates:
     further: bool = False
     copy: int | None = None
     fallback: str = ''
+    verifier: Verifier | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,10 +80,14 @@ class Claimed:
 
 @dataclass(frozen=True)
 class ClaimRequest:
-    """A candidate that is to be claimed for a consumer that holds nothing."""
+    """A candidate that is to be claimed for a consumer that holds nothing.
+
+    ``node_uuid`` is the compute node that it was picked with, where that matters.
+    """
 
     consumer_uuid: str
     candidate: Candidate
+    node_uuid: str = ''
 
 
 @dataclass(frozen=True)

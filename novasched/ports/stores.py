@@ -256,6 +256,10 @@ class ProviderStore(Protocol):
         ``suspects``, by id, are read again whatever their generation is.
         """
 
+    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+        """Return the contents of the trees of some roots, by id, as they are now, but
+        for what is used; None: they are as known. Threads may share it."""
+
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""
 

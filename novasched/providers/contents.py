@@ -96,6 +96,32 @@ class Contents:
         found = np.intersect1d(mine[at[same], 0], np.concatenate(differing))
         return len(found)
 
+    def trees(self, roots: Collection[int]) -> Contents:
+        """Return the rows of the trees of some roots, without what is used."""
+        providers = self.providers[np.isin(self.providers[:, 2], list(roots))]
+        ids = providers[:, 0]
+        return replace(
+            self,
+            providers=providers,
+            inventories=_of(self.inventories, ids),
+            usage=NOTHING.usage,
+            traits=_of(self.traits, ids),
+            aggregates=self.aggregates[np.isin(self.aggregates[:, 0], ids)],
+            uuids={id_: self.uuids[id_] for id_ in ids.tolist()},
+        )
+
+    def says_the_same(self, other: Contents) -> bool:
+        """Return whether other contents say the same of the same trees, whatever their
+        generations and their usage are."""
+        places = [0, 2, 3]
+        return (
+            self.uuids == other.uuids
+            and _are_same(self.providers[:, places], other.providers[:, places])
+            and _are_same(self.inventories, other.inventories)
+            and _are_same(self.traits, other.traits)
+            and _are_same(self.aggregates, other.aggregates)
+        )
+
     def updated(self, fresh: Contents, ids: Ints) -> Contents:
         """Return these contents with ``fresh`` ones for the providers of these ids.
 
@@ -166,6 +192,11 @@ def unpaired(some: A, others: A) -> A:
     paired[:-1] |= same
     found: A = both[~paired, 0]
     return found
+
+
+def _are_same(some: A, others: A) -> bool:
+    """Return whether rows are the same in any order."""
+    return not len(unpaired(some, others))
 
 
 def _with(rows: A, dropped: Ints, more: A) -> A:

@@ -282,6 +282,15 @@ SCENARIOS = {
         'removal between them, cannot be distinguished; nor can what is written in the '
         'milliseconds between the look and the undo that follows it.',
     ),
+    'F42': Scenario(
+        'The copy of placement is behind: a host has lost a required trait, has got a '
+        'forbidden one, or has left the aggregate of its zone or tenant',
+        'It is not answered: what is picked of the copy, and each alternate, is looked '
+        'at in placement right before the claim, and the next host is tried.',
+        'What is written in the milliseconds between that look and the claim; for an '
+        'alternate, until a conductor uses it. Aggregates that are set with a '
+        'microversion below 1.19, where the copy is read through the API.',
+    ),
 }
 
 

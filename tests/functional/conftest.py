@@ -235,15 +235,22 @@ class Cloud:
 
     # -- schedulers
 
-    def mirrored(self):
-        """Compose a scheduler that has a copy of placement, which it has read."""
-        url = f'sqlite:///{self._directory}/placement.sqlite'
-        engine = engines.cell_engine(self.conf, url)
-        self.stack.callback(engine.dispose)
-        scheduler = self.compose(providers=PlacementContents(Database(engine)))
+    def mirrored(self, store=None):
+        """Compose a scheduler that has a copy of placement, which it has read: from a
+        store, as a default from the database."""
+        if store is None:
+            store = self.placement_contents()
+        scheduler = self.compose(providers=store)
         scheduler.mirror.keep_up()
         self.faults.seen.clear()
         return scheduler
+
+    def placement_contents(self, kind=PlacementContents):
+        """A reader of placement's database."""
+        url = f'sqlite:///{self._directory}/placement.sqlite'
+        engine = engines.cell_engine(self.conf, url)
+        self.stack.callback(engine.dispose)
+        return kind(Database(engine))
 
     def compose(self, **given):
         """Compose a scheduler; its view is loaded, its server not started."""

@@ -30,8 +30,16 @@ from tests.live.wire import Wire
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
 # of MariaDB's, and lets hosts be used beyond what they have.
 ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
-# So often a client of RPC looks whether it has been closed; five seconds, as it comes.
-impl_rabbit.amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MAX = 0.25
+
+
+@pytest.fixture(scope='module', autouse=True)
+def closed_soon():
+    """So often a client of RPC looks whether it has been closed: every five seconds,
+    as it comes."""
+    with pytest.MonkeyPatch.context() as patch:
+        driver = impl_rabbit.amqpdriver
+        patch.setattr(driver, 'ACK_REQUEUE_EVERY_SECONDS_MAX', 0.25)
+        yield
 
 
 def pytest_configure(config):

@@ -121,6 +121,42 @@ def test_changes_are_read_as_a_full_load_reads_them(mirrored):
     assert all((each['uuid'] in there) is (each is not leaf) for each in listed)
 
 
+def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
+    """What is used does not matter; all else that is written is seen at once."""
+    rng = random.Random(11)
+    listed = [each for _ in range(3) for each in worlds.providers(rng)]
+    for each in listed:
+        mirrored.writer.create(each)
+    readers = [mirrored.reader, mirrored.api]
+    known = [reader.read() for reader in readers]
+    assert any(mirrored.writer.claim(rng, listed) for _ in range(20))
+
+    def looked_at():
+        """What each reader sees of all trees."""
+        return [
+            reader.trees(contents, set(contents.providers[:, 2].tolist()))
+            for reader, contents in zip(readers, known, strict=True)
+        ]
+
+    assert looked_at() == [None, None]
+    having = [each for each in listed if each['traits'] and each['aggregates']]
+    top = next(each for each in having if not each['parent'])
+    leaf = next(p for p in listed if p['parent'] and not p['inventories'])
+    for change in (
+        lambda: mirrored.writer.move(listed[-1], top['uuid']),
+        lambda: mirrored.writer.write({**top, 'traits': []}, 'traits'),
+        lambda: mirrored.writer.write({**top, 'aggregates': []}, 'aggregates'),
+        lambda: mirrored.writer.delete(leaf),
+    ):
+        change()
+        seen = looked_at()
+        known = [reader.read() for reader in readers]
+        for now, contents in zip(seen, known, strict=True):
+            everything = set(contents.providers[:, 2].tolist())
+            assert now is not None
+            assert contents.trees(everything).says_the_same(now)
+
+
 @pytest.mark.parametrize('seed', [0, *(pytest.param(n, marks=MORE) for n in (1, 2))])
 def test_the_api_says_what_the_tables_say(mirrored, request, seed):
     rng = random.Random(seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.mirror.assumed import MOST
 from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import MOST_ASSUMED
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest
 from tests.unit.mirror.providers import ONE, hosts, look
 
@@ -39,13 +39,13 @@ class TestOwnClaims:
 
     def test_of_those_that_no_look_shows_only_the_last_are_remembered(self, mirror):
         mirror.assume({'first': {'a': {'VCPU': 3}}})
-        step = (MOST_ASSUMED - 1) // 9
+        step = (MOST - 1) // 9
         for number in range(1, 10):
             names = range((number - 1) * step, number * step)
             mirror.assume({f's{n}': {'b': {'VCPU': 0}} for n in names})
             assert mirror.state()['claims assumed'] == number * step + 1
         mirror.assume({'last': {'a': {'VCPU': 1}}})
-        assert mirror.state()['claims assumed'] == MOST_ASSUMED
+        assert mirror.state()['claims assumed'] == MOST
         mirror.forget(['first', 'last'])
         assert hosts(mirror) == ['a', 'b']
         assert hosts(mirror, 2) == ['b']

@@ -126,15 +126,19 @@ class TestReading:
         look(mirror)
         assert mirror.problem() == ''
         store.problem = errors.StoreFailed('Placement', 'Access denied')
-        clock.advance(61)
         look(mirror)
-        assert mirror.problem() == f'the copy of its state is 61 s old: {failure}'
+        said = f'the copy cannot be brought up to date: {failure}'
+        assert mirror.problem() == said
+        store.problem = None
+        look(mirror)
+        clock.advance(61)
+        assert mirror.problem() == 'the copy of its state is 61 s old'
 
     def test_an_empty_placement_is_not_believed(self, mirror, store, caplog):
         store.totals = {}
         look(mirror)
         assert 'no resource providers' in caplog.text
-        assert hosts(mirror) == ['a', 'b']
+        assert 'no resource providers' in hosts(mirror)
 
     def test_a_read_that_hangs_is_waited_for_no_longer_than_that(self, mirror, store):
         entered, leave = threading.Event(), threading.Event()
@@ -147,10 +151,10 @@ class TestReading:
         thread = threading.Thread(target=look, args=(mirror,))
         thread.start()
         assert entered.wait(10)
-        answers = [mirror.candidates(ONE, fresh=True) for _ in range(2)]
-        assert hosts(mirror) == ['a', 'b']
+        answers = [mirror.candidates(ONE, fresh=True), hosts(mirror)]
         leave.set()
         thread.join()
+        assert hosts(mirror) == ['a', 'b']
         assert 'did not answer within 0.05 s' in answers[0]
         assert 'cannot be brought up to date' in answers[1]
         assert mirror.fallbacks == {'unusable': 2}
@@ -181,7 +185,7 @@ class TestReading:
         for _ in range(2):
             look(mirror)
             assert isinstance(hosts(mirror, 5), str)
-            assert hosts(mirror) == ['a', 'b']
+            assert 'it is away' in hosts(mirror)
         store.problem = None
         look(mirror)
         assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
@@ -291,7 +295,6 @@ class TestNoCandidates:
         assert 'it is away' in hosts(mirror, 5)
         assert 'cannot be brought up to date' in hosts(mirror, 5)
         assert len(store.reads) == 1
-        assert hosts(mirror) == ['a', 'b']
 
 
 class TestFallback:

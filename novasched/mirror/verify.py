@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verifies, before a claim, that placement would offer now what a copy offers.
+
+A claim verifies amounts alone: placement looks at neither traits nor aggregates then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from novasched import errors
+from novasched.ports import Candidate, ProviderStore
+from novasched.providers.candidates import search
+from novasched.providers.contents import Contents, build
+from novasched.providers.table import ProviderTable
+from novasched.resources import Query
+
+MOST_CANDIDATES = 1000
+"""Candidates of a host, of the providers of one pick, among which it is looked for."""
+
+
+class Known(Protocol):
+    """What was read of placement."""
+
+    @property
+    def contents(self) -> Contents: ...
+    @property
+    def table(self) -> ProviderTable: ...
+
+
+class CopyVerifier:
+    """Verifies candidates that ``queries`` found in known contents.
+
+    Satisfies ports.Verifier. ``look`` calls what reads placement, bounded in time, and
+    raises errors.MirrorError where that fails. ``on_change`` is called with the uuids
+    of providers that are not what was known, and with how many picks were void for
+    that.
+    """
+
+    def __init__(
+        self,
+        store: ProviderStore,
+        known: Known,
+        queries: Sequence[Query],
+        look: Callable[[Callable[[], Contents | None]], Contents | None],
+        on_change: Callable[[Iterable[str], int], None],
+    ) -> None:
+        self._store = store
+        self._contents, self._table = known.contents, known.table
+        self._queries = queries
+        self._look = look
+        self._on_change = on_change
+
+    def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
+        known, roots = self._contents, self._roots(picks)
+        now = self._look(lambda: self._store.trees(known, roots))
+        if now is None:
+            return [True] * len(picks)
+        offered = list(self._offered(now, picks))
+        self._on_change(now.uuids.values(), offered.count(False))
+        return offered
+
+    def _roots(self, picks: Sequence[tuple[str, Candidate]]) -> set[int]:
+        """Return the ids of the roots of all providers that picks depend on."""
+        rows_by_uuid = self._table.rows_by_uuid
+        uuids = {uuid for node, one in picks for uuid in (node, *one['allocations'])}
+        rows = [rows_by_uuid[uuid] for uuid in uuids if uuid in rows_by_uuid]
+        providers = self._contents.providers
+        at = np.searchsorted(providers[:, 0], self._table.ids[rows])
+        return set(providers[at, 2].tolist())
+
+    def _offered(
+        self, now: Contents, picks: Sequence[tuple[str, Candidate]]
+    ) -> Iterable[bool]:
+        """Yield for each pick whether it is a candidate by the rules of the queries.
+
+        Nothing counts as used, and nothing is taken from other providers.
+        """
+        taken = {uuid for _, one in picks for uuid in one['allocations']}
+        ids = [id_ for id_, uuid in now.uuids.items() if uuid in taken]
+        known = self._contents
+        table = build(
+            replace(
+                now,
+                inventories=now.inventories[np.isin(now.inventories[:, 0], ids)],
+                class_names={**known.class_names, **now.class_names},
+                trait_names={**known.trait_names, **now.trait_names},
+                aggregate_uuids={**known.aggregate_uuids, **now.aggregate_uuids},
+            )
+        )
+        try:
+            searches = [search(each, table) for each in self._queries]
+        except errors.InvalidCandidateQuery:
+            searches = []
+        for node, candidate in picks:
+            named = node or next(iter(candidate['allocations']))
+            row = table.rows_by_uuid.get(named)
+            found = (
+                each
+                for one in searches
+                if row is not None
+                for each in itertools.islice(
+                    one.under(int(table.roots[row])), MOST_CANDIDATES
+                )
+            )
+            yield any(_are_same(each, candidate) for each in found)
+
+
+def _are_same(one: Candidate, other: Candidate) -> bool:
+    """Return whether two candidates are the same, in whatever order they were made."""
+    mappings = (
+        {suffix: set(uuids) for suffix, uuids in each['mappings'].items()}
+        for each in (one, other)
+    )
+    return one['allocations'] == other['allocations'] and next(mappings) == next(
+        mappings
+    )

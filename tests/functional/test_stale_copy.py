@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of placement that is behind: what is picked of it is what placement has now.
+
+A claim looks at amounts alone, so that placement would grant it on a host that lost a
+trait or left an aggregate.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.db.placement import PlacementContents
+from novasched.placement.contents import PlacementApiContents
+from tests.cases import cases
+from tests.examples import scaled
+from tests.functional.conftest import Host, named_uuid, new_uuids
+
+SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
+GOLD = 'CUSTOM_GOLD'
+REQUIRED = {'extra_specs': {f'trait:{GOLD}': 'required'}}
+FORBIDDEN = {'extra_specs': {f'trait:{GOLD}': 'forbidden'}}
+LARGE = {'memory_mb': 16384}
+"""What makes a host the best one."""
+
+
+class Providers:
+    """Writes to placement as its operators and computes do."""
+
+    def __init__(self, made):
+        self._made = made
+        self._put(f'/traits/{GOLD}', {}, '1.6')
+
+    def _put(self, url, body, version):
+        answer = self._made.adapter.put(url, json=body, microversion=version)
+        assert answer.status_code < 300, answer.text
+
+    def _of(self, host):
+        url = f'/resource_providers/{self._made.hosts[host].uuid}'
+        found = self._made.adapter.get(url, microversion='1.28').json()
+        return url, found['generation']
+
+    def has(self, host, *names):
+        """The host has these of our traits; what it has of its own stays."""
+        url, generation = self._of(host)
+        there = self._made.adapter.get(f'{url}/traits', microversion='1.6').json()
+        own = {each for each in there['traits'] if not each.startswith('CUSTOM_')}
+        body = {
+            'resource_provider_generation': generation,
+            'traits': [*own, *names],
+        }
+        self._put(f'{url}/traits', body, '1.6')
+
+    def is_in(self, host, *aggregates, version='1.19'):
+        """The host is in these aggregates alone; by old clients, without a word."""
+        url, generation = self._of(host)
+        body = list(map(named_uuid, aggregates))
+        if version == '1.19':
+            body = {'resource_provider_generation': generation, 'aggregates': body}
+        self._put(f'{url}/aggregates', body, version)
+
+    def reserves(self, host, amount):
+        url, generation = self._of(host)
+        body = {
+            'resource_provider_generation': generation,
+            'total': 8,
+            'reserved': amount,
+        }
+        self._put(f'{url}/inventories/VCPU', body, '1.26')
+
+
+class Stored(PlacementContents):
+    """Placement's database, with what comes right before the next look at picks."""
+
+    before = None
+
+    def trees(self, known, roots):
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        return super().trees(known, roots)
+
+
+def lost(providers):
+    providers.has('h1')
+
+
+def got(providers):
+    providers.has('h1', GOLD)
+
+
+def left(providers):
+    providers.is_in('h1')
+
+
+def left_silently(providers):
+    providers.is_in('h1', version='1.1')
+
+
+@pytest.fixture
+def by_database():
+    return lambda made: made.mirrored()
+
+
+@pytest.fixture
+def by_api():
+    def mirrored(made):
+        return made.mirrored(PlacementApiContents(made.adapter, share=1.0))
+
+    return mirrored
+
+
+@cases(
+    'reader, change, wanted',
+    ('a required trait', 'by_database', lost, REQUIRED),
+    ('a forbidden trait', 'by_database', got, FORBIDDEN),
+    ('an aggregate', 'by_database', left, {'availability_zone': 'az1'}),
+    (
+        'an aggregate by an old client',
+        'by_database',
+        left_silently,
+        {'availability_zone': 'az1'},
+    ),
+    ('a required trait, by the API', 'by_api', lost, REQUIRED),
+    ('an aggregate, by the API', 'by_api', left, {'availability_zone': 'az1'}),
+)
+@pytest.mark.scenario('F42', 'I6')
+def test_a_host_that_is_fit_no_more_is_not_chosen(
+    cloud, request, reader, change, wanted
+):
+    made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
+    providers = Providers(made)
+    for host in made.hosts:
+        providers.has(host, *[GOLD] * (change is not got))
+    scheduler = request.getfixturevalue(reader)(made)
+    change(providers)
+    assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h2']]
+    assert scheduler.mirror.void_picks == 1
+    assert [each.from_copy for each in made.decisions] == [True]
+
+
+def test_what_does_not_matter_to_a_request_costs_no_pick(cloud):
+    made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
+    providers = Providers(made)
+    scheduler = made.mirrored()
+    providers.has('h1', GOLD)
+    providers.is_in('h1', 'az1', 'other')
+    providers.reserves('h1', 1)
+    zone = {'availability_zone': 'az1'}
+    assert made.ask(scheduler, new_uuids(), **SMALL, **zone) == [['h1']]
+    assert scheduler.mirror.void_picks == 0
+
+
+def test_no_alternate_is_fit_no_more(cloud):
+    made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)])
+    providers = Providers(made)
+    scheduler = made.mirrored()
+    for host in ('h2', 'h4'):
+        providers.is_in(host)
+    found = made.ask(
+        scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
+    )
+    assert found == [['h1', 'h3', 'h5']]
+
+
+def test_servers_of_one_request_go_to_those_that_are_left(cloud):
+    hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)]
+    made = cloud(hosts)
+    providers = Providers(made)
+    scheduler = made.mirrored()
+    for host in ('h1', 'h2', 'h4'):
+        providers.is_in(host)
+    found = made.ask(scheduler, new_uuids(3), availability_zone='az1', **SMALL)
+    assert {host for (host,) in found} <= {'h3', 'h5'}
+    assert len(found) == 3
+
+
+def test_where_most_have_left_all_is_decided_anew(cloud):
+    hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
+    made = cloud(hosts)
+    providers = Providers(made)
+    scheduler = made.mirrored()
+    for host in hosts[:-1]:
+        providers.is_in(host.name)
+    asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
+    assert asked == [['h13']]
+    assert [len(each.hosts) for each in made.decisions] == [14, 1]
+    assert scheduler.mirror.void_picks == 9
+
+
+def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
+    made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
+    providers = Providers(made)
+    store = made.placement_contents(Stored)
+    scheduler = made.mirrored(store)
+
+    def breaks():
+        raise errors.StoreFailed('Placement', 'it hurts')
+
+    providers.is_in('h1')
+    store.before = breaks
+    asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
+    assert asked == [['h2']]
+    assert [each.from_copy for each in made.decisions] == [True, False]
+    assert 'could not be verified' in made.decisions[-1].fallback
+    scheduler.mirror.keep_up()
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h1']]
+    assert made.decisions[-1].from_copy
+
+
+class Changes:
+    """What may happen to placement, at random."""
+
+    def __init__(self, made, rng):
+        self._made, self._rng = made, rng
+        self._providers = Providers(made)
+
+    def __call__(self):
+        host = self._rng.choice(list(self._made.hosts))
+        kind = self._rng.choice(['traits', 'aggregates', 'silently', 'reserved'])
+        if kind == 'traits':
+            self._providers.has(host, *self._rng.choice([(), (GOLD,)]))
+        elif kind == 'reserved':
+            self._providers.reserves(host, self._rng.choice([0, 0, 8]))
+        else:
+            zones = self._rng.choice([(), ('az1',), ('az1', 'az2')])
+            version = '1.1' if kind == 'silently' else '1.19'
+            self._providers.is_in(host, *zones, version=version)
+
+
+def test_no_host_is_answered_that_placement_would_not_offer(cloud):
+    """Changes come before the copy is read, after that, and right before a look."""
+    rng = random.Random(5)
+    made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(5)])
+    change = Changes(made, rng)
+    store = made.placement_contents(Stored)
+    scheduler = made.mirrored(store)
+    answered = 0
+    for _ in range(scaled(60)):
+        if rng.random() < 0.3:
+            scheduler.mirror.keep_up()
+        for _ in range(rng.randrange(3)):
+            change()
+        if rng.random() < 0.5:
+            store.before = change
+        zone = {'availability_zone': 'az1'}
+        wanted = rng.choice([REQUIRED, FORBIDDEN, zone, {**REQUIRED, **zone}])
+        (uuid,) = new_uuids()
+        try:
+            found = made.ask(
+                scheduler, [uuid], return_alternates=True, **SMALL, **wanted
+            )
+        except errors.NoValidHost:
+            found = [[]]
+        store.before = None
+        made.adapter.delete(f'/allocations/{uuid}')
+        offers = offered(made, wanted)
+        assert set(found[0]) <= offers
+        assert bool(found[0]) == bool(offers)
+        answered += bool(found[0])
+    assert answered
+    assert scheduler.mirror.void_picks
+
+
+def offered(made, wanted):
+    """The hosts that placement offers now for a request."""
+    query = 'resources=VCPU:1,MEMORY_MB:64,DISK_GB:1'
+    for name, mode in wanted.get('extra_specs', {}).items():
+        sign = '!' if mode == 'forbidden' else ''
+        query += f'&required={sign}{name.partition(":")[2]}'
+    if 'availability_zone' in wanted:
+        query += f'&member_of=in:{named_uuid(wanted["availability_zone"])}'
+    answer = made.adapter.get(f'/allocation_candidates?{query}', microversion='1.36')
+    names = {host.uuid: name for name, host in made.hosts.items()}
+    return {
+        names[uuid]
+        for each in answer.json()['allocation_requests']
+        for uuid in each['allocations']
+    }
