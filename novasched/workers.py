@@ -161,7 +161,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     that starts the workers nothing but that is done: those that it starts later are
     to know it; after that it waits for ``pause_s`` before it signals them. ``begin`` is
     called once, in the process of the worker. ``announcement`` is what the log says
-    of all workers.
+    of all workers. ``settle`` is called once a scheduler serves.
     """
 
     def __init__(
@@ -170,8 +170,10 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         reread: Callable[[], None],
         begin: Callable[[], None],
         announcement: Announcement,
+        settle: Callable[[], None] = _settle,
     ) -> None:
         self._make = make
+        self._settle = settle
         self._reread = reread
         self._begin = begin
         self.announcement = announcement
@@ -198,7 +200,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
                 late.stop()
             else:
                 self.announcement.started(serving.state)
-            _settle()
+            self._settle()
 
     def _started(self) -> WorkerService:
         serving = self._make()
@@ -245,7 +247,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
                 self.announcement.reloaded(serving.state)
             self._end(before)
             del before
-            _settle()
+            self._settle()
 
     def _end(self, serving: WorkerService) -> None:
         answered = serving.stop()

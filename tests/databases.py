@@ -19,6 +19,12 @@ NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
 SECOND = datetime.timedelta(seconds=1)
 
 
+def insert(connection, table, row):
+    """Insert a row; return its id."""
+    done = connection.execute(sa.insert(table).values(row))
+    return done.inserted_primary_key[0]
+
+
 class Databases(NamedTuple):
     """An API database and a cell's, with their tables."""
 
@@ -39,10 +45,7 @@ class Databases(NamedTuple):
         """Insert rows; return their ids."""
         engine = self.api if table.metadata is tables.API else self.cell
         with engine.begin() as connection:
-            return [
-                connection.execute(sa.insert(table).values(row)).inserted_primary_key[0]
-                for row in rows
-            ]
+            return [insert(connection, table, row) for row in rows]
 
     def rows(self, table):
         engine = self.api if table.metadata is tables.API else self.cell

@@ -108,14 +108,20 @@ class Cloud:
         self._copies = copies
         self.notifications = []
         self.decisions = []
+        self.conf = self._conf(directory, options)
         self.databases = {
             name: self._database(directory, name) for name in ('api', 'cell0', *CELLS)
         }
-        self.conf = self._conf(directory, options)
         self.cell_uuids = {name: named_uuid(name) for name in CELLS}
-        self._write_api(directory)
-        for host in hosts:
-            self._write_host(host)
+        with contextlib.ExitStack() as writing:
+            self._writing = {
+                name: writing.enter_context(made.api.begin())
+                for name, made in self.databases.items()
+            }
+            self._write_api(directory)
+            for host in hosts:
+                self._write_host(host)
+        self._writing = {}
         self._provide([self.provider(host) for host in hosts])
         self.faults = Faults(adapter.session.session.adapters[mounted])
         adapter.session.session.mount(mounted, self.faults)
@@ -138,8 +144,7 @@ class Cloud:
         return conf
 
     def _database(self, directory, name):
-        conf = make_conf()
-        engine = engines.cell_engine(conf, f'sqlite:///{directory}/{name}')
+        engine = engines.cell_engine(self.conf, f'sqlite:///{directory}/{name}')
         self.stack.callback(engine.dispose)
         made = databases.Databases(engine, engine)
         self._fill(directory / name, 'the tables of nova', made.create_tables)
@@ -154,7 +159,9 @@ class Cloud:
 
     def add(self, database, table, **row):
         """Write a row; return its id."""
-        return self.databases[database].add(table, row)[0]
+        if (connection := self._writing.get(database)) is None:
+            return self.databases[database].add(table, row)[0]
+        return databases.insert(connection, table, row)
 
     def _write_api(self, directory):
         cells = {'cell0': CELL0_UUID, **self.cell_uuids}

@@ -39,7 +39,7 @@ from tests.examples import scaled
 from tests.live.servers.process import Process
 from tests.live.writers import Writer
 
-SECONDS = scaled(60)
+SECONDS = scaled(40)
 WRITERS = 4
 REQUESTS_AT_ONCE = 2
 ENOUGH = scaled(100)

@@ -278,10 +278,10 @@ FLAVOR = ('--flavor', 'vcpus=1,ram=512,disk=1')
 COMMANDS = [
     ['explain', '{server}'],
     ['decisions', 'list'],
-    ['plan', 'boot', *FLAVOR],
-    ['host', '{host}'],
 ]
 OTHERS = [
+    ['plan', 'boot', *FLAVOR],
+    ['host', '{host}'],
     ['decisions', 'count', '--by', 'plugin'],
     ['plan', 'drain', '{host}'],
     ['why-not', '{host}', *FLAVOR],

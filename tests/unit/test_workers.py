@@ -78,7 +78,7 @@ class Lines:
 
 def working(make, reread=lambda: None, lines=None):
     """A worker whose announcements are written down, if there is a list for them."""
-    return Worker(make, reread, lambda: None, Lines(lines))
+    return Worker(make, reread, lambda: None, Lines(lines), settle=lambda: None)
 
 
 def lives(*made):
