@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -54,6 +54,11 @@ A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 
 the longest POST three times as long: placement locks the gaps between consumers, so
 that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
 """
+
+
+def _key(pick: ClaimRequest) -> Hashable:
+    """Return the node and the providers of a pick."""
+    return pick.node_uuid, frozenset(pick.candidate['allocations'])
 
 
 def chunks(
@@ -216,6 +221,7 @@ class Claims:
         self._recorder = recorder
         self._verifier = verifier
         self._void_left = most_void
+        self._seen: dict[Hashable, bool] = {}
         self.unverified = False
         self.refused = 0
         self.conflicts = 0
@@ -251,7 +257,13 @@ class Claims:
         if self._made:
             self._journal.check_caller()
 
-    def still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
+    def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
+        """Return which alternates placement offers; those that were looked at with a
+        pick are not looked at again. Raises as _still_offered does."""
+        self._still_offered([one for one in wanted if _key(one) not in self._seen])
+        return [self._seen.get(_key(one), True) for one in wanted]
+
+    def _still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
         """Return which picks placement would offer now; the others have no room left.
 
         Raises errors.NoValidHost where that cannot be found out, and once too many
@@ -269,6 +281,7 @@ class Claims:
             self.unverified = True
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
         for one, is_so in zip(wanted, offered, strict=True):
+            self._seen[_key(one)] = is_so
             if not is_so:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
                 self.room.bar(one.candidate)
@@ -277,19 +290,27 @@ class Claims:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
         return offered
 
-    def _are_offered(self, wanted: Sequence[ClaimRequest]) -> bool:
+    def _are_offered(
+        self, wanted: Sequence[ClaimRequest], ahead: Sequence[ClaimRequest] = ()
+    ) -> bool:
         """Return whether placement would offer all picks now; record those that are
-        void."""
-        offered = self.still_offered(wanted)
+        void. What may be alternates is looked at with them."""
+        offered = self._still_offered([*wanted, *ahead])[: len(wanted)]
         void = [one for one, is_so in zip(wanted, offered, strict=True) if not is_so]
         if void:
             self._recorder.claimed(void, 'void', VOID)
         return not void
 
     def make(
-        self, request: RequestSpec, candidate: Candidate, node_uuid: str = ''
+        self,
+        request: RequestSpec,
+        candidate: Candidate,
+        node_uuid: str = '',
+        ahead: Sequence[ClaimRequest] = (),
     ) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
+
+        What is likely to be an alternate may be verified ``ahead``, by the same look.
 
         Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, holds
         something though the request is no move, or when it is unknown what became of
@@ -298,7 +319,7 @@ class Claims:
         not tried for each host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
-        if not self._are_offered(wanted):
+        if not self._are_offered(wanted, ahead):
             return False
         with self._written(request, wanted), self._recorder.stage('claim'):
             outcome = self._placement.claim(

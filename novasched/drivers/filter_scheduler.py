@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import random
@@ -249,15 +250,25 @@ class _Placing:
 
         def pick(state: _State, excluded_rows: set[int]) -> Picked | None:
             conflicts = claims.conflicts
-            picked = self._first_granted(state, claims.room, claims.make, excluded_rows)
+            claim = functools.partial(claims.make, ahead=self._ahead(state))
+            picked = self._first_granted(state, claims.room, claim, excluded_rows)
             if picked is None and claims.conflicts > conflicts:
                 excluded_rows.clear()
-                picked = self._first_granted(
-                    state, claims.room, claims.make, excluded_rows
-                )
+                picked = self._first_granted(state, claims.room, claim, excluded_rows)
             return picked
 
         return pick
+
+    def _ahead(self, state: _State) -> list[ClaimRequest]:
+        """Return what are likely the alternates of the one instance that there is."""
+        if self._work.required > 1 or not self._work.return_alternates:
+            return []
+        first = itertools.islice(state.hosts.states(), 1, self._parts.max_attempts)
+        return [
+            ClaimRequest('', host.allocation_candidates[0], host.uuid)
+            for host in first
+            if host.allocation_candidates
+        ]
 
     def _with_room(self, room: RemainingCapacity) -> Pick:
         """Return a strategy that takes the best host with room; nothing is claimed."""
@@ -324,7 +335,7 @@ class _Placing:
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
-            fits, verify = work.claims.room.fits, work.claims.still_offered
+            fits, verify = work.claims.room.fits, work.claims.alternates_offered
             maker = replace(maker, fits=fits, verify=verify)
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)

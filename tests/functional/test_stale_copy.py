@@ -75,8 +75,10 @@ class Stored(PlacementContents):
     """Placement's database, with what comes right before the next look at picks."""
 
     before = None
+    looks = 0
 
     def trees(self, known, roots):
+        self.looks += 1
         before, self.before = self.before, None
         if before is not None:
             before()
@@ -163,6 +165,16 @@ def test_no_alternate_is_fit_no_more(cloud):
         scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
     )
     assert found == [['h1', 'h3', 'h5']]
+
+
+def test_a_pick_and_its_alternates_are_one_look(cloud):
+    made = cloud([Host(f'h{n}') for n in range(4)])
+    store = made.placement_contents(Stored)
+    scheduler = made.mirrored(store)
+    ((_, *alternates),) = made.ask(
+        scheduler, new_uuids(), return_alternates=True, **SMALL
+    )
+    assert (len(alternates), store.looks) == (2, 1)
 
 
 def test_servers_of_one_request_go_to_those_that_are_left(cloud):
