@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from novasched import errors
-from novasched.candidate_query import CandidateSource, QueryPolicy
+from novasched.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.view import ClusterView
@@ -283,10 +283,15 @@ class SchedulerManager:
                 '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
-        answer = self._asked(work, query.without_limit(), fresh=known.copy is not None)
+        answer = self._asked(
+            work,
+            query.without_limit(),
+            fresh=known.copy is not None,
+            of_copy=known.fallback != UNVERIFIED,
+        )
         if answer is None:
             return None
-        if answer.copy is None and len(answer.requests) <= len(known.requests):
+        if known.copy is None and len(answer.requests) <= len(known.requests):
             return None
         if answer.copy is not None and answer.copy == known.copy and not known.cut:
             return None

@@ -25,7 +25,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.parsing import parse_json
-from novasched.ports import Candidate
+from novasched.ports import Candidate, ClaimRequest
 from novasched.scheduler.hosts import HostState
 
 MODERN = (
@@ -201,6 +201,12 @@ class _Choice(NamedTuple):
     host: str
     candidate: Candidate | None
 
+    @property
+    def node_uuid(self) -> str:
+        """The compute node; empty: the driver did not say."""
+        said = 'compute_node_uuid' in self.selection
+        return self.selection.compute_node_uuid if said else ''
+
 
 @dataclass
 class _Reading:
@@ -282,11 +288,14 @@ def _granted(
     for place, one in enumerate(chosen):
         if work.claims is None:
             return chosen
-        node = (
-            one.selection.compute_node_uuid
-            if 'compute_node_uuid' in one.selection
-            else ''
-        )
-        if one.candidate and work.claims.make(request, one.candidate, node):
-            return chosen[place:]
+        if one.candidate and work.claims.make(request, one.candidate, one.node_uuid):
+            others = chosen[place + 1 :]
+            picks = [
+                ClaimRequest('', each.candidate, each.node_uuid)
+                for each in others
+                if each.candidate
+            ]
+            offered = iter(work.claims.alternates_offered(picks))
+            left = (each for each in others if not each.candidate or next(offered))
+            return [one, *left]
     raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

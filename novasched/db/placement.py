@@ -28,6 +28,9 @@ BUCKET = 2000
 MAX_TEXT = 64 * 1024 * 1024
 """Bytes of a packed text; MySQL cuts longer ones."""
 
+LONG_TEXTS = 'novasched_long_texts'
+"""What connections know of the longest text that was asked for."""
+
 MAX_LISTED = 2000
 """Ids in a statement; for more all providers are read."""
 
@@ -169,8 +172,7 @@ class _ContentsReader:
         self._connection = connection
         self._dialect = connection.dialect.name
         self._is_mysql = self._dialect in ('mysql', 'mariadb')
-        if self._is_mysql:
-            connection.exec_driver_sql(f'SET SESSION group_concat_max_len = {MAX_TEXT}')
+        _take_long_texts(connection)
 
     def contents(self, providers: Ints) -> Contents:
         """Return all that is said of these providers, which are all."""
@@ -318,14 +320,20 @@ def _joined(dialect: str, columns: Sequence[str]) -> str:
     return f"GROUP_CONCAT(CONCAT_WS(',', {', '.join(columns)}) SEPARATOR ',')"
 
 
+def _take_long_texts(connection: sa.Connection) -> None:
+    """Have a MySQL server cut no text, once for each connection."""
+    is_mysql = connection.dialect.name in ('mysql', 'mariadb')
+    if is_mysql and connection.info.get(LONG_TEXTS) != MAX_TEXT:
+        connection.exec_driver_sql(f'SET SESSION group_concat_max_len = {MAX_TEXT}')
+        connection.info[LONG_TEXTS] = MAX_TEXT
+
+
 def _shown_trees(
     connection: sa.Connection, known: Contents, roots: Collection[int]
 ) -> Contents:
     """Return the trees of some roots as one statement shows them, by the names that are
-    known.
-
-    MySQL may cut a text: the trees look changed then, and are read again.
-    """
+    known."""
+    _take_long_texts(connection)
     dialect = connection.dialect.name
     parts = [
         f'(SELECT {_joined(dialect, columns)} FROM {table} '

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -54,11 +54,6 @@ A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 
 the longest POST three times as long: placement locks the gaps between consumers, so
 that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
 """
-
-
-def _key(pick: ClaimRequest) -> Hashable:
-    """Return the node and the providers of a pick."""
-    return pick.node_uuid, frozenset(pick.candidate['allocations'])
 
 
 def chunks(
@@ -221,7 +216,7 @@ class Claims:
         self._recorder = recorder
         self._verifier = verifier
         self._void_left = most_void
-        self._seen: dict[Hashable, bool] = {}
+        self._seen: dict[str, tuple[Candidate, bool]] = {}
         self.unverified = False
         self.refused = 0
         self.conflicts = 0
@@ -260,8 +255,13 @@ class Claims:
     def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
         """Return which alternates placement offers; those that were looked at with a
         pick are not looked at again. Raises as _still_offered does."""
-        self._still_offered([one for one in wanted if _key(one) not in self._seen])
-        return [self._seen.get(_key(one), True) for one in wanted]
+        self._still_offered([one for one in wanted if self._of(one) is None])
+        return [self._of(one) is not False for one in wanted]
+
+    def _of(self, pick: ClaimRequest) -> bool | None:
+        """Return what was seen of a pick; None: nothing."""
+        candidate, is_so = self._seen.get(pick.node_uuid, (None, None))
+        return is_so if candidate == pick.candidate else None
 
     def _still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
         """Return which picks placement would offer now; the others have no room left.
@@ -281,7 +281,7 @@ class Claims:
             self.unverified = True
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
         for one, is_so in zip(wanted, offered, strict=True):
-            self._seen[_key(one)] = is_so
+            self._seen[one.node_uuid] = one.candidate, is_so
             if not is_so:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
                 self.room.bar(one.candidate)

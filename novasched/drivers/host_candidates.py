@@ -119,7 +119,7 @@ class RemainingCapacity:
         self._taken: Counter[Stock] = Counter()
         self._refused: dict[Stock, int] = {}
         self._most: dict[Stock, int] = {}
-        self._barred: set[frozenset[str]] = set()
+        self._barred: list[Candidate] = []
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -132,7 +132,7 @@ class RemainingCapacity:
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether a claim of the candidate may succeed."""
-        if self._barred and frozenset(candidate['allocations']) in self._barred:
+        if candidate in self._barred:
             return False
         return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
 
@@ -151,8 +151,8 @@ class RemainingCapacity:
             self._taken[stock] += amount
 
     def bar(self, candidate: Candidate) -> None:
-        """Remember that what these providers are by now is not what was offered."""
-        self._barred.add(frozenset(candidate['allocations']))
+        """Remember that this is no candidate any more."""
+        self._barred.append(candidate)
 
     def refuse(self, candidate: Candidate, exhausted: Stock | None) -> None:
         """Remember of what placement has not as much as the candidate asks for."""

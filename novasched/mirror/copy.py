@@ -138,19 +138,27 @@ class PlacementMirror:
                 found = self._candidates(query, up_to_date)
                 if found.requests or up_to_date:
                     break
-        except (errors.MirrorError, errors.StoreFailed) as problem:
-            self._fall_back(problem)
-            return str(problem)
         except MemoryError:
             raise
-        except Exception as defect:  # noqa: BLE001 placement can answer
-            return self._fall_back_after(defect)
+        except Exception as problem:  # noqa: BLE001 placement can answer
+            return str(self.failed(problem))
         self._log_end()
         return found
 
-    def _fall_back(self, problem: errors.NovaschedError) -> None:
-        """Count it; say so once, but for what is the matter with one query, and
-        before the first read."""
+    def failed(self, problem: Exception) -> errors.MirrorError:
+        """Count why placement must be asked, and return it. It is said once, but for
+        what is the matter with one query, and before the first read; of a defect the
+        traceback is, once for each place that it comes from."""
+        if not isinstance(problem, errors.MirrorError | errors.StoreFailed):
+            text = f'{type(problem).__name__}: {problem}'
+            self.fallbacks['defect'] += 1
+            self._defect = self._clock.monotonic(), text
+            place = str(traceback.extract_tb(problem.__traceback__)[-1])
+            with self._changing:
+                is_new = self._logged.begins(place)
+            if is_new:
+                LOG.error(FALLBACK, text, exc_info=problem)
+            return errors.MirrorError(text)
         kind = type(problem) if isinstance(problem, errors.MirrorError) else None
         kind = kind or errors.MirrorError
         self.fallbacks[kind.reason] += 1
@@ -158,18 +166,7 @@ class PlacementMirror:
         if kind.is_of_query or self._copy is None or not self._begins():
             level = logging.DEBUG
         LOG.log(level, FALLBACK, problem)
-
-    def _fall_back_after(self, defect: Exception) -> str:
-        """Count a defect, and log its traceback once for each place it comes from."""
-        text = f'{type(defect).__name__}: {defect}'
-        self.fallbacks['defect'] += 1
-        self._defect = self._clock.monotonic(), text
-        place = str(traceback.extract_tb(defect.__traceback__)[-1])
-        with self._changing:
-            is_new = self._logged.begins(place)
-        if is_new:
-            LOG.error(FALLBACK, text, exc_info=defect)
-        return text
+        return kind(str(problem))
 
     def _begins(self) -> bool:
         with self._changing:
@@ -199,24 +196,26 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
-            verifier=CopyVerifier(self._store, copy, queries, self._look, self._void),
+            verifier=CopyVerifier(self._store, copy, queries, self),
         )
 
-    def _look(self, read: Callable[[], Contents | None]) -> Contents | None:
+    def look(self, read: Callable[[], Contents | None]) -> Contents | None:
         """Read for a request, in a thread that may hang where this one must not."""
         self._current()
+        looking = self._verifying.submit(read)
         try:
-            return self._verifying.submit(read).result(self._patience_s)
+            return looking.result(self._patience_s)
         except TimeoutError as problem:
+            looking.cancel()
             self._late = True
             raise errors.NoMirror(
                 f'placement did not answer within {self._patience_s:g} s'
             ) from problem
-        except (errors.StoreFailed, errors.InconsistentProviders) as problem:
-            self._log_failure(problem)
-            raise errors.NoMirror(str(problem)) from problem
+        except errors.StoreFailed as problem:
+            self._broken, self._failure = True, str(problem)
+            raise
 
-    def _void(self, provider_uuids: Iterable[str], void: int) -> None:
+    def changed(self, provider_uuids: Iterable[str], void: int) -> None:
         """Have providers read that are not what the copy says of them."""
         self.void_picks += void
         self.invalidate(provider_uuids)
@@ -228,7 +227,7 @@ class PlacementMirror:
         why = f': {self._failure}' if self._failure else ''
         if copy is None or table is None:
             raise errors.NoMirror(f'the copy of its state was not read yet{why}')
-        if self._broken or self._late:
+        if self._broken or self._late or self._stopped:
             raise errors.NoMirror(f'the copy cannot be brought up to date{why}')
         age_s = self._clock.monotonic() - copy.as_of
         if age_s > self._max_age_s:

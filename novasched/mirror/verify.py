@@ -33,13 +33,23 @@ class Known(Protocol):
     def table(self) -> ProviderTable: ...
 
 
+class Mirror(Protocol):
+    """The copy, which hears what looks at placement show."""
+
+    def look(self, read: Callable[[], Contents | None]) -> Contents | None:
+        """Read placement, bounded in time."""
+
+    def changed(self, provider_uuids: Iterable[str], void: int) -> None:
+        """Providers are not what the copy says, and so many picks are void."""
+
+    def failed(self, problem: Exception) -> errors.MirrorError:
+        """Placement must be asked; return why."""
+
+
 class CopyVerifier:
     """Verifies candidates that ``queries`` found in known contents.
 
-    Satisfies ports.Verifier. ``look`` calls what reads placement, bounded in time, and
-    raises errors.MirrorError where that fails. ``on_change`` is called with the uuids
-    of providers that are not what was known, and with how many picks were void for
-    that.
+    Satisfies ports.Verifier.
     """
 
     def __init__(
@@ -47,22 +57,28 @@ class CopyVerifier:
         store: ProviderStore,
         known: Known,
         queries: Sequence[Query],
-        look: Callable[[Callable[[], Contents | None]], Contents | None],
-        on_change: Callable[[Iterable[str], int], None],
+        mirror: Mirror,
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
         self._queries = queries
-        self._look = look
-        self._on_change = on_change
+        self._mirror = mirror
 
     def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
+        try:
+            return self._looked_at(picks)
+        except MemoryError:
+            raise
+        except Exception as problem:  # placement can answer
+            raise self._mirror.failed(problem) from problem
+
+    def _looked_at(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         known, roots = self._contents, self._roots(picks)
-        now = self._look(lambda: self._store.trees(known, roots))
+        now = self._mirror.look(lambda: self._store.trees(known, roots))
         if now is None:
             return [True] * len(picks)
         offered = list(self._offered(now, picks))
-        self._on_change(now.uuids.values(), offered.count(False))
+        self._mirror.changed(now.uuids.values(), offered.count(False))
         return offered
 
     def _roots(self, picks: Sequence[tuple[str, Candidate]]) -> set[int]:

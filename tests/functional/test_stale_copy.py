@@ -189,6 +189,30 @@ def test_servers_of_one_request_go_to_those_that_are_left(cloud):
     assert len(found) == 3
 
 
+def test_alternates_of_a_driver_of_old_are_looked_at(cloud):
+    driver = {'driver': 'tests.plugins.last_by_name.LastByName'}
+    made = cloud([Host(f'h{n}', zone='az1') for n in (1, 2, 3)], scheduler=driver)
+    scheduler = made.mirrored()
+    Providers(made).is_in('h2')
+    found = made.ask(
+        scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
+    )
+    assert found == [['h3', 'h1']]
+
+
+def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
+    """It offers fewer hosts than the copy did, and yet another one."""
+    hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
+    made = cloud(hosts)
+    providers = Providers(made)
+    scheduler = by_api(made)
+    for host in hosts[:-1]:
+        providers.is_in(host.name)
+    asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
+    assert asked == [['h13']]
+    assert [each.from_copy for each in made.decisions] == [True, False]
+
+
 def test_where_most_have_left_all_is_decided_anew(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
@@ -220,6 +244,36 @@ def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
     scheduler.mirror.keep_up()
     assert made.ask(scheduler, new_uuids(), **SMALL) == [['h1']]
     assert made.decisions[-1].from_copy
+
+
+def test_a_defect_of_the_look_costs_no_request(cloud, caplog):
+    made = cloud([Host('h1', **LARGE), Host('h2')])
+    store = made.placement_contents(Stored)
+    scheduler = made.mirrored(store)
+
+    def breaks():
+        raise ValueError('what nobody thought of')
+
+    store.before = breaks
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h1']]
+    assert scheduler.mirror.fallbacks == {'defect': 1}
+    assert 'what nobody thought of' in caplog.text
+
+
+def test_a_copy_that_was_not_verified_is_not_asked_again(cloud):
+    """Placement is asked with its limit first, and without it then."""
+    hosts = [Host(f'h{n}', disabled=n < 5) for n in range(6)]
+    made = cloud(hosts, scheduler={'max_placement_results': 1})
+    store = made.placement_contents(Stored)
+    scheduler = made.mirrored(store)
+
+    def breaks():
+        store.before = breaks
+        raise errors.StoreFailed('Placement', 'it hurts')
+
+    store.before = breaks
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h5']]
+    assert store.looks == 1
 
 
 class Changes:

@@ -61,7 +61,7 @@ def test_a_look_that_fails_says_why(verified, store, mirror, caplog):
     store.problem = errors.StoreFailed('Placement', 'Access denied')
     with pytest.raises(errors.MirrorError, match='Access denied'):
         verified('a')
-    assert 'cannot be refreshed' in caplog.text
+    assert 'Falling back to placement' in caplog.text
     store.problem = None
     look(mirror)
     assert verified('a') == [True]
