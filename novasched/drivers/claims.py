@@ -259,16 +259,13 @@ class Claims:
         return [self._of(one) is not False for one in wanted]
 
     def _of(self, pick: ClaimRequest) -> bool | None:
-        """Return what was seen of a pick; None: nothing."""
+        """Return whether a pick was seen to be offered; None: it was not looked at."""
         candidate, is_so = self._seen.get(pick.node_uuid, (None, None))
         return is_so if candidate == pick.candidate else None
 
     def _still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which picks placement would offer now; the others have no room left.
-
-        Raises errors.NoValidHost where that cannot be found out, and once too many
-        were void.
-        """
+        """Return which picks placement would offer now. Raises errors.NoValidHost where
+        that cannot be found out, and once too many were void."""
         if self._verifier is None or not wanted:
             return [True] * len(wanted)
         try:

@@ -260,7 +260,7 @@ class _Placing:
         return pick
 
     def _ahead(self, state: _State) -> list[ClaimRequest]:
-        """Return what are likely the alternates of the one instance that there is."""
+        """Return the likely alternates of the one instance that there is."""
         if self._work.required > 1 or not self._work.return_alternates:
             return []
         first = itertools.islice(state.hosts.states(), 1, self._parts.max_attempts)

@@ -105,7 +105,8 @@ def test_a_broker_that_is_paused_holds_no_thread(
     clients.boot(room=True)
     clients.wait()
     audit.watch('worker', processes.workers(daemon)[0])
-    audit.bounds = Bounds(latency_s=PAUSE_S + RECONNECT_S, threads=4)
+    # Its pool begins a thread where all that it has are at work, and keeps it.
+    audit.bounds = Bounds(latency_s=PAUSE_S + RECONNECT_S, threads=8)
     made.proxy.on('PUT', CLAIM, proxy.delay(2))
     made.proxy.forget()
     during = clients.boot(room=True)
