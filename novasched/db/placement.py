@@ -368,7 +368,7 @@ def _shown_trees(
 def _parsed(texts: Iterable[str | None], width: int, dtype: Any) -> Any:
     """Return the rows that texts say; shape (rows, width)."""
     found = np.fromstring(','.join(filter(None, texts)), dtype, sep=',')
-    return found[: len(found) // width * width].reshape(-1, width)
+    return found.reshape(-1, width)
 
 
 def _of(

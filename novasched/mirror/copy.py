@@ -159,14 +159,15 @@ class PlacementMirror:
             if is_new:
                 LOG.error(FALLBACK, text, exc_info=problem)
             return errors.MirrorError(text)
-        kind = type(problem) if isinstance(problem, errors.MirrorError) else None
-        kind = kind or errors.MirrorError
-        self.fallbacks[kind.reason] += 1
+        why = problem
+        if not isinstance(why, errors.MirrorError):
+            why = errors.MirrorError(str(problem))
+        self.fallbacks[why.reason] += 1
         level = logging.WARNING
-        if kind.is_of_query or self._copy is None or not self._begins():
+        if why.is_of_query or self._copy is None or not self._begins():
             level = logging.DEBUG
-        LOG.log(level, FALLBACK, problem)
-        return kind(str(problem))
+        LOG.log(level, FALLBACK, why)
+        return why
 
     def _begins(self) -> bool:
         with self._changing:

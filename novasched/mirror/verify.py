@@ -69,6 +69,9 @@ class CopyVerifier:
             return self._looked_at(picks)
         except MemoryError:
             raise
+        except errors.MirrorError as problem:
+            self._mirror.failed(problem)
+            raise
         except Exception as problem:  # placement can answer
             raise self._mirror.failed(problem) from problem
 

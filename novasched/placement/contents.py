@@ -19,7 +19,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi, Throttle
-from novasched.providers.contents import NOTHING, Contents, by_provider, unpaired
+from novasched.providers.contents import NOTHING, Contents, by_provider, has_same_rows
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
@@ -110,7 +110,7 @@ class PlacementApiContents:
         )
         before, changed = known.trees(roots), known.changed(listed)
         places = [0, 2, 3]
-        if not len(changed) and _has_same_rows(
+        if not len(changed) and has_same_rows(
             listed[:, places], before.providers[:, places]
         ):
             return None
@@ -291,12 +291,7 @@ def _unless_same(before: Contents, after: Contents) -> Contents:
     same = {}
     for field in fields(Contents):
         mine, theirs = getattr(before, field.name), getattr(after, field.name)
-        if _has_same_rows(mine, theirs):
+        is_table = isinstance(mine, np.ndarray)
+        if has_same_rows(mine, theirs) if is_table else mine == theirs:
             same[field.name] = mine
     return before if len(same) == len(fields(Contents)) else replace(after, **same)
-
-
-def _has_same_rows(some: Any, others: Any) -> bool:
-    if not isinstance(some, np.ndarray):
-        return bool(some == others)
-    return not len(unpaired(some, others))

@@ -116,10 +116,10 @@ class Contents:
         places = [0, 2, 3]
         return (
             self.uuids == other.uuids
-            and _are_same(self.providers[:, places], other.providers[:, places])
-            and _are_same(self.inventories, other.inventories)
-            and _are_same(self.traits, other.traits)
-            and _are_same(self.aggregates, other.aggregates)
+            and has_same_rows(self.providers[:, places], other.providers[:, places])
+            and has_same_rows(self.inventories, other.inventories)
+            and has_same_rows(self.traits, other.traits)
+            and has_same_rows(self.aggregates, other.aggregates)
         )
 
     def updated(self, fresh: Contents, ids: Ints) -> Contents:
@@ -194,7 +194,7 @@ def unpaired(some: A, others: A) -> A:
     return found
 
 
-def _are_same(some: A, others: A) -> bool:
+def has_same_rows(some: A, others: A) -> bool:
     """Return whether rows are the same in any order."""
     return not len(unpaired(some, others))
 
