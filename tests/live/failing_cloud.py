@@ -18,7 +18,7 @@ from novasched_lab.api.boot import Order
 from tests.live.daemon import own_program
 from tests.live.flow import running
 from tests.live.hosts import name_uuid, now
-from tests.live.servers.process import completed
+from tests.live.servers.process import completed, wait_until
 
 HOSTS = (
     *(f'rack-{n}' for n in (1, 2, 3, 4)),
@@ -101,6 +101,9 @@ OPTIONS = {
 TENANT, USER = 'research', 'shop'
 """The project for which zone az3 is kept, and the one whose boots fail."""
 END_S = 60
+RECORDED_S = 30
+NOT_FOUND = 3
+"""The exit code of a command that has found no decision."""
 
 
 def flavor(name, vcpus=1, memory_mb=512, **extra_specs):
@@ -199,6 +202,15 @@ class FailingCloud:
             timeout_s=END_S,
         )
         return Printed(done.stdout, done.stderr, done.returncode)
+
+    def explained(self, uuid, *words):
+        """The JSON of the decision on a server; its record may follow its host."""
+        wait_until(
+            lambda: self.novasched('explain', uuid).code != NOT_FOUND,
+            RECORDED_S,
+            'the record of a decision',
+        )
+        return self.answer('explain', uuid, *words)
 
     def answer(self, *words):
         """The JSON that a command prints."""

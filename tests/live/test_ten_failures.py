@@ -16,6 +16,7 @@ from novasched.commands.why_not import WhyNot
 from novasched.scheduler.reasons import Code
 from tests.examples import scaled
 from tests.live.failing_cloud import (
+    NOT_FOUND,
     ORDINARY,
     TENANT,
     SplitDatabases,
@@ -35,7 +36,6 @@ EXPLAINED_S = 30
 other tests may keep the processors busy."""
 FIRST_LINES = 5
 SCREEN = 24
-NOT_FOUND = 3
 NOT_YET = 'Why is being found out: ask again in a minute.'
 """What is said of a placement that offers nothing, before it is known why."""
 
@@ -236,7 +236,7 @@ def test_what_a_host_says_now_is_what_it_said_then(cloud, name):
 def test_the_host_of_a_server_its_margin_and_its_alternates(cloud):
     assert cloud.runs('fine', zone='az1')
     (uuid,) = cloud.booted[-1:]
-    found = cloud.answer('explain', uuid)
+    found = cloud.explained(uuid)
     VALIDATOR.validate(found)
     (server,) = found['servers']
     assert server['host'] == found['picked'] == cloud.flow.instance(uuid).host
