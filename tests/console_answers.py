@@ -22,7 +22,12 @@ SCHEDULED, UNSCHEDULABLE = RECORDS
 
 def heads():
     return [
-        {**asdict(each.head), 'at': time_of(each.head.at), 'picked': picked}
+        {
+            **asdict(each.head),
+            'at': time_of(each.head.at),
+            'picked': picked,
+            'server_uuids': [decision_records.SERVER],
+        }
         for each, picked in zip(RECORDS.values(), (['cmp-044'], []), strict=True)
     ]
 

@@ -28,6 +28,8 @@ FORMAT_VERSION = 1
 SERVICE = 'nova-scheduler'
 PIPE_WIDTH = 120
 LEAST_WIDTH = 8
+WHOLE = ('ID', 'Time', 'Server', 'Result')
+"""Columns of which a part says little."""
 
 Answer = Mapping[str, Any]
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
@@ -214,7 +216,7 @@ def fitted(
 ) -> list[list[str]]:
     """Return the rows of a table in one line each, cut to fit into a width.
 
-    The widest column is cut first, the ID after all others; none to less than
+    The widest column is cut first, those in WHOLE after all others; none to less than
     LEAST_WIDTH or its name. Only the columns that are shown count.
     """
     lines = [[' '.join(value.split()) for value in row] for row in rows]
@@ -231,7 +233,7 @@ def fitted(
         ]
         if not wide:
             break
-        widest = max(wide, key=lambda place: (names[place] != 'ID', widths[place]))
+        widest = max(wide, key=lambda place: (names[place] not in WHOLE, widths[place]))
         widths[widest] -= 1
     return [
         [

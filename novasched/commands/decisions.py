@@ -9,7 +9,7 @@ import datetime
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from novasched.commands.base import IN_PART, Rows, TableCommand, positive
 from novasched.commands.console_client import ConsoleCommand
 
 if TYPE_CHECKING:
-    from novasched.decision_log.reading import Criteria
+    from novasched.decision_log.reading import Criteria, Servers
     from novasched.decision_log.record import Head
     from novasched.inspection.merged import MergedDecisions
 
@@ -33,16 +33,16 @@ BY = (
     *('plugin', 'blocker', 'code', 'flavor', 'zone', 'project', 'host', 'result'),
     *('day', 'hour'),
 )
-SHORT = ('ID', 'Time', 'Flavor', 'Result', 'Host or why', 'Took')
+SHORT = ('Time', 'Server', 'Flavor', 'Result', 'Host or why', 'Took')
 LONG = (
-    *('ID', 'Time', 'Flavor', 'Result', 'Host', 'Blocker', 'Plugin', 'Code', 'Took'),
-    *('Servers', 'Project', 'Request', 'Worker'),
+    *('ID', 'Time', 'Server', 'Flavor', 'Result', 'Host', 'Blocker', 'Plugin', 'Code'),
+    *('Took', 'Project', 'Request', 'Worker'),
 )
 COUNTS = ('value', 'count', 'share', 'most_often')
-WIDTHS = (15, 20, 16, 13, 36, 8)
+WIDTHS = (15, 12, 13, 13, 16, 7)
 """Of the columns of --follow, which cannot know what comes."""
 _CRITERIA = {
-    'server': ('UUID', 'a server'),
+    'server': ('UUID', 'a server, by its uuid or the beginning of it'),
     'request': ('ID', 'a request, or a global request'),
     'project': ('ID', 'a project'),
     'flavor': ('NAME', 'a flavor'),
@@ -54,7 +54,7 @@ _CRITERIA = {
 }
 _AGO = re.compile(r'(\d+)([smhdw])')
 _UNIT_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
-_TIME = '%Y-%m-%dT%H:%M:%S.%fZ'
+_TIME, _SHORT_TIME = '%Y-%m-%dT%H:%M:%S.%fZ', '%m-%d %H:%M:%SZ'
 
 
 def moment(text: str) -> int:
@@ -186,39 +186,40 @@ class ListDecisions(DecisionsCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         if parsed_args.console:
-            heads, hosts = self._of_console(parsed_args)
+            heads, servers = self._of_console(parsed_args)
         else:
             with contextlib.closing(self.sources(parsed_args)) as found:
                 heads = found.find(
                     self.criteria(parsed_args), parsed_args.limit, parsed_args.before
                 )
-                hosts = found.hosts_of([head.id for head in heads])
+                servers = found.servers_of([head.id for head in heads])
             self.say_what_is_missing(found)
         if parsed_args.formatter != 'table':
-            rows = [kept(head, hosts.get(head.id, [])) for head in heads]
+            rows = [kept(head, servers) for head in heads]
             return tuple(_names()), [tuple(row.values()) for row in rows]
         columns = SHORT if self.is_short(parsed_args) else LONG
-        shown = (_shown(head, hosts.get(head.id, [])) for head in heads)
-        return columns, [tuple(row[name] for name in columns) for row in shown]
+        return columns, [_shown(head, servers, columns) for head in heads]
 
     def _of_console(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[list[Head], dict[str, list[str]]]:
-        """Return the heads that a console lists, page by page, and their hosts."""
+    ) -> tuple[list[Head], dict[str, Servers]]:
+        """Return the heads that a console lists, page by page, and their servers."""
         from novasched.decision_log.primitives import head_of
+        from novasched.decision_log.reading import Servers
 
         heads: list[Head] = []
-        hosts, before = {}, parsed_args.before
+        servers, before = {}, parsed_args.before
         while True:
             limit = min(parsed_args.limit - len(heads), MOST_OF_CONSOLE)
             given = [('limit', str(limit)), *([('before', before)] if before else ())]
             answer = self.listed_by_console(parsed_args, '/decisions', *given)
             for row in answer['decisions']:
                 heads.append(head_of({**row, 'at': moment(row['at'])}))
-                hosts[row['id']] = row['picked']
+                uuids = row.get('server_uuids', ())
+                servers[row['id']] = Servers(uuids, row['picked'])
             before = answer['next']
             if before is None or len(heads) >= parsed_args.limit:
-                return heads, hosts
+                return heads, servers
 
     def follow(self, found: MergedDecisions, parsed_args: argparse.Namespace) -> None:
         """Print decisions as they come, the oldest first."""
@@ -230,8 +231,8 @@ class ListDecisions(DecisionsCommand):
         if parsed_args.formatter == 'table':
             self._print([_line(SHORT)])
         while True:
-            hosts = found.hosts_of([head.id for head in heads])
-            self._print(_lines(heads, hosts, parsed_args.formatter))
+            servers = found.servers_of([head.id for head in heads])
+            self._print(_lines(heads, servers, parsed_args.formatter))
             self.pause(POLL_S)
             heads, mark = found.newer(criteria, mark)
             heads = [head for head in heads if head.id not in printed]
@@ -245,56 +246,62 @@ class ListDecisions(DecisionsCommand):
         self.app.stdout.flush()
 
 
-def _at(time_us: int) -> str:
+def _at(time_us: int, form: str = _TIME) -> str:
     from novasched.decision_log.counting import time_of
 
-    return time_of(time_us, _TIME)
+    return time_of(time_us, form)
 
 
 def _names() -> list[str]:
     from novasched.decision_log.files import HEAD
 
-    return [*HEAD, 'picked']
+    return [*HEAD, 'picked', 'server_uuids']
 
 
-def kept(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
+def kept(head: Head, servers: Mapping[str, Servers]) -> dict[str, Any]:
     """Return the record of a decision without its body, for programs."""
-    return {**asdict(head), 'at': _at(head.at), 'picked': list(hosts)}
+    uuids, hosts = map(list, servers.get(head.id, ((), ())))
+    at = _at(head.at)
+    return {**asdict(head), 'at': at, 'picked': hosts, 'server_uuids': uuids}
 
 
-def _shown(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
-    """Return the columns for people."""
+def _shown(
+    head: Head, servers: Mapping[str, Servers], columns: Sequence[str]
+) -> list[Any]:
+    """Return columns for people: of SHORT, with short times and uuids, or of LONG."""
     from novasched.decision_log.counting import time_of
+    from novasched.inspection.top import SHORT_UUID
 
+    uuids, hosts = servers.get(head.id, ((), ()))
+    is_short = columns is SHORT
+    server = next(iter(uuids), '')[: SHORT_UUID if is_short else None]
     values = {
         'ID': head.id,
-        'Time': time_of(head.at),
+        'Time': _at(head.at, _SHORT_TIME) if is_short else time_of(head.at),
+        'Server': f'{server} +{head.servers - 1}' if head.servers > 1 else server,
         'Result': head.result,
         'Flavor': head.flavor,
         'Blocker': head.blocker,
         'Plugin': head.plugin,
         'Took': f'{head.took_us / 1000:.0f} ms',
-        'Servers': head.servers,
         'Host': ', '.join(hosts),
-        'Host or why': ', '.join(hosts) or head.plugin or head.blocker,
+        'Host or why': next(iter(hosts), '') or head.plugin or head.blocker,
         'Project': head.project_id,
         'Request': head.request_id,
         'Worker': head.worker,
         'Code': head.code,
     }
-    return {name: None if value == '' else value for name, value in values.items()}
+    return [values[name] or None for name in columns]
 
 
 def _lines(
-    heads: Sequence[Head], hosts: dict[str, list[str]], formatter: str
+    heads: Sequence[Head], servers: Mapping[str, Servers], formatter: str
 ) -> Iterator[str]:
     for head in heads:
-        picked = hosts.get(head.id, [])
         if formatter == 'json':
-            yield json.dumps(kept(head, picked))
+            yield json.dumps(kept(head, servers))
         else:
-            shown = _shown(head, picked)
-            yield _line([shown[name] or '-' for name in SHORT])
+            yield _line([value or '-' for value in _shown(head, servers, SHORT)])
 
 
 def _line(values: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ NEWEST_HERE = (
     'other schedulers, too.'
 )
 A_DECISION = re.compile(r'd-[0-9a-zA-Z]{4,13}')
+A_SERVER = re.compile(r'[0-9a-f]{8}[0-9a-f-]*')
+LENGTH_OF_UUID = 36
 A_REQUEST = 'req-'
 
 
@@ -46,6 +48,11 @@ class Subject(NamedTuple):
     def is_name(self) -> bool:
         """True if no more is known of it than the name of a server."""
         return not (self.server or self.request or self.decision)
+
+    @property
+    def may_be_name(self) -> bool:
+        """True if a server may be called so: it is neither a request nor a uuid."""
+        return not self.request and len(self.server) < LENGTH_OF_UUID
 
     def criteria(self) -> Criteria:
         """Return criteria for the records on a server or request."""
@@ -87,8 +94,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         parser.add_argument(
             'what',
             metavar='SERVER|REQUEST|DECISION',
-            help='name or uuid of a server, id of a request (req-...), or id of a '
-            'decision (d-..., of which 6 characters are enough)',
+            help='name or uuid of a server (8 digits are enough), id of a request '
+            '(req-...), or id of a decision (d-..., of which 6 characters are enough)',
         )
         parser.add_argument('--host', help='show how this host fared, then and now')
         parser.add_argument(
@@ -159,7 +166,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         subject = _subject(what)
         found = Found() if subject.is_name else self._look(subject, parsed_args)
         away: list[str] = []
-        if subject.is_name or (subject.decision and not found.records):
+        if subject.may_be_name and not found.records:
             uuids, away = self._called(what, subject)
             if uuids:
                 subject = Subject(server=uuids[0], name=what)
@@ -204,13 +211,14 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     def _of_decision(
         self, parsed_args: argparse.Namespace, decision: str, server: str
     ) -> dict[str, Any] | None:
+        from novasched.inspection import explain
+
         path, index = of_decision(decision), parsed_args.index
         if index is None and server:
             made = self.of_console(parsed_args, path) or {}
-            uuids = [each['uuid'] for each in made.get('servers', ())]
-            if len(uuids) < 2 or server not in uuids:
+            index = explain.index_of(made.get('servers', ()), server)
+            if index is None:
                 return made
-            index = uuids.index(server)
         given = [] if index is None else [('index', str(index))]
         return self.of_console(parsed_args, path, given)
 
@@ -246,7 +254,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
         index = parsed_args.index
         if index is None:
-            index = explain.index_of(record, subject.server)
+            servers = record.body.get('servers', ())
+            index = explain.index_of(servers, subject.server)
         now_s = SYSTEM_CLOCK.time()
         made = explain.explanation(record, index, parsed_args.long, now_s)
         made['server_name'] = subject.name or None
@@ -308,13 +317,16 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
 
 def _subject(what: str) -> Subject:
-    """Return the kind of a name, by its form; a server may be called as a decision."""
+    """Return the kind of a name, by its form; a server may be called as a decision,
+    or as another server's uuid begins."""
     if A_DECISION.fullmatch(what):
         return Subject(decision=what)
     if what.startswith(A_REQUEST):
         return Subject(request=what)
     with contextlib.suppress(ValueError):
         return Subject(server=str(uuid.UUID(what)))
+    if A_SERVER.fullmatch(what):
+        return Subject(server=what)
     return Subject(name=what)
 
 

@@ -155,9 +155,9 @@ class Cloud:
         merged = self._decisions()
         found = merged.find(criteria, limit + 1, before)
         heads = found[:limit]
-        hosts = merged.hosts_of([head.id for head in heads])
+        servers = merged.servers_of([head.id for head in heads])
         return {
-            'decisions': [decisions.kept(h, hosts.get(h.id, [])) for h in heads],
+            'decisions': [decisions.kept(h, servers) for h in heads],
             'next': heads[-1].id if len(found) > limit else None,
             'unanswered': merged.unanswered,
         }

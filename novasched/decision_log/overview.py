@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from novasched.decision_log.reading import Criteria, DecisionReader
+from novasched.decision_log.reading import Criteria, DecisionReader, Servers
 from novasched.decision_log.record import Head
 
 MINUTE = 60_000_000
@@ -24,8 +24,8 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
     """Return counts by minute and reason, how many records were lost, how long requests
     took, and the newest.
 
-    Bodies are read of the newest alone: they have the servers, what stood against each,
-    how long placement took, and what was known of the cells.
+    Bodies are read of the newest alone: they have what stood against each, how long
+    placement took, and what was known of the cells.
     """
     now = int(reader.clock.time() * 1e6)
     since = now - int(window_s * 1e6)
@@ -35,7 +35,7 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
     sample = _sample(reader, since, results.total())
     heads = reader.find(criteria, NEWEST)
     ids = [head.id for head in heads]
-    hosts, bodies = reader.hosts_of(ids), reader.bodies_of(ids)
+    servers, bodies = reader.servers_of(ids), reader.bodies_of(ids)
     read = [bodies[one] for one in ids if one in bodies]
     return {
         'since': since,
@@ -48,7 +48,7 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
         'took_us': {'total': total_us, 'sample': sample},
         'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
         'newest': [
-            _row(head, hosts.get(head.id, ()), bodies.get(head.id, {}))
+            _row(head, servers.get(head.id, Servers()), bodies.get(head.id, {}))
             for head in heads
         ],
         'query_ms': sorted(
@@ -110,12 +110,11 @@ def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
     return took[:: len(took) // SAMPLE + 1]
 
 
-def _row(head: Head, picked: Sequence[str], body: Mapping[str, Any]) -> dict[str, Any]:
-    servers = [each['uuid'] for each in body.get('servers', ())]
+def _row(head: Head, servers: Servers, body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **asdict(head),
-        'picked': list(picked),
-        'server': servers[0] if servers else '',
+        'picked': servers.hosts,
+        'server': next(iter(servers.uuids), ''),
         'rejected': _rejected(body, head.plugin, head.code),
     }
 

@@ -78,7 +78,8 @@ class Criteria:
 
 _OF_SERVER = 'd.rowid IN (SELECT decision FROM servers WHERE {} = ?)'
 _CONDITIONS = {
-    'server': _OF_SERVER.format('uuid'),
+    'server': 'd.rowid IN '
+    "(SELECT decision FROM servers WHERE uuid >= ? AND uuid <= ? || '~')",
     'request': '(d.request_id = ? OR d.global_request_id = ?)',
     'project': 'd.project_id = ?',
     'flavor': 'd.flavor = ?',
@@ -104,6 +105,14 @@ class Mark(NamedTuple):
 
     number: int = 0
     rowid: int = 0
+
+
+class Servers(NamedTuple):
+    """The servers of a decision, and the hosts that were picked for them, each once;
+    both in the order of the request."""
+
+    uuids: Sequence[str] = ()
+    hosts: Sequence[str] = ()
 
 
 def whole_id(typed: str) -> str:
@@ -254,26 +263,32 @@ class DecisionReader(abc.ABC):
             mark = end if end.rowid else mark
         return found, mark
 
-    def hosts_of(self, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the hosts that were picked, by the ids of records."""
-        found: dict[str, list[str]] = {}
+    def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
+        """Return the servers and the hosts that were picked, by the ids of records."""
+        found: dict[str, list[tuple[str, str]]] = {}
         for start in range(0, len(ids), MOST_NAMED):
             some = ids[start : start + MOST_NAMED]
 
             def ask(
                 connection: sqlite3.Connection, _: int, some: Sequence[str] = some
-            ) -> list[tuple[str, str]]:
+            ) -> list[tuple[str, str, str]]:
                 return connection.execute(
-                    'SELECT DISTINCT d.id, s.host FROM decisions d JOIN servers s '
-                    "ON s.decision = d.rowid WHERE s.host != '' "
-                    f'AND d.id IN ({", ".join("?" * len(some))}) ORDER BY s.rowid',
+                    'SELECT d.id, s.uuid, s.host FROM decisions d JOIN servers s '
+                    'ON s.decision = d.rowid '
+                    f'WHERE d.id IN ({", ".join("?" * len(some))}) ORDER BY s.rowid',
                     some,
                 ).fetchall()
 
             for rows in self.each(ask):
-                for one, host in rows:
-                    found.setdefault(one, []).append(host)
-        return found
+                for one, uuid, host in rows:
+                    found.setdefault(one, []).append((uuid, host))
+        return {
+            one: Servers(
+                [uuid for uuid, _ in pairs if uuid],
+                list(dict.fromkeys(host for _, host in pairs if host)),
+            )
+            for one, pairs in found.items()
+        }
 
     def bodies_of(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the bodies of some of the newest records, by id."""

@@ -125,10 +125,12 @@ def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Expl
     }
 
 
-def index_of(record: DecisionRecord, server: str) -> int | None:
-    """Return the index of a server in its request, if it is one of several."""
-    uuids = [each['uuid'] for each in record.body.get('servers', ())]
-    return uuids.index(server) if len(uuids) > 1 and server in uuids else None
+def index_of(servers: Sequence[Mapping[str, Any]], server: str) -> int | None:
+    """Return the index of a server among those of its request, if there are several,
+    by its uuid or the beginning of it."""
+    uuids = [each['uuid'] or '' for each in servers] if server else []
+    found = (n for n, uuid in enumerate(uuids) if uuid.startswith(server))
+    return next(found, None) if len(uuids) > 1 else None
 
 
 def _of_head(head: Head) -> Explanation:

@@ -19,7 +19,13 @@ from novasched.decision_log.primitives import (
     primitive_of,
     unpacked,
 )
-from novasched.decision_log.reading import Criteria, DecisionReader, Mark, whole_id
+from novasched.decision_log.reading import (
+    Criteria,
+    DecisionReader,
+    Mark,
+    Servers,
+    whole_id,
+)
 from novasched.decision_log.record import ID_LENGTH, DecisionRecord, Head
 from novasched.inspection.overview import Overview, merged
 from novasched.inspection.schedulers import OtherSchedulers
@@ -78,7 +84,7 @@ class MergedDecisions:
         self._own = own
         self._others = others
         self._clock = clock
-        self._hosts: dict[str, list[str]] = {}
+        self._servers: dict[str, Servers] = {}
         self._kept_by: dict[str, str] = {}
 
     @property
@@ -152,9 +158,10 @@ class MergedDecisions:
         heads = []
         for found, hosts in page:
             heads.append(head_of(found))
-            self._hosts[heads[-1].id] = hosts
+            servers = Servers(found.get('server_uuids', ()), hosts)
+            self._servers[heads[-1].id] = servers
             self._kept_by[heads[-1].id] = host
-        for known in (self._hosts, self._kept_by):
+        for known in (self._servers, self._kept_by):
             for oldest in list(known)[: max(0, len(known) - MOST_KNOWN)]:
                 known.pop(oldest, None)
         return heads
@@ -163,10 +170,10 @@ class MergedDecisions:
         """Return the heads of what was decided on a server, the newest first."""
         return self.find(Criteria(server=uuid), limit)
 
-    def hosts_of(self, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the hosts that were picked, by the ids of what was found."""
-        own = self._own.reader.hosts_of(ids) if self._own is not None else {}
-        theirs = {one: self._hosts[one] for one in ids if self._hosts.get(one)}
+    def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
+        """Return the servers of what was found, by id; see DecisionReader."""
+        own = self._own.reader.servers_of(ids) if self._own is not None else {}
+        theirs = {one: self._servers[one] for one in ids if one in self._servers}
         return {**theirs, **own}
 
     def end(self) -> FollowMark:

@@ -10,7 +10,8 @@ from novasched.inspection.overview import Overview
 from novasched.inspection.text import GREEN, RED, Style, counted
 
 LABEL = 14
-SHOWN_OF_SERVER = 8
+SHORT_UUID = 8
+"""Digits of a uuid that tell one from others."""
 RESULTS = {
     'scheduled': ('scheduled', GREEN),
     'unschedulable': ('NO VALID HOST', RED),
@@ -94,7 +95,7 @@ def _row(style: Style, row: Mapping[str, Any]) -> str:
     more = f' +{row["servers"] - 1}' if row['servers'] > 1 else ''
     cells = (
         (f'  {_clock(row["at"])}', LABEL),
-        (row['server'][:SHOWN_OF_SERVER] + more, 13),
+        (row['server'][:SHORT_UUID] + more, 13),
         (row['flavor'], 13),
         (result, 15),
         (where, max(12, style.width - LABEL - 13 - 13 - 15 - 9)),

@@ -20,7 +20,7 @@ from novasched import errors
 from novasched.decision_log import overview
 from novasched.decision_log.counting import GROUPINGS, Tally
 from novasched.decision_log.primitives import criteria_of, find_before, packed
-from novasched.decision_log.reading import DecisionReader, whole_id
+from novasched.decision_log.reading import DecisionReader, Servers, whole_id
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
 from novasched.rpc.server import TOPIC, answered
@@ -74,15 +74,20 @@ class InspectionEndpoint:
         limit: Any = MOST_FOUND,
         before: Any = None,
     ) -> list[Any]:
-        """Return heads with the hosts that were picked, newest first."""
+        """Return heads, with the uuids of their servers, and the hosts that were
+        picked, newest first."""
         wanted = min(int(_number('limit', limit, 1e9)), MOST_FOUND)
         end = None if before is None else _id('before', before)
         try:
             heads = find_before(self._reader, criteria_of(criteria), wanted, end)
         except errors.AmbiguousDecision as problem:
             raise errors.InvalidRequest(str(problem)) from problem
-        hosts = self._reader.hosts_of([head.id for head in heads])
-        return [[asdict(head), hosts.get(head.id, [])] for head in heads]
+        servers = self._reader.servers_of([head.id for head in heads])
+        found = [(head, servers.get(head.id, Servers())) for head in heads]
+        return [
+            [{**asdict(head), 'server_uuids': of_it.uuids}, of_it.hosts]
+            for head, of_it in found
+        ]
 
     @answered
     @_bounded

@@ -65,7 +65,7 @@ class Slow:
         assert self.let_go.wait(20)
         return []
 
-    def hosts_of(self, ids):
+    def servers_of(self, ids):
         return {}
 
 
@@ -84,10 +84,11 @@ def slow(made):
 
 
 class TestAnswers:
-    def test_heads_have_the_hosts_that_were_picked(self, made, client, recorded):
+    def test_heads_have_their_servers_and_hosts(self, made, client, recorded):
         found = answer(client, 'find', criteria={'server': made.server})
         ((head, hosts),) = found
         assert (head['result'], hosts) == ('scheduled', ['h1'])
+        assert head['server_uuids'] == [made.server]
 
     def test_a_record_arrives_whole(self, made, client, recorded):
         found = answer(client, 'read', id=recorded[1]['id'])

@@ -111,7 +111,7 @@ def reader(request, tmp_path):
 def test_a_file_of_every_release_is_read(reader):
     assert reader.read(RECORD.head.id) == RECORD
     assert reader.find(Criteria(server=UUID)) == [RECORD.head]
-    assert reader.hosts_of([RECORD.head.id]) == {RECORD.head.id: ['cmp-1']}
+    assert reader.servers_of([RECORD.head.id])[RECORD.head.id].hosts == ['cmp-1']
     (count,) = reader.count('day', Criteria())
     assert (count.value, count.count) == ('2026-11-23', 1)
 

@@ -171,7 +171,7 @@ def test_decisions_are_found_wherever_they_were_made(controllers, decided, third
         (server,) = record.body['servers']
         assert (server['uuid'], [server['host']]) == (
             uuid,
-            merged.hosts_of([head.id])[head.id],
+            merged.servers_of([head.id])[head.id].hosts,
         )
     assert NOVA in merged.without_log
     assert not {FIRST, SECOND}.intersection(merged.unanswered)
@@ -301,7 +301,7 @@ def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
     conf = controllers.write_conf(FIRST)
     own = controllers.decisions(conf)
     (head,) = own.of_server(decided[FIRST])
-    ((host,),) = own.hosts_of([head.id]).values()
+    ((_, (host,)),) = own.servers_of([head.id]).values()
     asked = [word.format(server=decided[FIRST], host=host) for word in words]
 
     def run(*more):

@@ -17,8 +17,6 @@ SIGNS = {'scheduled': '✓', 'unschedulable': '✕', 'error': '!'}
 STATES = {'enabled': '✓', 'disabled': '–', 'down': '!'}
 NOTHING = '–'
 MOST_NAMED = 3
-SHORT_UUID = 8
-"""Digits of a uuid that tell one from others on a page."""
 GIB_OF_MB, TIB_OF_GB = 1024, 1024
 UNITS = ('MEMORY_MB', 'DISK_GB')
 """Resource classes whose amounts have a unit."""
@@ -165,7 +163,7 @@ def row(head: Mapping[str, Any]) -> View:
     is_scheduled = head['result'] == 'scheduled'
     why = '' if is_scheduled else top.why({'rejected': 0, **head})
     plugin = head['plugin'] if head['plugin'] != why else ''
-    server = head.get('server') or ''
+    server = head.get('server') or next(iter(head.get('server_uuids', ())), '')
     return {
         'id': head['id'],
         'href': query.of_decision(head['id']),
@@ -175,7 +173,7 @@ def row(head: Mapping[str, Any]) -> View:
         'result': result(head['result']),
         'flavor': Link(head['flavor'], query.of_decisions(flavor=head['flavor'])),
         'zone': head['zone'],
-        'server': Link(server[:SHORT_UUID], query.of_decisions(server=server)),
+        'server': Link(server[: top.SHORT_UUID], query.of_decisions(server=server)),
         'server_uuid': server,
         'others': head['servers'] - 1,
         'hosts': [Link(name, query.of_host(name)) for name in hosts[:MOST_NAMED]],

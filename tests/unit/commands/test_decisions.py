@@ -18,12 +18,13 @@ from tests.cases import cases
 from tests.stored_records import NOON, make_record, write
 from tests.unit.commands.played import App, run
 
+TWO = '4f2a8c01-96c4-43f8-a2d1-1c1b7a0e3a55'
 RECORDS = [
     make_record(NOON, 'cmp-1', flavor='small', uuid='one', project_id='p1'),
-    make_record(NOON + 60, None, flavor='large', zone='az1', uuid='two'),
+    make_record(NOON + 60, None, flavor='large', zone='az1', uuid=TWO),
     make_record(NOON + 3600, None, flavor='large', plugin='', blocker='no-candidates',
-                code='', request_id='req-x'),
-    make_record(NOON + 7200, 'cmp-2', flavor='large', uuid='two'),
+                code='', request_id='req-x', uuid='7'),
+    make_record(NOON + 7200, 'cmp-2', flavor='large', uuid=TWO, servers=3),
 ]  # fmt: skip
 IDS = [record.head.id for record in RECORDS]
 
@@ -52,7 +53,8 @@ def ask(nova_conf):
 @cases(
     'words, expected',
     ('all', (), [3, 2, 1, 0]),
-    ('of a server', ('--server', 'two'), [3, 1]),
+    ('of a server', ('--server', TWO), [3, 1]),
+    ('of the beginning of a uuid', ('--server', TWO[:8]), [3, 1]),
     ('of a request', ('--request', 'req-x'), [2]),
     ('of a project', ('--project', 'p1'), [0]),
     ('of a flavor', ('--flavor', 'large'), [3, 2, 1]),
@@ -108,19 +110,28 @@ def test_a_scheduler_that_does_not_answer_may_have_the_decision(nova_conf):
 def test_programs_get_all_but_the_body(ask):
     _, (found,), _ = ask(ListDecisions, '--host', 'cmp-1')
     head = vars(RECORDS[0].head)
-    assert found == {**head, 'at': '2026-09-21T14:13:20.000000Z', 'picked': ['cmp-1']}
+    named = {'picked': ['cmp-1'], 'server_uuids': ['one']}
+    assert found == {**head, 'at': '2026-09-21T14:13:20.000000Z', **named}
 
 
 def test_people_get_what_matters(ask):
-    _, table, _ = ask(ListDecisions, form='table')
-    assert all(f'| {one} |' in table for one in IDS)
-    heading = [each.strip() for each in table.splitlines()[1].split('|')[1:-1]]
-    assert heading == ['ID', 'Time', 'Flavor', 'Result', 'Host or why', 'Took']
-    assert '| 2026-09-21T14:14:20Z | large  | unschedulable | ' in table
-    assert '12 ms' in table
-    assert ' cmp-2 ' in table
-    assert 'not-enough-ram' not in table
+    _, table, _ = ask(ListDecisions, '--max-width', '80', form='table')
+    rows = [
+        [each.strip() for each in line.split('|')[1:-1]]
+        for line in table.splitlines()
+        if '|' in line
+    ]
+    assert rows == [
+        ['Time', 'Server', 'Flavor', 'Result', 'Host or why', 'Took'],
+        ['09-21 16:13:20Z', '4f2a8c01 +2', 'large', 'scheduled', 'cmp-2', '12 ms'],
+        ['09-21 15:13:20Z', '7', 'large', 'unschedulable', 'no-candi...', '12 ms'],
+        ['09-21 14:14:20Z', '4f2a8c01', 'large', 'unschedulable', 'RAMFilter', '12 ms'],
+        ['09-21 14:13:20Z', 'one', 'small', 'scheduled', 'cmp-1', '12 ms'],
+    ]
     _, table, _ = ask(ListDecisions, '--long', form='table')
+    assert all(f'| {one} |' in table for one in IDS)
+    assert f'| {TWO}    |' in table
+    assert f'| {TWO} +2 |' in table
     assert 'not-enough-ram' in table
 
 
@@ -128,7 +139,7 @@ def test_where_nothing_is_found_there_are_headings(ask):
     code, table, _ = ask(
         ListDecisions, '--server', 'none', '--print-empty', form='table'
     )
-    assert (code, '| ID |' in table) == (ANSWERED, True)
+    assert (code, '| Time |' in table) == (ANSWERED, True)
 
 
 @cases(
@@ -226,8 +237,10 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
     if form == 'json':
         assert [json.loads(line)['id'] for line in lines] == expected
     else:
-        assert lines[0].split()[:3] == ['ID', 'Time', 'Flavor']
-        assert [line.split()[0] for line in lines[1:]] == expected
+        assert lines[0].split()[:3] == ['Time', 'Server', 'Flavor']
+        assert [line.split()[1] for line in lines[1:]] == [
+            *('15:13:20Z', '16:13:20Z', '13:13:20Z')
+        ]
         assert r'cmp-3\x1b[2J\u202e\n' in lines[-1]
 
 

@@ -71,6 +71,7 @@ class Explain(ExplainDecision):
         'web-7': [records.SERVER],
         'web': [OTHER, records.SERVER],
         'd-prod1': [records.SERVER],
+        'deadbeef': [records.SERVER],
     }
     away = []
     decision = records.changed(
@@ -305,6 +306,17 @@ def test_who_did_not_answer_is_named(explain):
 def test_nothing_found_where_not_all_answered(explain):
     code, _, _ = explain('req-9', kind=InPart)
     assert code == IN_PART
+
+
+def test_the_beginning_of_a_uuid_is_enough(explain):
+    for what in (records.SERVER[:8], records.SERVER[:20]):
+        code, answer, _ = explain(what)
+        assert (code, answer['servers'][0]['uuid']) == (ANSWERED, records.SERVER)
+
+
+def test_a_server_may_be_called_as_a_uuid_begins(explain):
+    code, answer, _ = explain('deadbeef')
+    assert (code, answer['server_name']) == (ANSWERED, 'deadbeef')
 
 
 def test_a_name_that_a_cell_which_is_away_may_have(explain):

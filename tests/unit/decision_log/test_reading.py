@@ -103,14 +103,18 @@ def test_a_server_has_its_decisions(reader):
     assert reader.of_server('other') == []
 
 
-def test_hosts_that_were_picked(reader):
+def test_the_beginning_of_a_uuid_finds_the_server(reader):
+    assert reader.of_server('server') == HEADS[::-1]
+    assert reader.of_server('server-10') == []
+
+
+def test_servers_and_the_hosts_that_were_picked(reader):
     ids = [head.id for head in HEADS]
-    assert reader.hosts_of(ids) == {
-        head.id: [f'cmp-{number}']
+    assert reader.servers_of(ids) == {
+        head.id: ([f'server-{number % 3}'], [f'cmp-{number}'] * (number % 2 == 0))
         for number, head in enumerate(HEADS)
-        if not number % 2
     }
-    assert reader.hosts_of([]) == {}
+    assert reader.servers_of([]) == {}
 
 
 def test_a_record_is_read_by_the_beginning_of_its_id(tmp_path):

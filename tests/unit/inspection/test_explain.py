@@ -238,9 +238,12 @@ def test_an_index_beyond_the_request_is_refused(index):
 
 
 def test_the_index_of_a_server():
-    assert index_of(several('a', 'b'), UUIDS[1]) == 1
-    assert index_of(several('a', 'b'), records.SERVER) is None
-    assert index_of(records.scheduled(), records.SERVER) is None
+    two, one = (
+        made.body['servers'] for made in (several('a', 'b'), records.scheduled())
+    )
+    assert (index_of(two, UUIDS[1]), index_of(two, UUIDS[1][:8])) == (1, 0)
+    assert index_of(two, records.SERVER) is index_of(two, '') is None
+    assert index_of(one, records.SERVER) is None
 
 
 def test_numbers_that_json_lacks_are_null():

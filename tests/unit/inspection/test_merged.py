@@ -99,9 +99,9 @@ def test_before_may_be_the_beginning_of_an_id():
         decisions.find(Criteria(), before='d-zzzzzz')
 
 
-def test_hosts_and_the_oldest(decisions, whole):
+def test_servers_and_the_oldest(decisions, whole):
     heads = decisions.find(Criteria())
-    assert decisions.hosts_of(ids(heads)) == whole.hosts_of(IDS)
+    assert decisions.servers_of(ids(heads)) == whole.servers_of(IDS)
     assert decisions.oldest_at() == RECORDS[0].head.at
     assert merged()[0].oldest_at() is None
 
