@@ -103,10 +103,10 @@ class CellQuery:
             news = self._service_news(rows, since)
             news = news._replace(live=readable_services(news.live, invalid))
             answer = answer._replace(news=news)
-            strangers = self._strangers(answer)
-            if not strangers:
+            unknown = self._unknown(answer)
+            if not unknown:
                 return answer
-            services = self._dated(rows.compute_services_of(strangers))
+            services = self._dated(rows.compute_services_of(unknown))
             return answer._replace(found=readable_services(services, invalid))
 
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
@@ -162,12 +162,12 @@ class CellQuery:
         live += len(after) - len(before)
         return (news.live, news.total) == (live, total + sum(after) - sum(before))
 
-    def _strangers(self, answer: CellAnswer) -> list[str]:
+    def _unknown(self, answer: CellAnswer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""
         known = {row.host for row in answer.news.live}.union(self.hosts_without_service)
         hosts = {row.host for row in answer.nodes if row.host and row.deleted == 0}
-        strangers = {h for h in hosts - known if not self.services.knows(h)}
-        return sorted(strangers.union(self.look_for))
+        unknown = {h for h in hosts - known if not self.services.knows(h)}
+        return sorted(unknown.union(self.look_for))
 
 
 def _by_id(rows: CellStore, ids: Iterable[int]) -> dict[int, ComputeNodeRow]:

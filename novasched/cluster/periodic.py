@@ -138,7 +138,7 @@ class PeriodicTasks:
         ]
         # Messages that came between the first look and the queue are lost: so now.
         delays_s = [0.0, *(interval_s for interval_s, _ in tasks[1:])]
-        retry = retry_interval_s, view.retry_left_out
+        retry = retry_interval_s, view.retry_unavailable
         self._runners = [
             # Retries have their own thread: a hung full read must not delay them.
             PeriodicRunner('retry', [retry], [retry_interval_s], clock),

@@ -256,7 +256,7 @@ class ClusterView:
                 for uuid, cell in self._nodes.cells.items()
             }
 
-    def retry_left_out(self) -> None:
+    def retry_unavailable(self) -> None:
         """Ask the cells whose time has come; the next refresh shows them again."""
         answering = self.cells.ask(
             lambda _, store: store.minimum_compute_version(),

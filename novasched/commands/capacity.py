@@ -23,8 +23,8 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
     answered, 4 a cell, or a part of placement, did not answer.
     """
 
-    unread: AbstractSet[str] = frozenset()
-    """Cells that have stopped answering."""
+    newly_unavailable: AbstractSet[str] = frozenset()
+    """Cells that became unavailable meanwhile."""
     ONLY_HERE = MappingProxyType({'flavor_file': '--flavor-file', 'fresh': '--fresh'})
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -68,7 +68,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         """Say what of a cell is not in the answer."""
         from novasched.inspection.text import counted
 
-        if cell in self.unread:
+        if cell in self.newly_unavailable:
             return 'stopped answering; it is not known which flavors its servers have'
         are = 'is' if hosts == 1 else 'are'
         return f'does not answer; its {counted(hosts, "host")} {are} not counted'
@@ -103,8 +103,8 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             answer = capacity.report(
                 inspection, known, flavors, parsed_args.by, parsed_args.stranded
             )
-            away = inspection.run.reader.view.unavailable_cells()
-            self.unread = set(answer['cells_left_out']) - set(away)
+            unavailable = inspection.run.reader.view.unavailable_cells()
+            self.newly_unavailable = set(answer['cells_left_out']) - set(unavailable)
         return answer
 
     def text(

@@ -165,15 +165,15 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         what = parsed_args.what
         subject = _subject(what)
         found = Found() if subject.is_name else self._look(subject, parsed_args)
-        away: list[str] = []
+        unavailable: list[str] = []
         if subject.may_be_name and not found.records:
-            uuids, away = self._called(what, subject)
+            uuids, unavailable = self._called(what, subject)
             if uuids:
                 subject = Subject(server=uuids[0], name=what)
                 found = self._look(subject, parsed_args)
         unanswered = found.unanswered
         if not found.records:
-            self.code = IN_PART if unanswered or away else ANSWER_IS_NO
+            self.code = IN_PART if unanswered or unavailable else ANSWER_IS_NO
             return {'id': None, 'text': _nothing(subject, found.oldest_at)}
         made = [self._explained(each, subject, parsed_args) for each in found.records]
         for each in made:
@@ -265,7 +265,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return made
 
     def _called(self, what: str, subject: Subject) -> NamedServers:
-        """Return the server of a name, at most one, and the cells that did not say.
+        """Return the server of a name, at most one, and the cells that did not
+        answer.
 
         Raises errors.OptionError for a name that several servers have, or none, if all
         cells answered and it is the id of nothing else.
@@ -275,21 +276,21 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         from novasched.db.server_names import NamedServers
 
         try:
-            uuids, away = self.servers_called(what)
+            uuids, unavailable = self.servers_called(what)
         except (errors.NovaschedError, cfg.Error) as failed:
             if subject.is_name:
                 raise
             self.warn(f'whether a server is called {what} is not known: {failed}')
             return NamedServers([], [])
-        for cell in away:
+        for cell in unavailable:
             self.warn(f'cell {cell} does not answer; its servers are not looked at')
         if len(uuids) > 1:
             problem = f'{len(uuids)} servers are called {what}: {", ".join(uuids)}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
-        if not uuids and not away and subject.is_name:
+        if not uuids and not unavailable and subject.is_name:
             problem = f'there is no server called {what}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
-        return NamedServers(uuids, away)
+        return NamedServers(uuids, unavailable)
 
     def _records(
         self, sources: MergedDecisions, subject: Subject, every: bool

@@ -73,27 +73,27 @@ class PlanCommand(InspectionCommand):
             self.end_progress()
             if parsed_args.explain:
                 report['explanations'] = explanations(inspection)
-            unreadable = inspection.finder.unreadable
-        left_out = report['cells_left_out']
-        unread = [cell for cell in unreadable if cell not in left_out]
-        report['cells_left_out'] = [*left_out, *unread]
-        self.judge(report, parsed_args, unread)
+            unavailable = inspection.cells_left_out()
+        before = report['cells_left_out']
+        new = [cell for cell in unavailable if cell not in before]
+        report['cells_left_out'] = [*before, *new]
+        self.judge(report, parsed_args, new)
         return report
 
     def judge(
         self,
         report: Mapping[str, Any],
         parsed_args: argparse.Namespace,
-        unread: Sequence[str] = (),
+        new: Sequence[str] = (),
     ) -> None:
-        """Set the exit code of a plan, and warn of what is not in it; ``unread`` are
-        cells that stopped answering."""
+        """Set the exit code of a plan, and warn of what is not in it; ``new`` are
+        cells that became unavailable meanwhile."""
         for cell in report['cells_left_out']:
             missing = 'does not answer; its hosts'
-            if cell in unread:
+            if cell in new:
                 missing = 'stopped answering; its servers'
             self.warn(f'{cell} {missing} are not in the plan')
-        self.code = IN_PART if unread else self.code_of(report, parsed_args)
+        self.code = IN_PART if new else self.code_of(report, parsed_args)
         if self.warn_of_missing(report) and self.code == ANSWER_IS_NO:
             self.code = IN_PART
         expected = parsed_args.expect
@@ -112,7 +112,7 @@ class PlanCommand(InspectionCommand):
     def may_miss(
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
     ) -> bool:
-        """Whether a cell that is away could change the answer."""
+        """Whether an unavailable cell could change the answer."""
         return bool(report['fits'] != report['asked'])
 
 
@@ -372,7 +372,7 @@ class PlanMove(PlanCommand):
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
     ) -> bool:
         """A server stays in its cell, but one that is named could have a namesake in
-        a cell that is away."""
+        an unavailable cell."""
         from oslo_utils import uuidutils
 
         return not all(map(uuidutils.is_uuid_like, parsed_args.servers))
@@ -437,7 +437,7 @@ class PlanDrain(PlanCommand):
     def may_miss(
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
     ) -> bool:
-        """A cell that is away may have hosts of a zone or an aggregate."""
+        """An unavailable cell may have hosts of a zone or an aggregate."""
         return not (parsed_args.hosts or parsed_args.cell)
 
     def text(

@@ -56,16 +56,17 @@ class WhyNot(InspectionCommand):
                 inspection.run, parsed_args.host, asked, inspection.placement
             )
             answer['held_by'] = held_by(inspection, answer, asked.request)
-            away, left_out = answer['cells_left_out'], inspection.cells_left_out()
-        for cell in left_out:
+            before = answer['cells_left_out']
+            unavailable = inspection.cells_left_out()
+        for cell in unavailable:
             what = 'does not answer; its hosts are not ranked'
-            if cell not in away:
+            if cell not in before:
                 what = 'stopped answering; its servers are not named'
             self.warn(f'{cell} {what}')
         is_cut = self.warn_of_missing(answer)
         if not answer['fits']:
             self.code = IN_PART if is_cut else ANSWER_IS_NO
-        return {**answer, 'cells_left_out': left_out}
+        return {**answer, 'cells_left_out': unavailable}
 
     def text(
         self, answer: Answer, style: Style, parsed_args: argparse.Namespace

@@ -284,12 +284,14 @@ class Cloud:
         inspection = self._session.current().inspection
         inspection.api.cells()
         view = inspection.run.reader.view
-        away = view.unavailable_cells()
+        unavailable = view.unavailable_cells()
         found = {'api_database': checked('', FAIL)}
         for cell in view.cells.enabled():
             name = cell.name or cell.uuid
             problem = 'it does not answer; its hosts are left out'
-            found[f'cell {name}'] = checked(problem if name in away else '', WARN)
+            found[f'cell {name}'] = checked(
+                problem if name in unavailable else '', WARN
+            )
         return found
 
     def _placement(self) -> Checks:
@@ -371,7 +373,7 @@ def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
 
 def _heat(cloud: CachedCloud, flavor: str) -> Report:
     groups = cloud.hosts().groups(_slots(cloud, flavor))
-    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _away(cloud)}
+    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _unavailable(cloud)}
 
 
 def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
@@ -380,8 +382,12 @@ def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
         order.name, order.cell, order.zone, order.aggregate, order.state
     )
     found = cloud.hosts().page(criteria, order.page, order.limit, slots)
-    return {**found, 'cells_left_out': _away(cloud), 'problem': cloud.problem or None}
+    return {
+        **found,
+        'cells_left_out': _unavailable(cloud),
+        'problem': cloud.problem or None,
+    }
 
 
-def _away(cloud: CachedCloud) -> list[str]:
+def _unavailable(cloud: CachedCloud) -> list[str]:
     return list(cloud.inspection.run.reader.view.unavailable_cells())

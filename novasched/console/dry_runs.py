@@ -46,10 +46,10 @@ class DryRuns:
             asked = self._request(inspection, order)
             conditions = inspection.placement.conditions
             found = plan.boot(inspection.run, asked, conditions)
-            unreadable = inspection.finder.unreadable
+            unavailable = inspection.cells_left_out()
             # How the first server was decided, whatever ended the request.
             first = [explanation(each, 0) for each in inspection.run.log.records[:1]]
-        left_out = list(dict.fromkeys([*found['cells_left_out'], *unreadable]))
+        left_out = list(dict.fromkeys([*found['cells_left_out'], *unavailable]))
         return {
             'v': FORMAT_VERSION,
             **found,

@@ -25,10 +25,10 @@ _i = tables.instances.c
 
 
 class NamedServers(NamedTuple):
-    """The uuids of servers of one name, and the cells that did not say."""
+    """The uuids of servers of one name, and the cells that did not answer."""
 
     uuids: list[str]
-    cells_away: list[str]
+    unavailable: list[str]
 
 
 def find_by_name(
@@ -55,14 +55,14 @@ def find_by_name(
     late = wait(asked, within_s, within_s)
     live: list[str] = []
     deleted: list[str] = []
-    away = []
+    unavailable = []
     for future, cell in asked.items():
         if future in late or isinstance(future.exception(), errors.StoreFailed):
-            away.append(cell.name or cell.uuid)
+            unavailable.append(cell.name or cell.uuid)
             continue
         for uuid, is_deleted in future.result():
             (deleted if is_deleted else live).append(uuid)
-    return NamedServers(live or deleted, away)
+    return NamedServers(live or deleted, unavailable)
 
 
 def _in_cell(conf: cfg.ConfigOpts, cell: Cell, name: str) -> list[tuple[str, bool]]:

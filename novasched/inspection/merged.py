@@ -60,7 +60,7 @@ class LogRead(NamedTuple):
 
 class FollowMark(NamedTuple):
     """A place in several logs: in our own, and how far others were ``read``, by their
-    origin. ``began`` is where one begins that was silent until now."""
+    origin. ``began`` is where one begins that did not answer until now."""
 
     own: Mark
     began: LogRead
@@ -201,8 +201,8 @@ class MergedDecisions:
     def _new(
         self, criteria: Criteria, mark: FollowMark
     ) -> tuple[list[Head], Mapping[str, LogRead]]:
-        """Return the unread finds of the others, and how far they
-        are read now. One that has been silent is asked again, for all since then."""
+        """Return what others found since, and how far they are read now. One that
+        did not answer before is asked again, for all since then."""
         late, new, read = self._late(), [], dict(mark.read)
         since = max((each.since for each in read.values()), default=mark.began.since)
         asked = _page(_later(criteria, since), PAGE, None)
@@ -212,7 +212,7 @@ class MergedDecisions:
             if before.since < since:
                 again = self._ask('find', only=reply.host, **_page(of_it, PAGE, None))
                 page = next((answer for _, answer in again), None)
-            if page is None:  # it is silent again
+            if page is None:  # it is unanswered again
                 continue
             heads = self._theirs(reply.host, page, of_it, MOST_KNOWN)
             new += [head for head in heads if head.id not in before.ids]

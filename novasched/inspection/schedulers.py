@@ -13,7 +13,7 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionReply
 
-SILENT_S = 20.0
+RETRY_AFTER_S = 20.0
 """A scheduler that did not answer is asked again after so long."""
 HOSTS_FOR_S = 60.0
 """After so long it is looked who is live, and what they run."""
@@ -37,7 +37,7 @@ class OtherSchedulers:
 
     ``find_hosts`` and ``connect`` are called when the first is asked, and the former
     again after HOSTS_FOR_S; they may raise errors.NovaschedError. One that did not
-    answer is left alone for SILENT_S. Threads may share it: they ask one after the
+    answer is left alone for RETRY_AFTER_S. Threads may share it: they ask one after the
     other, as a scheduler answers few at a time.
     """
 
@@ -54,23 +54,23 @@ class OtherSchedulers:
         self._hosts: Sequence[str] = ()
         self._hosts_until = float('-inf')
         self._asker: InspectionAsker | None = None
-        self._silent: dict[str, tuple[float, str]] = {}
+        self._unanswered: dict[str, tuple[float, str]] = {}
         self.without_log: list[str] = []
 
     @property
     def unanswered(self) -> list[str]:
         """Names of those whose decisions are not seen."""
-        return sorted(self._silent)
+        return sorted(self._unanswered)
 
     @property
     def warnings(self) -> list[str]:
         """Warnings about the schedulers whose decisions are not seen."""
-        silent = sorted(self._silent.copy().items())
+        unanswered = sorted(self._unanswered.copy().items())
         return [
             *(
                 f'{host} {problem}; decisions that '
                 f'{"they" if host == ALL_OTHERS else "it"} made are not seen'
-                for host, (_, problem) in silent
+                for host, (_, problem) in unanswered
             ),
             *(
                 f'{host} runs nova-scheduler, which keeps no decisions'
@@ -116,15 +116,17 @@ class OtherSchedulers:
             return
         self._hosts = hosts
         self._hosts_until = self._clock.monotonic() + HOSTS_FOR_S
-        self._silent = {h: self._silent[h] for h in hosts if h in self._silent}
+        self._unanswered = {
+            h: self._unanswered[h] for h in hosts if h in self._unanswered
+        }
         self.without_log = []
 
     def _is_due(self, host: str) -> bool:
         now = self._clock.monotonic()
-        return now >= self._silent.get(host, (now, ''))[0]
+        return now >= self._unanswered.get(host, (now, ''))[0]
 
     def _has_answered(self, reply: InspectionReply) -> bool:
-        self._silent.pop(reply.host, None)
+        self._unanswered.pop(reply.host, None)
         if reply.has_no_log:
             self.without_log = sorted({*self.without_log, reply.host})
         elif reply.problem:
@@ -133,7 +135,7 @@ class OtherSchedulers:
 
     def note(self, host: str, problem: str) -> None:
         """Take in why the decisions of a host are not seen."""
-        self._silent[host] = self._clock.monotonic() + SILENT_S, problem
+        self._unanswered[host] = self._clock.monotonic() + RETRY_AFTER_S, problem
 
     def close(self) -> None:
         """Close what was opened to ask."""

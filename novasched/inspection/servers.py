@@ -36,26 +36,26 @@ class ServerFinder:
     """Looks for servers in all cells. Every method raises errors.StoreFailed when the
     API database cannot be asked; a cell that cannot is named in ``unreadable``.
 
-    ``make_engine`` gets the URL of a cell's database; ``away`` are the names of cells
-    that are known not to answer.
+    ``make_engine`` gets the URL of a cell's database; ``unavailable`` are the names of
+    cells that are known not to answer.
     """
 
     def __init__(
         self,
         api: SqlServers,
         make_engine: Callable[[str], sa.Engine],
-        away: Iterable[str] = (),
+        unavailable: Iterable[str] = (),
     ) -> None:
         self._api = api
         self._make_engine = make_engine
         self._cells = {each.uuid: each for each in api.cells()}
         self._opened: dict[str, CellServerRows] = {}
-        self.unreadable = list(away)
+        self.unreadable = list(unavailable)
 
-    def ask_again(self, cells: Iterable[Cell], away: Iterable[str]) -> None:
+    def ask_again(self, cells: Iterable[Cell], unavailable: Iterable[str]) -> None:
         """Ask these cells from now on, but those that are known not to answer."""
         self._cells = {each.uuid: each for each in cells}
-        self.unreadable = list(away)
+        self.unreadable = list(unavailable)
 
     def one(self, name: str) -> FoundServer:
         """Return the server of a uuid or name, also one in cell0, that got no host.

@@ -51,8 +51,8 @@ def of_record(
         offered = max(_offered(record), before)
         known = decision['hosts']
         lost = _lost(Code.UNKNOWN_HOST, 'no compute node or service of it is known')
-        if away := (record.body.get('view') or {}).get('left_out'):
-            lost = _lost(Code.CELL_LEFT_OUT, f'{", ".join(away)} did not answer')
+        if unavailable := (record.body.get('view') or {}).get('left_out'):
+            lost = _lost(Code.CELL_LEFT_OUT, f'{", ".join(unavailable)} did not answer')
         else:
             known += offered - before
         earlier = _lost(

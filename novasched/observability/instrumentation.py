@@ -300,7 +300,7 @@ class Freshness:
 
         One cell of several that is left out is a warning: the others are served.
         """
-        cells, out = self._view.cells.enabled(), self._left_out()
+        cells, out = self._view.cells.enabled(), self._unavailable()
         if not cells:
             return {}
         bad = Check(
@@ -316,7 +316,7 @@ class Freshness:
         ages = [ages_s.get(cell.uuid) for cell in cells]
         return {**found, 'cluster_view': self._judge(ages, time)}
 
-    def _left_out(self) -> set[str]:
+    def _unavailable(self) -> set[str]:
         return {cell.uuid for cell in self._view.cells.unavailable()}
 
     def _ages_s(self) -> dict[str, float]:
@@ -339,7 +339,7 @@ class Freshness:
 
     def measure(self, recorder: Recorder, now: float) -> None:
         """Set the gauges of all cells; ``now`` is in seconds since 1970."""
-        ages_s, out = self._ages_s(), self._left_out()
+        ages_s, out = self._ages_s(), self._unavailable()
         enabled = {cell.name or cell.uuid: cell for cell in self._view.cells.enabled()}
         for name, cell in enabled.items():
             if cell.uuid in ages_s:

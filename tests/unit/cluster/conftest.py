@@ -57,7 +57,7 @@ class Cloud:
 
     def retry(self):
         self.clock.advance(15)
-        self.view.retry_left_out()
+        self.view.retry_unavailable()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class Chores:
         if name in self.raises:
             raise self.raises[name]
 
-    def retry_left_out(self):
+    def retry_unavailable(self):
         self._do('retry')
 
     def check(self):
@@ -128,7 +128,7 @@ def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clo
         hangs.set()
         end.wait(2 * DEADLINE_S)
 
-    chores.check, chores.retry_left_out = check, retried.set
+    chores.check, chores.retry_unavailable = check, retried.set
     made = PeriodicTasks(chores, clock, retry_interval_s=0.1)
     made.start()
     assert hangs.wait(DEADLINE_S)

@@ -73,7 +73,7 @@ class Explain(ExplainDecision):
         'd-prod1': [records.SERVER],
         'deadbeef': [records.SERVER],
     }
-    away = []
+    unavailable = []
     decision = records.changed(
         records.scheduled(servers=[records.server(ELSEWHERE, 'cmp-044')]),
         id='d-0711111111111',
@@ -82,7 +82,7 @@ class Explain(ExplainDecision):
     problem = ''
 
     def servers_called(self, name):
-        return NamedServers(self.names.get(name, []), self.away)
+        return NamedServers(self.names.get(name, []), self.unavailable)
 
     def sources(self, local_only):
         if local_only:
@@ -98,7 +98,7 @@ class InPart(Explain):
     """The other scheduler does not answer, nor does one cell."""
 
     problem = 'did not answer within 2 s'
-    away = ['cell3']
+    unavailable = ['cell3']
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from novasched.inspection.schedulers import (
     ALL_OTHERS,
     HOSTS_FOR_S,
-    SILENT_S,
+    RETRY_AFTER_S,
     OtherSchedulers,
 )
 from tests.stored_records import SetClock
@@ -29,7 +29,7 @@ def test_who_did_not_answer_is_left_alone_for_a_while(clock):
         (reply,) = others.ask('find')
         assert reply.host == 'good'
         assert others.unanswered == ['hung']
-    clock.monotonic_s += SILENT_S
+    clock.monotonic_s += RETRY_AFTER_S
     machines.logs['hung'] = log_of()
     assert len(others.ask('find')) == 2
     assert machines.asked == [['good', 'hung'], ['good'], ['good', 'hung']]
@@ -41,7 +41,7 @@ def test_nova_scheduler_is_asked_once(clock):
     others = OtherSchedulers(lambda: ['nova'], lambda: machines, clock)
     for _ in range(3):
         assert others.ask('find') == []
-        clock.monotonic_s += SILENT_S
+        clock.monotonic_s += RETRY_AFTER_S
     assert machines.asked == [['nova']]
     assert (others.without_log, others.unanswered) == (['nova'], [])
 
@@ -63,7 +63,7 @@ def test_the_database_away_hides_all_for_a_while(clock):
             'other schedulers are not known: nova at db1 could not be asked: gone; '
             'decisions that they made are not seen'
         )
-    clock.monotonic_s += SILENT_S
+    clock.monotonic_s += RETRY_AFTER_S
     assert len(others.ask('find')) == 1
     assert others.unanswered == []
 
