@@ -47,6 +47,7 @@ from novasched.resources import (
 )
 from novasched.resources.request import with_aggregates
 from novasched.scheduler.aggregates import Aggregate
+from novasched.scheduler.reasons import Blocker
 
 LOG = logging.getLogger(__name__)
 
@@ -189,14 +190,16 @@ class SchedulerManager:
             return request, None, None
         request, query, nodes, added = self._query(work)
         if nodes == []:
-            recorder.blocked('named-host')
+            recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query)
         recorder.asked(query, answer)
         if isinstance(answer, QueryFailed) or not answer.requests:
             failed = isinstance(answer, QueryFailed)
-            recorder.blocked('placement-failed' if failed else 'no-candidates')
+            recorder.blocked(
+                Blocker.PLACEMENT_FAILED if failed else Blocker.NO_CANDIDATES
+            )
             LOG.info(
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
@@ -249,7 +252,7 @@ class SchedulerManager:
         _log(logging.WARNING, added.warnings)
         _log(logging.ERROR, added.failures)
         if added.refused is not None:
-            work.recorder.blocked('prefilter', added.refused_by)
+            work.recorder.blocked(Blocker.PREFILTER, added.refused_by)
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 

@@ -32,7 +32,7 @@ from novasched.resources import Query
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.outline import Ask, Outline, host_names, outline, why
 from novasched.scheduler.pipeline import Profile, decide
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 from novasched.scheduler.trace import Decision
 from novasched.scheduler.weighers import Weigher
 
@@ -77,7 +77,7 @@ class Conclusion:
     """The result of a request; see Head."""
 
     result: str
-    blocker: str = ''
+    blocker: Blocker | None = None
     plugin: str = ''
     code: str = ''
 
@@ -145,7 +145,7 @@ class RecordBuilder:
         """Return the whole record."""
         outlines = self.outlines(recorder)
         found, diagnosis = verdict(recorder, outlines), self.diagnosis(recorder)
-        waits = found.blocker == 'no-candidates' and self._waits_for_diagnosis
+        waits = found.blocker == Blocker.NO_CANDIDATES and self._waits_for_diagnosis
         state = MADE if diagnosis else WAITING if waits else ''
         lists: dict[str, Sequence[str]] = {}
         decisions = []
@@ -274,7 +274,7 @@ class RecordBuilder:
             flavor=cut((flavor.if_set('name') if flavor is not None else '') or ''),
             zone=cut(request.if_set('availability_zone') or ''),
             result=found.result,
-            blocker=found.blocker,
+            blocker=str(found.blocker or ''),
             plugin=found.plugin,
             code=found.code,
             hosts=len(whole[0].hosts.snapshot) if whole else self._known(),
@@ -297,14 +297,14 @@ def verdict(
         case None | errors.NoValidHost():
             return _unschedulable(recorder, outlines or {})
         case CallerGone():
-            return Conclusion(ERROR, 'caller-gone')
+            return Conclusion(ERROR, Blocker.CALLER_GONE)
         case errors.ExtensionFailed():
-            return Conclusion(ERROR, 'plugin', error.extension)
+            return Conclusion(ERROR, Blocker.PLUGIN, error.extension)
         case errors.StoreFailed():
-            return Conclusion(ERROR, 'store')
+            return Conclusion(ERROR, Blocker.STORE)
         case errors.AllocationUpdateFailed():
-            return Conclusion(ERROR, 'claims')
-    return Conclusion(ERROR, 'error')
+            return Conclusion(ERROR, Blocker.CLAIMS)
+    return Conclusion(ERROR, Blocker.ERROR)
 
 
 def _unschedulable(
@@ -314,20 +314,20 @@ def _unschedulable(
         return Conclusion(UNSCHEDULABLE, recorder.blocker, recorder.plugin)
     last = next((turn for turn in reversed(recorder.turns) if turn.decision), None)
     if last is None or last.decision is None:  # a driver of others
-        return Conclusion(UNSCHEDULABLE, 'plugin')
+        return Conclusion(UNSCHEDULABLE, Blocker.PLUGIN)
     decision = last.decision
     if not len(decision.hosts):
         code = str(Code.CELL_LEFT_OUT) if decision.cells_left_out else ''
-        return Conclusion(UNSCHEDULABLE, 'unknown-hosts', code=code)
+        return Conclusion(UNSCHEDULABLE, Blocker.UNKNOWN_HOSTS, code=code)
     if len(decision.ranked):
-        return Conclusion(UNSCHEDULABLE, 'claims')
+        return Conclusion(UNSCHEDULABLE, Blocker.CLAIMS)
     emptied = [s for s in decision.steps if len(s.before) and not len(s.after)]
     if not emptied:
-        return Conclusion(UNSCHEDULABLE, 'named-host')
+        return Conclusion(UNSCHEDULABLE, Blocker.NAMED_HOST)
     made = outlines.get(id(last))
     step = made.blocking if made is not None else None
     code = step.reasons[0].code if step is not None and step.reasons else ''
-    return Conclusion(UNSCHEDULABLE, 'filters', emptied[0].name, code)
+    return Conclusion(UNSCHEDULABLE, Blocker.FILTERS, emptied[0].name, code)
 
 
 def _servers(recorder: RequestRecorder) -> list[dict[str, Any]]:

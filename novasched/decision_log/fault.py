@@ -20,7 +20,7 @@ from novasched.http import error_words
 from novasched.objects.context import RequestContext
 from novasched.ports import QueryFailed
 from novasched.scheduler.outline import Outline
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 LOG = logging.getLogger(__name__)
 
@@ -111,7 +111,8 @@ class FaultText:
     def _reason(self, recorder: RequestRecorder, width: int) -> str:
         cells = _cells(self.distiller.cells_left_out(recorder), self.level)
         answer = recorder.queries[-1].answer if recorder.queries else None
-        if isinstance(answer, QueryFailed) and recorder.blocker == 'placement-failed':
+        blocker = recorder.blocker
+        if isinstance(answer, QueryFailed) and blocker == Blocker.PLACEMENT_FAILED:
             return f'{self._of_answer(answer)}{cells}'[:width]
         outlines = self.distiller.outlines(recorder)
         made = [outlines[id(t)] for t in recorder.turns if id(t) in outlines]
@@ -121,7 +122,7 @@ class FaultText:
             others, before = counts.get(code, (0, ''))
             counts[code] = others + hosts, before or names
         if not counts:
-            text = _WORDS.get(recorder.blocker, 'No host is offered')
+            text = _WORDS.get(blocker, 'No host is offered')
             return f'{text}.{cells}'[:width]
         known = last.hosts if last is not None else sum(n for n, _ in counts.values())
         uuids = recorder.instance_uuids or ()
@@ -174,11 +175,12 @@ class FaultText:
             yield 'not granted by placement', (last.left, '')
 
 
-_WORDS = {
-    'prefilter': 'A rule for all hosts refuses the request',
-    'named-host': 'The host that the request names is not known',
-    'no-candidates': 'Placement has no allocation candidates for what is asked for',
-    'unknown-hosts': 'No host is known whose compute service is up',
+_WORDS: Mapping[Blocker | None, str] = {
+    Blocker.PREFILTER: 'A rule for all hosts refuses the request',
+    Blocker.NAMED_HOST: 'The host that the request names is not known',
+    Blocker.NO_CANDIDATES: 'Placement has no allocation candidates for what is asked '
+    'for',
+    Blocker.UNKNOWN_HOSTS: 'No host is known whose compute service is up',
 }
 
 

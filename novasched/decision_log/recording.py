@@ -18,6 +18,7 @@ from novasched.ports.decisions import Answer
 from novasched.resources import Query, Requirements
 from novasched.scheduler.hosts import Rows
 from novasched.scheduler.outline import Outline
+from novasched.scheduler.reasons import Blocker
 from novasched.scheduler.trace import Decision
 
 MOST_CLAIMS = 20
@@ -86,7 +87,7 @@ class RequestRecorder:
     stages_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     queries: list[Asked] = field(default_factory=list)
-    blocker: str = ''
+    blocker: Blocker | None = None
     plugin: str = ''
     turns: list[InstanceDecision] = field(default_factory=list)
     claims: list[ClaimOutcome] = field(default_factory=list)
@@ -147,7 +148,7 @@ class RequestRecorder:
         room = MOST_NOTES - len(self.notes)
         self.notes += [*query.warnings, *query.notes][:room]
 
-    def blocked(self, blocker: str, plugin: str = '') -> None:
+    def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         self.blocker, self.plugin = blocker, plugin
 
     def decided(self, decision: Decision, index: int) -> None:

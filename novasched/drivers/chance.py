@@ -16,6 +16,7 @@ from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.reasons import Blocker
 from novasched.scheduler.trace import Decision
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class ChanceScheduler(Driver):
         known = parts.view.hosts(None, request.target_cell_uuid)
         allowed = left = known[~known.service_disabled & known.service_up]
         if not len(left):
-            work.recorder.blocked('unknown-hosts')
+            work.recorder.blocked(Blocker.UNKNOWN_HOSTS)
             raise errors.NoValidHost('Is the appropriate service running?')
         seed = parts.rng.getrandbits(64)
         rng = random.Random(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 
 class Cause(NamedTuple):
@@ -19,55 +19,55 @@ class Cause(NamedTuple):
 
 
 BLOCKERS: dict[str, Cause] = {
-    'prefilter': Cause(
+    Blocker.PREFILTER: Cause(
         'A prefilter refused the request before any host was looked at.',
         'Change the flavor, image or request as the error says.',
     ),
-    'named-host': Cause(
+    Blocker.NAMED_HOST: Cause(
         'The request names a host or node that is not known.',
         'Check the spelling, that its nova-compute has started once, and that it is '
         'mapped to a cell: novasched-manage cell_v2 discover_hosts.',
     ),
-    'placement-failed': Cause(
+    Blocker.PLACEMENT_FAILED: Cause(
         'Placement did not answer, or answered with an error.',
         'Look at the log of placement, and at [placement] of the scheduler. An unknown '
         'trait or resource class in the answer is one of the flavor or image.',
     ),
-    'no-candidates': Cause(
+    Blocker.NO_CANDIDATES: Cause(
         'Placement has no host with what is asked for.',
         'Free or add what is missing most often, or ask for less.',
     ),
-    'unknown-hosts': Cause(
+    Blocker.UNKNOWN_HOSTS: Cause(
         'Placement offered hosts, but none of them has a compute node and a service '
         'that are known.',
         'Look for cells that are left out, and for hosts that are mapped to no cell: '
         'novasched-manage cell_v2 discover_hosts. Else these are resource providers '
         'of computes that are gone.',
     ),
-    'filters': Cause(
+    Blocker.FILTERS: Cause(
         'The filters rejected every host.',
         'Change what the filter that took the last host complains of.',
     ),
-    'claims': Cause(
+    Blocker.CLAIMS: Cause(
         'Hosts passed the filters, but placement granted the resources of none.',
         'Try again: other requests took them meanwhile. If it happens often, see '
         '[filter_scheduler] host_subset_size.',
     ),
-    'caller-gone': Cause(
+    Blocker.CALLER_GONE: Cause(
         'The conductor that asked waits no more.',
         'Look for a conductor that was stopped, and for requests that take longer than '
         '[DEFAULT] rpc_response_timeout.',
     ),
-    'plugin': Cause(
+    Blocker.PLUGIN: Cause(
         'A filter, weigher or driver raised an error.',
         'See the log of the scheduler at this time; correct or disable the plugin.',
     ),
-    'store': Cause(
+    Blocker.STORE: Cause(
         'A database could not be read.',
         'Check that the database runs and that the scheduler reaches it: /health names '
         'the one that fails.',
     ),
-    'error': Cause(
+    Blocker.ERROR: Cause(
         'The scheduler failed in a way that has no name.',
         'See the log of the scheduler at this time, and report it as a defect.',
     ),

@@ -10,11 +10,11 @@ from novasched import errors
 from novasched.inspection import advice, funnel, stages
 from novasched.inspection.explain import WAITING
 from novasched.inspection.text import counted
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 MOST_REASONS = 3
 MOST_REMEDIES = 3
-BY_STAGES = ('filters', 'no-candidates', 'unknown-hosts')
+BY_STAGES = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.UNKNOWN_HOSTS)
 """Blockers that are stages of the funnel."""
 WHILE_WAITING = 'Why is being found out: ask again in a minute.'
 UNKNOWN = 'Placement gives no reasons, and none were found out.'
@@ -27,11 +27,11 @@ Reason = Mapping[str, Any]
 
 def blocked(explained: Explained) -> str:
     """Return why a request ended: the blocker, and the reasons with their numbers."""
-    blocker, plugin = explained['blocker'] or 'error', explained['plugin']
+    blocker, plugin = explained['blocker'] or Blocker.ERROR, explained['plugin']
     last = last_taking(explained)
-    if blocker == 'no-candidates':
+    if blocker == Blocker.NO_CANDIDATES:
         return f'placement{_for_server(explained)}: {_by_placement(explained)}'
-    if blocker == 'filters' and last:
+    if blocker == Blocker.FILTERS and last:
         hosts = f'the last {last["in"]}' if last['in'] > 1 else 'the last one'
         known = counted(explained['stages'][0]['in'], 'host')
         return (
@@ -50,8 +50,8 @@ def remedies(explained: Explained) -> list[str]:
     """Return the advice for the most frequent reasons: those of the
     stage that took the last hosts first."""
     last = last_taking(explained)
-    blocker = explained['blocker'] or 'error'
-    if blocker == 'no-candidates' and not explained['placement']:
+    blocker = explained['blocker'] or Blocker.ERROR
+    if blocker == Blocker.NO_CANDIDATES and not explained['placement']:
         return []
     found: dict[str, str] = {}
     if last and blocker in BY_STAGES:
@@ -246,7 +246,7 @@ def _error(explained: Explained) -> str:
     made of this record."""
     error = explained['error']
     last = (explained['asked'] or [{}])[-1]
-    if explained['blocker'] == 'placement-failed' and 'text' in last:
+    if explained['blocker'] == Blocker.PLACEMENT_FAILED and 'text' in last:
         status = f'HTTP {last["status"]}' if last['status'] else 'no answer'
         return f'{status}: {last["text"]}'
     if not error or error['text'].startswith(errors.NOT_ENOUGH_HOSTS):

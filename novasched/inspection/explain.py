@@ -16,6 +16,7 @@ from novasched.decision_log.record import (
     Head,
 )
 from novasched.inspection import stages
+from novasched.scheduler.reasons import Blocker
 
 Explanation = dict[str, Any]
 WAITING = 'waiting'
@@ -100,7 +101,7 @@ def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Expl
             f'Did you mean {meant}?' if meant else 'See all with --long',
         )
     outcome = (outcomes or {}).get(host)
-    if outcomes is None and record.head.blocker == 'no-candidates':
+    if outcomes is None and record.head.blocker == Blocker.NO_CANDIDATES:
         outcome = stages.PLACEMENT
     made = stages.of_record(record, whole)
     reasons, is_exact = stages.reasons_of(made, outcome, host)

@@ -201,8 +201,8 @@ class MergedDecisions:
     def _new(
         self, criteria: Criteria, mark: FollowMark
     ) -> tuple[list[Head], Mapping[str, LogRead]]:
-        """Return what others found since, and how far they are read now. One that
-        did not answer before is asked again, for all since then."""
+        """Return the new heads of the others, and how far they are read now. One
+        that did not answer before is asked again, for all since then."""
         late, new, read = self._late(), [], dict(mark.read)
         since = max((each.since for each in read.values()), default=mark.began.since)
         asked = _page(_later(criteria, since), PAGE, None)

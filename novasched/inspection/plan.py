@@ -26,6 +26,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates
+from novasched.scheduler.reasons import Blocker
 
 ROW = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
 """Columns of a host that a plan depends on, beside what placement says."""
@@ -186,7 +187,7 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
             context, request, wanted.uuids, True, True, check=run.check
         )
     record = run.log.records[-1]
-    if found is None and record.head.blocker == 'placement-failed':
+    if found is None and record.head.blocker == Blocker.PLACEMENT_FAILED:
         answer = record.body['asked'][-1]
         status, text = answer['status'], answer.get('text', '').rstrip('. ')
         if status == BAD_REQUEST:

@@ -20,7 +20,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 MOST_SERVERS = 5
 STAGES = (
@@ -40,7 +40,7 @@ COUNTED = (
 )
 """Fields of a request that are counts, and their words."""
 KINDS = (('is_move', 'a move'), ('is_rebuild', 'a rebuild'))
-PLANNED = ('filters', 'no-candidates', 'claims')
+PLANNED = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.CLAIMS)
 """Blockers after which a plan shows what would change the answer."""
 HEAD_ONLY = (
     'only the head of this record was kept: the scheduler was told so '
@@ -62,7 +62,7 @@ def as_text(explained: Explained, style: Style) -> str:
         *funnel.lines(explained['stages'], style, notes(explained)),
         *weight_lines(explained, style),
     ]
-    if explained['blocker'] == 'no-candidates' and not explained['placement']:
+    if explained['blocker'] == Blocker.NO_CANDIDATES and not explained['placement']:
         for asked in explained['asked'][-1:]:
             made += style.labelled('Query', asked['query'])
     if explained['kept'] == 'head':

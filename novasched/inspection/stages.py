@@ -12,6 +12,7 @@ from novasched.scheduler.reasons import (
     NOT_A_CANDIDATE,
     NOT_NAMED,
     PASSED,
+    Blocker,
     Code,
 )
 
@@ -37,7 +38,7 @@ def of_record(
     """
     head, diagnosis = record.head, record.body.get('placement')
     if decision is None:
-        if head.blocker != 'no-candidates':
+        if head.blocker != Blocker.NO_CANDIDATES:
             return []
         return [_placement(head.hosts, 0, diagnosis)]
     table, steps = decision['candidates'], decision['steps']
@@ -135,7 +136,7 @@ def _before_earlier(record: DecisionRecord, decision: Mapping[str, Any]) -> int:
 
 def _offered(record: DecisionRecord) -> int:
     """Return how many hosts placement offered, known or not."""
-    if record.head.blocker != 'unknown-hosts':
+    if record.head.blocker != Blocker.UNKNOWN_HOSTS:
         return record.head.candidates
     return int(record.body['asked'][-1]['candidates'])
 

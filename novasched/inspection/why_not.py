@@ -25,7 +25,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.outline import why
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 Report = dict[str, Any]
 LACKING: Mapping[str, str] = {
@@ -164,7 +164,7 @@ def _placement(
     tried: Tried, host: HostState, placement: PlacementReader | None
 ) -> Iterator[Report]:
     recorder = tried.recorder
-    if recorder.blocker == 'prefilter':
+    if recorder.blocker == Blocker.PREFILTER:
         yield _condition(PREFILTER, False, Code.REJECTED, str(recorder.error))
         return
     if not recorder.queries:

@@ -13,6 +13,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports.placement import Candidates, ClaimRequest, QueryFailed
 from novasched.resources import Query, Requirements
+from novasched.scheduler.reasons import Blocker
 from novasched.scheduler.trace import Decision
 
 Answer = Sequence[Sequence[Selection]]
@@ -35,7 +36,7 @@ class DecisionRecorder(Protocol):
     def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
         """Placement, or its copy, has answered a query."""
 
-    def blocked(self, blocker: str, plugin: str = '') -> None:
+    def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         """The request is about to fail before there is a decision, by a prefilter,
         because of the host that it names, or of the answer of placement."""
 
@@ -86,7 +87,7 @@ class NoRecorder:
     def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
         """Nothing."""
 
-    def blocked(self, blocker: str, plugin: str = '') -> None:
+    def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         """Nothing."""
 
     def decided(self, decision: Decision, index: int) -> None:

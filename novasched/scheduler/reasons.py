@@ -14,6 +14,22 @@ from FIRST_STEP on, rejected it; the request names other hosts. Later steps shar
 LAST_STEP."""
 
 
+class Blocker(enum.StrEnum):
+    """What ended a request that was not scheduled."""
+
+    PREFILTER = 'prefilter'
+    NAMED_HOST = 'named-host'
+    PLACEMENT_FAILED = 'placement-failed'
+    NO_CANDIDATES = 'no-candidates'
+    UNKNOWN_HOSTS = 'unknown-hosts'
+    FILTERS = 'filters'
+    CLAIMS = 'claims'
+    CALLER_GONE = 'caller-gone'
+    PLUGIN = 'plugin'
+    STORE = 'store'
+    ERROR = 'error'
+
+
 class Code(enum.StrEnum):
     """Code of a rejection; programs distinguish reasons by it, people read the text.
 
