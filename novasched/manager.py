@@ -321,14 +321,14 @@ class SchedulerManager:
         """Add what holds the claims together, or nothing if none are made."""
         if work.instance_uuids is None or work.candidates is None:
             return work
-        room = RemainingCapacity(work.candidates.summaries)
+        remaining = RemainingCapacity(work.candidates.summaries)
         version = work.candidates.version
         claim_journal = ClaimJournal(self._journal, work.caller)
         claims = Claims(
             self._placement,
             work.context,
             version,
-            room,
+            remaining,
             claim_journal=claim_journal,
             recorder=work.recorder,
             verifier=work.candidates.verifier,

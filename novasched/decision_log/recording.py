@@ -145,8 +145,7 @@ class RequestRecorder:
 
     def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
         self.queries.append(Asked(query, answer))
-        room = MOST_NOTES - len(self.notes)
-        self.notes += [*query.warnings, *query.notes][:room]
+        self.notes += [*query.warnings, *query.notes][: MOST_NOTES - len(self.notes)]
 
     def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         self.blocker, self.plugin = blocker, plugin

@@ -185,9 +185,9 @@ class Claims:
 
     So does an answer that reaches no reader. Undoing ends soon after UNDO_WITHIN_S;
     ``left_behind`` are the consumers of which nothing is known then. The error that
-    ended the block is the one that goes on. ``room`` knows what was claimed, and what
-    was refused for want of room; ``refused`` is the number of candidates that were
-    refused, ``conflicts`` that of those that may do when tried again.
+    ended the block is the one that goes on. ``remaining`` knows what was claimed, and
+    what was refused as too little was left; ``refused`` is the number of candidates
+    that were refused, ``conflicts`` that of those that may do when tried again.
     ``claim_journal`` has all written down, should this process be killed.
     ``if_undone`` are called after undoing. What is claimed is verified first by the
     ``verifier``, if there is one; after ``most_void`` picks that are void by now, the
@@ -199,7 +199,7 @@ class Claims:
         placement: Placement,
         context: RequestContext,
         version: str,
-        room: RemainingCapacity | None = None,
+        remaining: RemainingCapacity | None = None,
         claim_journal: ClaimJournal | None = None,
         recorder: DecisionRecorder = NO_RECORDER,
         verifier: Verifier | None = None,
@@ -211,7 +211,7 @@ class Claims:
         self._version = version
         self._made: list[Claimed | ClaimUnknown] = []
         self._wanted: dict[str, ClaimRequest] = {}
-        self.room = room or RemainingCapacity({})
+        self.remaining = remaining or RemainingCapacity({})
         self._journal = claim_journal or ClaimJournal()
         self._recorder = recorder
         self._verifier = verifier
@@ -281,7 +281,7 @@ class Claims:
             self._seen[one.node_uuid] = one.candidate, is_so
             if not is_so:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
-                self.room.bar(one.candidate)
+                self.remaining.bar(one.candidate)
                 self._void_left -= 1
         if self._void_left < 0:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
@@ -331,11 +331,11 @@ class Claims:
         if isinstance(outcome, ClaimRefused):
             self._refuse(wanted, outcome)
             self.conflicts += outcome.conflicted
-            self.room.refuse(candidate, outcome.exhausted)
+            self.remaining.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
             return False
         self._keep(wanted, [outcome])
-        self.room.take(candidate)
+        self.remaining.take(candidate)
         return True
 
     def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
@@ -361,7 +361,7 @@ class Claims:
                 )
             if isinstance(outcome, ClaimRefused):
                 candidates = [one.candidate for one in wanted]
-                self.room.refuse_all(candidates, outcome.exhausted)
+                self.remaining.refuse_all(candidates, outcome.exhausted)
                 number, text = len(chunk), outcome.text
                 LOG.debug('Claims for %d instances refused: %s', number, text)
                 self._refuse(chunk, outcome)
@@ -369,7 +369,7 @@ class Claims:
                 return False
             self._keep(chunk, outcome)
         for one in wanted:
-            self.room.take(one.candidate)
+            self.remaining.take(one.candidate)
         return True
 
     @contextlib.contextmanager

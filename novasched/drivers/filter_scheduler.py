@@ -145,7 +145,7 @@ class _Placing:
         is claimed when one of them gets no host.
         """
         for _ in range(MOST_JOINT_CLAIMS):
-            pick = self._with_room(claims.room.copy())
+            pick = self._that_fits(claims.remaining.copy())
             state = self._place_each(self._start(), len(uuids), pick, log=False)
             if len(state.picks) < len(uuids):
                 return state
@@ -163,7 +163,7 @@ class _Placing:
                 'claimed together; selecting again.',
                 len(state.picks),
             )
-            if claims.room.fits_all(one.candidate for one in wanted):
+            if claims.remaining.fits_all(one.candidate for one in wanted):
                 break
         return None
 
@@ -251,10 +251,12 @@ class _Placing:
         def pick(state: _State, excluded_rows: set[int]) -> Picked | None:
             conflicts = claims.conflicts
             claim = functools.partial(claims.make, ahead=self._ahead(state))
-            picked = self._first_granted(state, claims.room, claim, excluded_rows)
+            picked = self._first_granted(state, claims.remaining, claim, excluded_rows)
             if picked is None and claims.conflicts > conflicts:
                 excluded_rows.clear()
-                picked = self._first_granted(state, claims.room, claim, excluded_rows)
+                picked = self._first_granted(
+                    state, claims.remaining, claim, excluded_rows
+                )
             return picked
 
         return pick
@@ -270,21 +272,21 @@ class _Placing:
             if host.allocation_candidates
         ]
 
-    def _with_room(self, room: RemainingCapacity) -> Pick:
-        """Return a strategy that takes the best host with room; nothing is claimed."""
+    def _that_fits(self, remaining: RemainingCapacity) -> Pick:
+        """Return a strategy that takes the best host that fits; nothing is claimed."""
 
         def claim(_: RequestSpec, candidate: Candidate, node_uuid: str) -> bool:
-            room.take(candidate)
+            remaining.take(candidate)
             return True
 
         return lambda state, excluded_rows: self._first_granted(
-            state, room, claim, excluded_rows
+            state, remaining, claim, excluded_rows
         )
 
     def _first_granted(
         self,
         state: _State,
-        room: RemainingCapacity,
+        remaining: RemainingCapacity,
         claim: ClaimCandidate,
         excluded_rows: set[int],
     ) -> Picked | None:
@@ -292,11 +294,11 @@ class _Placing:
 
         Only when there is none the further candidates count, so that they get no
         host chosen where another one would do. A host that was refused for
-        anything but a lack of room is barred: it is not asked for again in this turn.
+        anything but too little left is barred: it is not asked for again in this turn.
         """
         asked = 0
         for host, candidate in candidates_in_order(state.hosts):
-            if host._row in excluded_rows or not room.fits(candidate):
+            if host._row in excluded_rows or not remaining.fits(candidate):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1
@@ -308,7 +310,7 @@ class _Placing:
             if claim(state.request, candidate, host.uuid):
                 return Picked(host, candidate)
             self._reservation.release()
-            if room.fits(candidate):
+            if remaining.fits(candidate):
                 excluded_rows.add(host._row)
         if len(state.hosts):
             LOG.debug('Unable to successfully claim against any host.')
@@ -335,7 +337,7 @@ class _Placing:
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
-            fits, verify = work.claims.room.fits, work.claims.alternates_offered
+            fits, verify = work.claims.remaining.fits, work.claims.alternates_offered
             maker = replace(maker, fits=fits, verify=verify)
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)

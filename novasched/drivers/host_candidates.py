@@ -138,11 +138,11 @@ class RemainingCapacity:
 
     def fits_all(self, candidates: Iterable[Candidate]) -> bool:
         """Return whether claims of all the candidates may succeed together."""
-        room = self.copy()
+        remaining = self.copy()
         for candidate in candidates:
-            if not room.fits(candidate):
+            if not remaining.fits(candidate):
                 return False
-            room.take(candidate)
+            remaining.take(candidate)
         return True
 
     def take(self, candidate: Candidate) -> None:

@@ -74,7 +74,7 @@ class HostSlots:
     """The slots of one flavor on each host of a table.
 
     ``resource`` is the class of its CPUs, ``amount`` what a server takes of it and
-    ``free`` what is left. ``room`` is how many placement has room for; -1: the hosts
+    ``free`` what is left. ``remaining`` is how many placement would take; -1: the hosts
     were filled one by one. ``limits`` are how many each class has room for; ``judge``
     returns which hosts meet which condition of the query.
     """
@@ -85,7 +85,7 @@ class HostSlots:
     resource: str
     amount: int
     free: Ints
-    room: Ints
+    remaining: Ints
     counting: Counting
     limits: Mapping[str, Ints]
     judge: Callable[[], Mapping[Condition, Mask]]
@@ -98,7 +98,7 @@ class HostSlots:
         for condition, met in self.judge().items():
             found[open_ & ~met[at]] = _words(condition)
             open_ &= met[at]
-        asked = np.flatnonzero(open_ & (self.counts[at] != self.room[at]))
+        asked = np.flatnonzero(open_ & (self.counts[at] != self.remaining[at]))
         blockers = self.counting.blockers(self.hosts[at[asked]], self.counts[at[asked]])
         for place, (name, reason) in zip(asked.tolist(), blockers, strict=True):
             if name:
@@ -204,10 +204,10 @@ class Capacity:
         rows = provider_rows(hosts, table)
         counting = Counting(reader.profile, request, self._counter, self.check)
         if found is None or filling.needs_candidates:
-            counts, room = filling.fill(hosts), np.full(len(hosts), -1, np.int64)
+            counts, remaining = filling.fill(hosts), np.full(len(hosts), -1, np.int64)
         else:
-            room = _of_rows(found, rows, 0)
-            counts = counting.slots(hosts, room)
+            remaining = _of_rows(found, rows, 0)
+            counts = counting.slots(hosts, remaining)
         resource, amount = _characteristic(query)
         names = dict.fromkeys(n for g in query.groups for n in g.resources)
         free = {name: _of_rows(_free(table, name), rows, 0) for name in names}
@@ -227,7 +227,7 @@ class Capacity:
             resource=resource,
             amount=amount,
             free=free[resource],
-            room=room,
+            remaining=remaining,
             counting=counting,
             limits={name: free[name] // _asked(query, name) for name in names},
             judge=conditions,

@@ -118,16 +118,16 @@ class Filling:
             left, _ = run_filters(
                 self._profile.filters, hosts[np.array(offered, bool)], self._request
             )
-            room = RemainingCapacity(TableSummaries(table))
+            remaining = RemainingCapacity(TableSummaries(table))
             taken: dict[str, dict[str, int]] = {}
             filled = left
             for host in left.states():
                 self._check()
-                fitting = (c for c in host.allocation_candidates if room.fits(c))
+                fitting = (c for c in host.allocation_candidates if remaining.fits(c))
                 candidate = next(fitting, None)
                 if candidate is None:
                     continue
-                room.take(candidate)
+                remaining.take(candidate)
                 for uuid, part in candidate['allocations'].items():
                     of_provider = taken.setdefault(uuid, {})
                     for name, amount in part['resources'].items():

@@ -21,7 +21,7 @@ from novasched.scheduler.capacity import Counting
 def of_hosts(
     run: DryRun, recorder: RequestRecorder, placed: Counter[str]
 ) -> dict[str, int]:
-    """Return the room of hosts on which a request has just placed so many servers.
+    """Return the remaining slots of hosts on which a request has placed servers.
 
     Those of which it cannot be counted simply are left out: there are several
     candidates, or a server group counts, too.
@@ -58,7 +58,7 @@ def _counted(
     listed: Mapping[str, Sequence[Candidate]] = by_provider(answer) or {}
     hosts = changes.all_hosts(run, recorder, request)
     pairs = zip(hosts.uuid.tolist(), hosts.host.tolist(), strict=True)
-    room = np.array(
+    remaining = np.array(
         [
             _room(listed[uuid], answer.summaries) - placed[host]
             if uuid in listed and (names is None or host in names)
@@ -67,9 +67,11 @@ def _counted(
         ],
         np.int64,
     )
-    kept = np.flatnonzero(room >= 0)
+    kept = np.flatnonzero(remaining >= 0)
     profile = run.reader.profile
-    slots = Counting(profile, request, check=run.check).slots(hosts[kept], room[kept])
+    slots = Counting(profile, request, check=run.check).slots(
+        hosts[kept], remaining[kept]
+    )
     found = dict(zip(hosts[kept].host.tolist(), slots.tolist(), strict=True))
     return {host: number for host, number in found.items() if number >= 0}
 

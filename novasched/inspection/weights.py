@@ -28,13 +28,13 @@ def lines(explained: Mapping[str, Any], style: Style) -> Iterator[str]:
     first = max(len('Weights') - 2, *(len(row['host']) for row in rows))
     weighers = list(rows[0]['weights'])
     columns = {name: _column(name, rows) for name in weighers}
-    room = style.width - first - len(GAP) - _width(table[0]) - len(GAP)
-    room -= max(len(remarks.get(row['host'], '')) for row in rows) + len(GAP)
+    width = style.width - first - len(GAP) - _width(table[0]) - len(GAP)
+    width -= max(len(remarks.get(row['host'], '')) for row in rows) + len(GAP)
     kept = set()
     for name in sorted(weighers, key=lambda name: -_spread(name, explained['top'])):
-        if (width := _width(columns[name]) + len(GAP)) <= room:
+        if (needed := _width(columns[name]) + len(GAP)) <= width:
             kept.add(name)
-            room -= width
+            width -= needed
     table += [columns[name] for name in weighers if name in kept]
     widths = [_width(column) for column in table]
     for number, cells in enumerate(zip(*table, strict=True)):

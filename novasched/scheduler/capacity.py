@@ -191,18 +191,18 @@ class Counting:
         self._check = check
         self._guests = _Guests.of(request, profile.filters, profile.fitting)
 
-    def slots(self, hosts: HostTable, room: Ints) -> Ints:
+    def slots(self, hosts: HostTable, remaining: Ints) -> Ints:
         """Return for each host how many more servers would be placed on it.
 
-        ``room`` is how many of them placement has room for.
+        ``remaining`` is how many of them placement would take.
         """
         found = np.zeros(len(hosts), np.int64)
         narrowed = narrow(hosts, self._request)
         filters = self._profile.filters if narrowed.filters_run else ()
         positions = np.flatnonzero(np.isin(hosts.rows, narrowed.hosts.rows))
-        positions = positions[room[positions] > 0]
+        positions = positions[remaining[positions] > 0]
         positions = positions[self._passes(filters, hosts[positions])]
-        most = room[positions]
+        most = remaining[positions]
         if self._guests is not None and filters:
             most = self._counter.counts(
                 hosts[positions], self._guests, most, self._check

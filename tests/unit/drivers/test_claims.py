@@ -243,11 +243,11 @@ def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(c
     request = factories.request()
     with Claims(placement, context, '1.36', room) as claims:
         claims.make(request, candidate('x'))
-        assert claims.room.fits(candidate('x'))
+        assert claims.remaining.fits(candidate('x'))
         claims.make(request, candidate('y'))
-        assert not claims.room.fits(candidate('y'))
+        assert not claims.remaining.fits(candidate('y'))
         claims.make_all(request, [ClaimRequest('c', candidate('x'))])
-        assert not claims.room.fits(candidate('x'))
+        assert not claims.remaining.fits(candidate('x'))
 
 
 # -- many, in chunks
@@ -362,8 +362,8 @@ def test_too_little_for_one_chunk_is_too_little_for_all_of_them(context):
     with claims_of(placement, context) as claims:
         assert not claims.make_all(factories.request(), wanted)
         candidates = [one.candidate for one in wanted]
-        assert not claims.room.fits_all(candidates)
-        assert claims.room.fits_all(candidates[1:])
+        assert not claims.remaining.fits_all(candidates)
+        assert claims.remaining.fits_all(candidates[1:])
 
 
 # -- the journal
