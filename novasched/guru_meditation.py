@@ -84,7 +84,7 @@ def asked(
         try:
             return ModelWithDefaultViews(answers.get(timeout=patience_s))
         except queue.Empty:
-            return ModelWithDefaultViews({'not told within seconds': patience_s})
+            return ModelWithDefaultViews({'no answer within seconds': patience_s})
 
     return make
 

@@ -55,7 +55,7 @@ MOST_SERVERS = 2**16
 """Servers of one request, where their number is all that is said of them."""
 MOST_VOID = 8
 """Picks that may turn out not to be what the copy of placement says; then it is brought
-up to date, and all is decided anew."""
+up to date, and all is decided again."""
 _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
 """The selections, and the form of them that the caller wants."""
 

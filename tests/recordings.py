@@ -27,8 +27,8 @@ class Recordings:
 
     def __init__(self, level=Level.NONE, profile=None, clock=None, **options):
         self.clock = clock or FakeClock()
-        self.distiller = RecordBuilder(profile or Profile((), ()), **options)
-        self._fault = FaultText(self.distiller, level)
+        self.builder = RecordBuilder(profile or Profile((), ()), **options)
+        self._fault = FaultText(self.builder, level)
         self._rng = random.Random(1)
         self.requests = []
         self.records = []
@@ -46,14 +46,14 @@ class Recordings:
 
     def _ended(self, recorder):
         self.requests.append(recorder)
-        self.records.append(self.distiller.record(recorder))
+        self.records.append(self.builder.record(recorder))
 
 
 class Recorded:
     """A manager over fakes whose requests are recorded.
 
     ``driver`` makes the driver of what it works with; ``options`` are those of the
-    distiller, ``parts`` those of the driver.
+    builder, ``parts`` those of the driver.
     """
 
     def __init__(

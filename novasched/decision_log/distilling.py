@@ -30,7 +30,7 @@ from novasched.log_once import LogOnce
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
 from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.outline import Ask, Outline, host_names, outline, why
+from novasched.scheduler.outline import Ask, Outline, host_names, summarize, why
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Blocker, Code
 from novasched.scheduler.trace import Decision
@@ -192,7 +192,7 @@ class RecordBuilder:
                 decision = turn.decision
                 if turn.index and not len(decision.ranked):
                     turn.decision = decision = self._over_all(decision, turn)
-                recorder.outlines[id(turn)] = outline(decision, ask)
+                recorder.outlines[id(turn)] = summarize(decision, ask)
         return recorder.outlines
 
     def _over_all(self, decision: Decision, turn: InstanceDecision) -> Decision:

@@ -82,13 +82,13 @@ class Level(enum.StrEnum):
 class FaultText:
     """Puts into NoValidHost what the level allows."""
 
-    distiller: RecordBuilder
+    builder: RecordBuilder
     level: Level = Level.NONE
 
     @classmethod
-    def from_conf(cls, conf: Any, distiller: RecordBuilder) -> Self:
+    def from_conf(cls, conf: Any, builder: RecordBuilder) -> Self:
         """Read the options."""
-        return cls(distiller, Level(conf.novasched.no_valid_host_detail))
+        return cls(builder, Level(conf.novasched.no_valid_host_detail))
 
     def explained(
         self, recorder: RequestRecorder, error: errors.NoValidHost
@@ -109,12 +109,12 @@ class FaultText:
         return errors.NoValidHost(self._reason(recorder, width) + end)
 
     def _reason(self, recorder: RequestRecorder, width: int) -> str:
-        cells = _cells(self.distiller.cells_left_out(recorder), self.level)
+        cells = _cells(self.builder.cells_left_out(recorder), self.level)
         answer = recorder.queries[-1].answer if recorder.queries else None
         blocker = recorder.blocker
         if isinstance(answer, QueryFailed) and blocker == Blocker.PLACEMENT_FAILED:
             return f'{self._of_answer(answer)}{cells}'[:width]
-        outlines = self.distiller.outlines(recorder)
+        outlines = self.builder.outlines(recorder)
         made = [outlines[id(t)] for t in recorder.turns if id(t) in outlines]
         last = made[-1] if made else None
         counts: dict[str, tuple[int, str]] = {}
@@ -152,7 +152,7 @@ class FaultText:
         traits: the text of a plugin may name a host.
         """
         named = self.level is Level.ADMIN
-        diagnosis = self.distiller.diagnosis(recorder)
+        diagnosis = self.builder.diagnosis(recorder)
         if diagnosis is not None:
             for each in diagnosis['reasons']:
                 shown = each['code'] in TELLING

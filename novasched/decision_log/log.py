@@ -72,7 +72,7 @@ class RecordingLog:
 
     def __init__(
         self,
-        distiller: RecordBuilder,
+        builder: RecordBuilder,
         sink: RecordSink,
         clock: Clock,
         fault: FaultText,
@@ -81,7 +81,7 @@ class RecordingLog:
         rng: random.Random | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
-        self._distiller = distiller
+        self._builder = builder
         self._sink = sink
         self._clock = clock
         self._fault = fault
@@ -194,7 +194,7 @@ class RecordingLog:
         cannot be made, which is a defect that no request may suffer from."""
         since = self._clock.monotonic()
         try:
-            record = self._distilled(recorder, whole)
+            record = self._record(recorder, whole)
             if record.head.result == UNSCHEDULABLE:
                 log_failure(record.head, record.body, recorder.context)
             if self._observer is not None:
@@ -209,13 +209,13 @@ class RecordingLog:
             recorder.error = None  # its frames refer to the recorder, and to the tables
         return record
 
-    def _distilled(self, recorder: RequestRecorder, whole: bool) -> DecisionRecord:
+    def _record(self, recorder: RequestRecorder, whole: bool) -> DecisionRecord:
         if whole and self._keeps(verdict(recorder).result):
             try:
-                return self._distiller.record(recorder)
+                return self._builder.record(recorder)
             except BaseException:  # plugins are asked; the thread goes on
                 LOG.exception('Only the head of record %s can be made', recorder.id)
-        return self._distiller.outcome(recorder)
+        return self._builder.outcome(recorder)
 
     def close(self) -> None:
         """Write what has come, for a short time at most, and stop."""
@@ -227,8 +227,8 @@ class CollectedRecords(NoDecisionLog):
     """Makes the record of each request as soon as it ends, and keeps it here, and its
     recorder. Satisfies ports.decisions.DecisionLog; for dry runs."""
 
-    def __init__(self, distiller: RecordBuilder, clock: Clock) -> None:
-        self._distiller = distiller
+    def __init__(self, builder: RecordBuilder, clock: Clock) -> None:
+        self._builder = builder
         self._clock = clock
         self.records: list[DecisionRecord] = []
         self.recorders: list[RequestRecorder] = []
@@ -250,7 +250,7 @@ class CollectedRecords(NoDecisionLog):
 
     def _take_in(self, recorder: RequestRecorder) -> None:
         self.recorders.append(recorder)
-        self.records.append(self._distiller.record(recorder))
+        self.records.append(self._builder.record(recorder))
 
     def clear(self) -> None:
         """Forget all requests."""

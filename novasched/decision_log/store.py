@@ -78,7 +78,7 @@ def from_conf(
 def open_log(
     conf: cfg.ConfigOpts,
     store: DecisionStore,
-    distiller: RecordBuilder,
+    builder: RecordBuilder,
     clock: Clock,
     observer: RecordObserver | None = None,
 ) -> RecordingLog:
@@ -86,10 +86,10 @@ def open_log(
     keep = StoreSettings.from_conf(conf).keep
     has_files = store.directory is not None
     return RecordingLog(
-        distiller,
+        builder,
         WritingThread(store.pending) if has_files else store.pending,
         clock,
-        FaultText.from_conf(conf, distiller),
+        FaultText.from_conf(conf, builder),
         observer,
         keeps=lambda result: keep == files.ALL or result != SCHEDULED,
     )

@@ -106,7 +106,7 @@ class ScheduleRequest:
 
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
-    not name the instances. ``recorder`` is told of each decision. ``check`` is called
+    not name the instances. ``recorder`` gets each decision. ``check`` is called
     between two instances; it raises where the work is to end.
     """
 

@@ -281,7 +281,7 @@ class Claims:
             self._seen[one.node_uuid] = one.candidate, is_so
             if not is_so:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
-                self.remaining.bar(one.candidate)
+                self.remaining.exclude(one.candidate)
                 self._void_left -= 1
         if self._void_left < 0:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
@@ -345,7 +345,7 @@ class Claims:
         chunk that is not granted ends it. Raises errors.AllocationUpdateFailed when
         placement does not answer, which undoes the claims, or when those before a
         refused chunk may be left behind. Raises errors.NoValidHost when placement
-        cannot be reached, CallerGone when nobody waits for the next chunk.
+        cannot be reached, CallerGone when its caller has not waited for the next chunk.
         """
         if not self._are_offered(wanted):
             return False

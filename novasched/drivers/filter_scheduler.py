@@ -294,7 +294,7 @@ class _Placing:
 
         Only when there is none the further candidates count, so that they get no
         host chosen where another one would do. A host that was refused for
-        anything but too little left is barred: it is not asked for again in this turn.
+        anything but too little left is excluded: it is not asked for again.
         """
         asked = 0
         for host, candidate in candidates_in_order(state.hosts):

@@ -17,7 +17,7 @@ from novasched.scheduler.hosts import HostState, HostTable
 
 LOG = logging.getLogger(__name__)
 
-Stock = tuple[str, str]
+ProviderClass = tuple[str, str]
 """A provider, by uuid, and a resource class."""
 FORGET_AFTER_S = 600.0
 """A known root is looked up again after this time: it may have got a parent."""
@@ -116,10 +116,10 @@ class RemainingCapacity:
 
     def __init__(self, summaries: Mapping[str, Any]) -> None:
         self._summaries = summaries
-        self._taken: Counter[Stock] = Counter()
-        self._refused: dict[Stock, int] = {}
-        self._most: dict[Stock, int] = {}
-        self._barred: list[Candidate] = []
+        self._taken: Counter[ProviderClass] = Counter()
+        self._refused: dict[ProviderClass, int] = {}
+        self._most: dict[ProviderClass, int] = {}
+        self._excluded: list[Candidate] = []
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -127,14 +127,17 @@ class RemainingCapacity:
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()
         copied._most = self._most.copy()
-        copied._barred = self._barred.copy()
+        copied._excluded = self._excluded.copy()
         return copied
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether a claim of the candidate may succeed."""
-        if candidate in self._barred:
+        if candidate in self._excluded:
             return False
-        return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
+        return all(
+            self._has(provider_class, amount)
+            for provider_class, amount in amounts_of(candidate)
+        )
 
     def fits_all(self, candidates: Iterable[Candidate]) -> bool:
         """Return whether claims of all the candidates may succeed together."""
@@ -147,41 +150,43 @@ class RemainingCapacity:
 
     def take(self, candidate: Candidate) -> None:
         """Count the candidate as claimed."""
-        for stock, amount in _amounts(candidate):
-            self._taken[stock] += amount
+        for provider_class, amount in amounts_of(candidate):
+            self._taken[provider_class] += amount
 
-    def bar(self, candidate: Candidate) -> None:
+    def exclude(self, candidate: Candidate) -> None:
         """Remember that this is no candidate any more."""
-        self._barred.append(candidate)
+        self._excluded.append(candidate)
 
-    def refuse(self, candidate: Candidate, exhausted: Stock | None) -> None:
+    def refuse(self, candidate: Candidate, exhausted: ProviderClass | None) -> None:
         """Remember of what placement has not as much as the candidate asks for."""
-        for stock, amount in _amounts(candidate):
-            if stock == exhausted:
-                self._refused[stock] = min(amount, self._refused.get(stock, amount))
+        for provider_class, amount in amounts_of(candidate):
+            if provider_class == exhausted:
+                self._refused[provider_class] = min(
+                    amount, self._refused.get(provider_class, amount)
+                )
 
     def refuse_all(
-        self, candidates: Iterable[Candidate], exhausted: Stock | None
+        self, candidates: Iterable[Candidate], exhausted: ProviderClass | None
     ) -> None:
         """Remember of what placement has not as much as these ask for together."""
         if exhausted is None:
             return
-        total = sum(dict(_amounts(each)).get(exhausted, 0) for each in candidates)
+        total = sum(dict(amounts_of(each)).get(exhausted, 0) for each in candidates)
         if total:
             less = self._taken[exhausted] + total - 1
             self._most[exhausted] = min(less, self._most.get(exhausted, less))
 
-    def _has(self, stock: Stock, amount: int) -> bool:
-        taken = self._taken.get(stock, 0)
-        if amount >= self._refused.get(stock, math.inf):
+    def _has(self, provider_class: ProviderClass, amount: int) -> bool:
+        taken = self._taken.get(provider_class, 0)
+        if amount >= self._refused.get(provider_class, math.inf):
             return False
-        if taken + amount > self._most.get(stock, math.inf):
+        if taken + amount > self._most.get(provider_class, math.inf):
             return False
-        return not taken or taken + amount <= self._free(stock)
+        return not taken or taken + amount <= self._free(provider_class)
 
-    def _free(self, stock: Stock) -> float:
+    def _free(self, provider_class: ProviderClass) -> float:
         """Return the free amount when placement was asked; inf: it did not say."""
-        uuid, resource_class = stock
+        uuid, resource_class = provider_class
         try:
             summary = self._summaries[uuid]['resources'][resource_class]
             return int(summary['capacity'] - summary['used'])
@@ -189,7 +194,8 @@ class RemainingCapacity:
             return math.inf  # also for NaN and infinity
 
 
-def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:
+def amounts_of(candidate: Candidate) -> Iterator[tuple[ProviderClass, int]]:
+    """Yield the amounts that a candidate takes, by provider and class."""
     for uuid, allocation in candidate['allocations'].items():
         for resource_class, amount in allocation['resources'].items():
             yield (uuid, resource_class), amount

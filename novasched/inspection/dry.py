@@ -26,6 +26,7 @@ from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.decision_log.distilling import Diagnose, RecordBuilder
 from novasched.decision_log.log import CollectedRecords
+from novasched.drivers.host_candidates import ProviderClass, amounts_of
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement.snapshot import PlacementSnapshot
@@ -43,8 +44,6 @@ from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
 
-Stock = tuple[str, str]
-"""A provider, by uuid, and a resource class."""
 LIMIT = 'limit'
 
 
@@ -67,7 +66,7 @@ class DryPlacement:
 
     def __init__(self, inner: Placement) -> None:
         self._inner = inner
-        self._taken: Counter[Stock] = Counter()
+        self._taken: Counter[ProviderClass] = Counter()
         self.held: dict[str, list[Candidate]] = {}
 
     def candidates(
@@ -122,13 +121,13 @@ class DryPlacement:
     ) -> Mapping[str, str]:
         for claim in claims:
             if held := self.held.get(claim.consumer_uuid):
-                self._taken.subtract(dict(_amounts(held.pop())))
+                self._taken.subtract(dict(amounts_of(held.pop())))
         return {}
 
     @property
-    def taken(self) -> Mapping[Stock, int]:
+    def taken(self) -> Mapping[ProviderClass, int]:
         """The amounts that were claimed here."""
-        return {stock: amount for stock, amount in self._taken.items() if amount}
+        return {key: amount for key, amount in self._taken.items() if amount}
 
     def forget(self) -> None:
         """Give back everything, as for another dry run."""
@@ -136,7 +135,7 @@ class DryPlacement:
         self.held.clear()
 
     def _take(self, wanted: ClaimRequest) -> Claimed:
-        self._taken.update(dict(_amounts(wanted.candidate)))
+        self._taken.update(dict(amounts_of(wanted.candidate)))
         self.held.setdefault(wanted.consumer_uuid, []).append(wanted.candidate)
         return Claimed(wanted.consumer_uuid)
 
@@ -154,7 +153,8 @@ class DryPlacement:
             each
             for each in answer.requests
             if all(
-                amount <= free.get(stock, math.inf) for stock, amount in _amounts(each)
+                amount <= free.get(provider_class, math.inf)
+                for provider_class, amount in amounts_of(each)
             )
         ]
 
@@ -168,12 +168,6 @@ class DryPlacement:
                 changed = {**resources, name: used}
                 summaries[uuid] = {**summaries[uuid], 'resources': changed}
         return summaries
-
-
-def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:
-    for uuid, allocation in candidate['allocations'].items():
-        for name, amount in allocation['resources'].items():
-            yield (uuid, name), amount
 
 
 def _resources(summaries: Mapping[str, Any], uuid: str) -> Mapping[str, Any]:
@@ -251,13 +245,13 @@ def opened(
         return made[0]
 
     def log(view: ClusterView, profile: Profile, mirror: object) -> CollectedRecords:
-        distiller = RecordBuilder(
+        builder = RecordBuilder(
             profile,
             known=lambda: len(view.node_uuids()),
             left_out=view.unavailable_cells,
             diagnose=diagnose,
         )
-        logs.append(CollectedRecords(distiller, SYSTEM_CLOCK))
+        logs.append(CollectedRecords(builder, SYSTEM_CLOCK))
         return logs[0]
 
     reader = app.compose_reader(

@@ -51,7 +51,7 @@ def lines(
         note = notes.get(each['name'], '')
         reasons = each['reasons']
         if each['name'] == PLACEMENT and len(reasons) == 1:
-            # That there is no reason is told by the note.
+            # That there is no reason stands in the note.
             reasons = [r for r in reasons if r['code'] != Code.NOT_ASKED]
         text = f'{of_reasons(reasons)} {unbroken(note)}'.strip()
         wrapped = style.wrapped(start, text)

@@ -43,8 +43,8 @@ KINDS = (('is_move', 'a move'), ('is_rebuild', 'a rebuild'))
 PLANNED = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.CLAIMS)
 """Blockers after which a plan shows what would change the answer."""
 HEAD_ONLY = (
-    'only the head of this record was kept: the scheduler was told so '
-    '([novasched] decisions_keep), or had too many to write'
+    'only the head of this record was kept, by [novasched] decisions_keep, or because '
+    'there were too many to write'
 )
 
 Explained = Mapping[str, Any]

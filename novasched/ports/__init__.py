@@ -109,7 +109,7 @@ class CallerGone(errors.RequestError):
         self.logged = logged
 
     def __str__(self) -> str:
-        return f'Nobody waits for this request any more: {self.why}'
+        return f'No caller waits for this request any more: {self.why}'
 
 
 class Caller(Protocol):

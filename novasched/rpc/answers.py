@@ -98,7 +98,7 @@ class Incoming:
         had_claims = self.caller.has_claims
         self.caller.undeliverable()
         if had_claims:
-            gone = faults.to_wire(CallerGone('nobody read its answer'))
+            gone = faults.to_wire(CallerGone('its answer was not read'))
             self._content = None, (type(gone), gone, None)
             self.publish()
 

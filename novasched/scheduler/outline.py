@@ -107,7 +107,7 @@ class Outline:
         return last if last is not None and last.before else None
 
 
-def outline(decision: Decision, ask: Ask = why) -> Outline:
+def summarize(decision: Decision, ask: Ask = why) -> Outline:
     """Make the record of a decision; filters are asked for their reasons now."""
     outcomes = _outcomes(decision)
     most = ASKED_OF_SUCCESS if len(decision.ranked) else ASKED_OF_FAILURE

@@ -66,10 +66,10 @@ def test_who_gave_up_before_his_turn_gets_no_claim(
     until(lambda: made.proxy.asked('PUT', CLAIM), 'the first claim')
     refused, late_call = boot(late, timeout_s)
     assert first.answers(call)[-1]['failure'] is None
-    assert 'Nobody waits for this request' in late.answers(late_call)[-1]['failure']
+    assert 'No caller waits for this request' in late.answers(late_call)[-1]['failure']
     assert set(made.held()) == {consumer}
     assert not made.proxy.asked('PUT', refused)
-    said = [r for r in caplog.records if 'Nobody waits' in r.getMessage()]
+    said = [r for r in caplog.records if 'No caller waits' in r.getMessage()]
     said = [r.levelname for r in said if r.name.startswith('novasched')]
     assert said == ['WARNING']
 

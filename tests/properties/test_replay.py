@@ -69,8 +69,8 @@ def test_the_seed_of_a_stored_record_replays_the_decision(
     profile, hosts, request, seed
 ):
     decision = decide(profile, hosts, request, random.Random(seed))
-    distiller = RecordBuilder(profile, known=lambda: len(hosts.snapshot))
-    log = CollectedRecords(distiller, FakeClock())
+    builder = RecordBuilder(profile, known=lambda: len(hosts.snapshot))
+    log = CollectedRecords(builder, FakeClock())
     recorder = log.recorder(RequestContext(overwrite=False), request, [SERVER])
     recorder.decided(replace(decision, seed=seed), 0)
     recorder.ended(None, errors.NoValidHost('no claim was granted'))

@@ -38,7 +38,7 @@ def test_who_does_not_tell_in_time_holds_up_no_report():
         lambda: release.wait(LIMIT_S) and {}, patience_s=0.01
     )()
     release.set()
-    assert dict(told) == {'not told within seconds': 0.01}
+    assert dict(told) == {'no answer within seconds': 0.01}
 
 
 def test_a_report_is_a_file_of_its_process(report, tmp_path):

@@ -493,6 +493,6 @@ def test_an_outcome_has_no_more_than_the_servers():
     recorded = typical()
     recorded.ask([A])
     recorder = recorded.log.requests[-1]
-    found = recorded.log.distiller.outcome(recorder)
+    found = recorded.log.builder.outcome(recorder)
     assert found.head == recorded.record.head
     assert found.body == {'servers': recorded.record.body['servers']}

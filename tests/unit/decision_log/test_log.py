@@ -103,10 +103,10 @@ def open_log():
     """Make a log: `open_log(sink, **options)`; it is closed in the end."""
     made = []
 
-    def make(sink, level=Level.NONE, distiller=RecordBuilder, **options):
-        distiller = distiller(Profile((FULL,), ()))
-        fault = FaultText(distiller, level)
-        made.append(RecordingLog(distiller, sink, SYSTEM_CLOCK, fault, **options))
+    def make(sink, level=Level.NONE, builder=RecordBuilder, **options):
+        builder = builder(Profile((FULL,), ()))
+        fault = FaultText(builder, level)
+        made.append(RecordingLog(builder, sink, SYSTEM_CLOCK, fault, **options))
         return made[-1]
 
     yield make
@@ -254,7 +254,7 @@ def test_a_store_that_raises_loses_these_records_only(open_log, caplog):
 
 def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
     sink = Sink()
-    recorded = served(open_log(sink, distiller=Unmakeable))
+    recorded = served(open_log(sink, builder=Unmakeable))
     recorded.ask()
     recorded.ask(memory_mb=666)
     recorded.ask()
@@ -334,7 +334,7 @@ def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
         def outlines(self, recorder):
             raise ZeroDivisionError
 
-    log = open_log(Sink(), level=Level.ADMIN, distiller=Inexplicable)
+    log = open_log(Sink(), level=Level.ADMIN, builder=Inexplicable)
     text = served(log, filters=[FULL]).refused()
     assert text == 'No valid host was found. There are not enough hosts available.'
     assert 'cannot be given' in caplog.text
@@ -384,8 +384,8 @@ def test_recording_fails_no_request(open_log, caplog):
             raise MemoryError
 
     sink = Sink()
-    distiller = RecordBuilder(Profile((), ()))
-    log = Odd(distiller, sink, SYSTEM_CLOCK, FaultText(distiller))
+    builder = RecordBuilder(Profile((), ()))
+    log = Odd(builder, sink, SYSTEM_CLOCK, FaultText(builder))
     recorded = served(log)
     for _ in range(3):
         assert recorded.ask()

@@ -113,9 +113,9 @@ def test_while_the_disk_stalls_no_request_stays_in_memory():
         counted[outcome] += number
 
     pending = PendingRecords(store, count)
-    distiller = RecordBuilder(Profile((), ()))
+    builder = RecordBuilder(Profile((), ()))
     log = RecordingLog(
-        distiller, WritingThread(pending), SYSTEM_CLOCK, FaultText(distiller)
+        builder, WritingThread(pending), SYSTEM_CLOCK, FaultText(builder)
     )
     recorded = Recorded(factories.hosts(count=3), log=log)
     number, recorders = MOST_WAITING + AT_ONCE, []

@@ -92,7 +92,7 @@ def test_nobody_known_has_the_answer_at_once(journal):
 def test_a_caller_that_is_gone_is_told(journal):
     with pytest.raises(CallerGone) as raised:
         ClaimJournal(journal, FakeCaller(GONE)).check_caller()
-    assert str(raised.value) == 'Nobody waits for this request any more: it hung up'
+    assert str(raised.value) == 'No caller waits for this request any more: it hung up'
 
 
 def test_without_a_journal_nothing_is_written():

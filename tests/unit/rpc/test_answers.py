@@ -148,7 +148,7 @@ def test_an_answer_is_sent_at_once(serve, connection, queues):
         'its caller is gone, and back too late',
         [Readers.GONE, Readers.PRESENT],
         ['undone'],
-        ['Nobody waits for this request any more: nobody read its answer'],
+        ['No caller waits for this request any more: its answer was not read'],
     ),
 )
 def test_an_answer_that_nobody_reads_waits(
@@ -241,7 +241,7 @@ def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
     assert answers.has_room()
 
 
-GONE = 'Nobody waits for this request any more: nobody read its answer'
+GONE = 'No caller waits for this request any more: its answer was not read'
 
 
 @cases(

@@ -281,7 +281,7 @@ def test_a_request_that_comes_too_late_is_refused_with_a_warning(
     assert manager.calls == []
     (line,) = caplog.records
     assert line.levelname == 'WARNING'
-    assert 'Nobody waits for this request any more' in line.getMessage()
+    assert 'No caller waits for this request any more' in line.getMessage()
 
 
 @cases(

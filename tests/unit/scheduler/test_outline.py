@@ -20,7 +20,7 @@ from novasched.scheduler.outline import (
     BEST,
     MOST_REASONS,
     host_names,
-    outline,
+    summarize,
 )
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import (
@@ -117,7 +117,7 @@ def test_counts_add_up_and_every_host_has_one_outcome(table, filters, names):
     hosts, rows = table
     request = factories.request(**names)
     decision = decided(filters, (), hosts, request, rows)
-    made = outline(decision)
+    made = summarize(decision)
 
     assert (made.hosts, made.candidates) == (len(hosts), len(rows))
     for step, kept in zip(decision.steps, made.steps, strict=True):
@@ -141,8 +141,8 @@ def test_what_follows_from_columns_is_asked_once_for_each_combination(table, num
     hosts, rows = table
     asks_all = Rejects(*numbers)
     asks_few = Rejects(*numbers, explained_by=('num_instances',))
-    (one,) = outline(decided([asks_all], (), hosts, rows=rows)).steps
-    (other,) = outline(decided([asks_few], (), hosts, rows=rows)).steps
+    (one,) = summarize(decided([asks_all], (), hosts, rows=rows)).steps
+    (other,) = summarize(decided([asks_few], (), hosts, rows=rows)).steps
 
     def counts(step):
         return [(each.code, each.text, each.hosts) for each in step.reasons]
@@ -154,7 +154,7 @@ def test_what_follows_from_columns_is_asked_once_for_each_combination(table, num
 
 def test_reasons_have_the_most_frequent_first_with_a_text_and_a_host():
     hosts = factories.hosts(num_instances=[5, 5, 7, 9])
-    (step,) = outline(decided([Rejects(5, 7)], (), hosts)).steps
+    (step,) = summarize(decided([Rejects(5, 7)], (), hosts)).steps
     assert reasons(step) == [
         (SEVERAL[5], 'has 5', 2, 'h1'),
         (SEVERAL[7], 'has 7', 1, 'h3'),
@@ -163,7 +163,7 @@ def test_reasons_have_the_most_frequent_first_with_a_text_and_a_host():
 
 def test_very_many_reasons_are_kept_as_one_sum():
     hosts = factories.hosts(num_instances=[n for n in range(12) for _ in range(n + 1)])
-    (step,) = outline(decided([Rejects(*range(12))], (), hosts)).steps
+    (step,) = summarize(decided([Rejects(*range(12))], (), hosts)).steps
     assert len(step.reasons) == MOST_REASONS + 1
     assert [each.hosts for each in step.reasons] == [12, 11, 10, 9, 8, 7, 6, 5, 10]
     assert reasons(step)[-1] == ('not-asked', '', 10, '')
@@ -176,7 +176,7 @@ def test_very_many_reasons_are_kept_as_one_sum():
 )
 def test_of_very_many_hosts_some_are_asked_about(numbers, most):
     filter_ = Rejects(3)
-    (step,) = outline(
+    (step,) = summarize(
         decided([filter_], (), factories.hosts(num_instances=numbers))
     ).steps
     assert len(filter_.asked) == most
@@ -190,7 +190,7 @@ def test_a_filter_that_is_not_asked_any_more_counts_as_such():
     def silent(filter_, host, request):
         return Reason(Code.NOT_ASKED, '')
 
-    (step,) = outline(decided([Rejects(0, 1, 2, 3, 4, 5)]), silent).steps
+    (step,) = summarize(decided([Rejects(0, 1, 2, 3, 4, 5)]), silent).steps
     assert reasons(step) == [('not-asked', '', 6, '')]
 
 
@@ -212,7 +212,7 @@ def test_a_plugin_may_answer_anything(answer):
                 raise answer
             return answer
 
-    (step,) = outline(decided([Plugin()])).steps
+    (step,) = summarize(decided([Plugin()])).steps
     ((code, text, count, example),) = reasons(step)
     assert (code, count, example) == ('rejected', 6, 'h1')
     assert isinstance(text, str)
@@ -227,7 +227,7 @@ class Twice(BaseHostFilter):
 
 
 def test_hosts_that_are_given_twice_are_counted_as_the_filters_do():
-    made = outline(decided([Twice(), Twice(), NumInstancesFilter(limit=3)]))
+    made = summarize(decided([Twice(), Twice(), NumInstancesFilter(limit=3)]))
     assert [(step.before, step.after) for step in made.steps] == [
         (6, 6),
         (6, 12),
@@ -239,7 +239,7 @@ def test_hosts_that_are_given_twice_are_counted_as_the_filters_do():
 
 
 def test_a_filter_that_says_to_stop_rejects_all():
-    made = outline(decided([Marks()]))
+    made = summarize(decided([Marks()]))
     (step,) = made.steps
     assert (step.before, step.after) == (6, 0)
     assert reasons(step) == [('rejected', 'rejected', 6, 'h1')]
@@ -258,7 +258,7 @@ class Odd(ColumnFilter):
 
 def test_of_very_many_filters_the_last_share_an_outcome():
     hosts = factories.hosts(num_instances=range(260))
-    made = outline(decided([Odd(n) for n in range(256)], (), hosts))
+    made = summarize(decided([Odd(n) for n in range(256)], (), hosts))
     assert [sum(each.hosts for each in step.reasons) for step in made.steps] == [
         1
     ] * 256
@@ -280,7 +280,7 @@ def test_of_very_many_filters_the_last_share_an_outcome():
     ('the last one', [Rejects(1), Rejects(*range(6))], None, 5),
 )
 def test_the_filter_that_took_the_last_host(filters, rows, blocking):
-    made = outline(decided(filters, rows=rows))
+    made = summarize(decided(filters, rows=rows))
     found = made.blocking
     assert (found and found.before) == blocking
 
@@ -333,7 +333,7 @@ WEIGHERS = (RAMWeigher(), DiskWeigher(0.5), CPUWeigher(), Plain('Flat', [7] * 12
 def test_the_best_hosts_and_their_weights(subset):
     hosts = factories.hosts(**WEIGHED)
     decision = decided([Rejects()], WEIGHERS, hosts, host_subset_size=subset)
-    made = outline(decision)
+    made = summarize(decision)
     agrees(made, decision)
     assert len(made.top) == BEST
     assert made.no_effect == ['Flat']  # CPUWeigher gives all the same, but not nothing
@@ -350,12 +350,12 @@ def test_the_weights_of_the_next_instance():
         left = consume(decision.ranked, row, request)
         decision = decide_next(profile, decision, left, row, request, rng, index)
         assert decision.weighed.places is not None
-        agrees(outline(decision), decision)
+        agrees(summarize(decision), decision)
 
 
 @pytest.mark.parametrize('count', [0, 1])
 def test_a_single_host_is_not_weighed(count):
-    made = outline(decided((), WEIGHERS, factories.hosts(count)))
+    made = summarize(decided((), WEIGHERS, factories.hosts(count)))
     assert made.top == ['h1'][:count]
     assert made.totals == [0.0][:count]
     assert (made.weighers, made.no_effect, made.decisive) == ([], [], {})
@@ -366,7 +366,7 @@ def test_totals_that_are_no_numbers_decide_nothing():
     hosts = factories.hosts(
         free_ram_mb=[0, 2, 1], free_disk_mb=[1, 2, 3], aggregates=[(aggregate,), (), ()]
     )
-    made = outline(decided((), WEIGHERS, hosts))
+    made = summarize(decided((), WEIGHERS, hosts))
     assert sum(total != total for total in made.totals) == 1
     assert made.decisive == {}
 
@@ -380,7 +380,9 @@ def test_totals_that_are_no_numbers_decide_nothing():
     ('one has no say', [('a', [0, 1, 2]), ('b', [2, 2, 2])], {}),
 )
 def test_weighers_without_which_another_host_had_won(weighers, decisive):
-    made = outline(decided((), [Plain(*each) for each in weighers], factories.hosts(3)))
+    made = summarize(
+        decided((), [Plain(*each) for each in weighers], factories.hosts(3))
+    )
     assert made.decisive == decisive
 
 
@@ -393,13 +395,13 @@ def test_of_hosts_that_tie_without_a_weigher_the_first_would_have_won():
     weighers, rng = (RAMWeigher(2.0), DiskWeigher(1.0)), random.Random(1)
     profile = Profile((), weighers)
     decision = decide(profile, hosts, request, rng)
-    assert outline(decision).decisive['RAMWeigher'] == 'h1'
+    assert summarize(decision).decisive['RAMWeigher'] == 'h1'
     row = decision.ranked.state(0)._row
     left = consume(decision.ranked, row, request)
     decision = decide_next(profile, decision, left, row, request, rng, 1)
     assert decision.weighed.places is not None
     without = decide(Profile((), weighers[1:]), left, request, random.Random(1))
-    assert outline(decision).decisive['RAMWeigher'] == without.ranked.host[0] == 'h2'
+    assert summarize(decision).decisive['RAMWeigher'] == without.ranked.host[0] == 'h2'
 
 
 weights = st.lists(st.integers(-3, 3), min_size=6, max_size=6)
@@ -419,7 +421,7 @@ def test_a_weigher_is_decisive_if_another_host_is_the_best_without_it(
     hosts, request = factories.hosts(6), factories.request()
     profile = Profile((), weighers, host_subset_size=subset)
     decision = decide(profile, hosts, request, random.Random(seed))
-    made = outline(decision)
+    made = summarize(decision)
     picked = decision.ranked.host[0]
     is_best = decision.totals[0] == decision.totals.max()
     for weigher in weighers:
