@@ -237,7 +237,7 @@ def fitted(
         widths[widest] -= 1
     return [
         [
-            text if not width or len(text) <= width else f'{text[: width - 3]}...'
+            text if not width or len(text) <= width else f'{text[: width - 1]}…'
             for text, width in zip(line, widths, strict=True)
         ]
         for line in lines

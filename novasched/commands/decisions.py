@@ -39,7 +39,7 @@ LONG = (
     *('Took', 'Project', 'Request', 'Worker'),
 )
 COUNTS = ('value', 'count', 'share', 'most_often')
-WIDTHS = (15, 12, 13, 13, 16, 7)
+WIDTHS = (14, 11, 13, 9, 18, 7)
 """Of the columns of --follow, which cannot know what comes."""
 _CRITERIA = {
     'server': ('UUID', 'a server, by its uuid or the beginning of it'),
@@ -54,7 +54,7 @@ _CRITERIA = {
 }
 _AGO = re.compile(r'(\d+)([smhdw])')
 _UNIT_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
-_TIME, _SHORT_TIME = '%Y-%m-%dT%H:%M:%S.%fZ', '%m-%d %H:%M:%SZ'
+_TIME, _SHORT_TIME = '%Y-%m-%dT%H:%M:%S.%fZ', '%m-%d %H:%M:%S'
 
 
 def moment(text: str) -> int:
@@ -268,18 +268,18 @@ def kept(head: Head, servers: Mapping[str, Servers]) -> dict[str, Any]:
 def _shown(
     head: Head, servers: Mapping[str, Servers], columns: Sequence[str]
 ) -> list[Any]:
-    """Return columns for people: of SHORT, with short times and uuids, or of LONG."""
+    """Return columns for people: of SHORT, in short words, or of LONG."""
     from novasched.decision_log.counting import time_of
     from novasched.inspection.top import SHORT_UUID
 
     uuids, hosts = servers.get(head.id, ((), ()))
-    is_short = columns is SHORT
+    is_short, is_refused = columns is SHORT, head.result == 'unschedulable'
     server = next(iter(uuids), '')[: SHORT_UUID if is_short else None]
     values = {
         'ID': head.id,
         'Time': _at(head.at, _SHORT_TIME) if is_short else time_of(head.at),
         'Server': f'{server} +{head.servers - 1}' if head.servers > 1 else server,
-        'Result': head.result,
+        'Result': 'no host' if is_short and is_refused else head.result,
         'Flavor': head.flavor,
         'Blocker': head.blocker,
         'Plugin': head.plugin,

@@ -282,6 +282,8 @@ class DecisionReader(abc.ABC):
             for rows in self.each(ask):
                 for one, uuid, host in rows:
                     found.setdefault(one, []).append((uuid, host))
+                if len(found) == start + len(some):
+                    break
         return {
             one: Servers(
                 [uuid for uuid, _ in pairs if uuid],

@@ -26,13 +26,13 @@ UUID = 'c0000000-0000-4000-8000-000000000001'
 @cases(
     ('width', 'expected'),
     ('all fits', 200, [UUID, 'a-long-name', 'A fault in two lines']),
-    ('the widest is cut first', 70, [UUID, 'a-long-name', 'A fault in...']),
+    ('the widest is cut first', 70, [UUID, 'a-long-name', 'A fault in t…']),
     (
         'the ID is cut last',
         60,
-        ['c0000000-0000-4000-8000-0000000...', 'a-lon...', 'A fau...'],
+        ['c0000000-0000-4000-8000-000000000…', 'a-long-…', 'A fault…'],
     ),
-    ('no less than this is left', 10, ['c0000...', 'a-lon...', 'A fau...']),
+    ('no less than this is left', 10, ['c000000…', 'a-long-…', 'A fault…']),
 )
 def test_tables_are_cut_to_fit(width, expected):
     rows = [[UUID, 'a-long-name', 'A fault\nin two lines']]
@@ -63,7 +63,7 @@ def test_a_table_is_short_unless_more_is_asked_for():
     _, chosen, _ = run(Fruits, '-c', 'Colour', form='table')
     assert '| apple | -' in short
     assert 'red' * 60 in long
-    assert 'redre...' in chosen
+    assert 'redredr…' in chosen
     assert {len(line) for line in chosen.splitlines()} == {PIPE_WIDTH}
 
 

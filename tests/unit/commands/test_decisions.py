@@ -123,10 +123,10 @@ def test_people_get_what_matters(ask):
     ]
     assert rows == [
         ['Time', 'Server', 'Flavor', 'Result', 'Host or why', 'Took'],
-        ['09-21 16:13:20Z', '4f2a8c01 +2', 'large', 'scheduled', 'cmp-2', '12 ms'],
-        ['09-21 15:13:20Z', '7', 'large', 'unschedulable', 'no-candi...', '12 ms'],
-        ['09-21 14:14:20Z', '4f2a8c01', 'large', 'unschedulable', 'RAMFilter', '12 ms'],
-        ['09-21 14:13:20Z', 'one', 'small', 'scheduled', 'cmp-1', '12 ms'],
+        ['09-21 16:13:20', '4f2a8c01 +2', 'large', 'scheduled', 'cmp-2', '12 ms'],
+        ['09-21 15:13:20', '7', 'large', 'no host', 'no-candidates', '12 ms'],
+        ['09-21 14:14:20', '4f2a8c01', 'large', 'no host', 'RAMFilter', '12 ms'],
+        ['09-21 14:13:20', 'one', 'small', 'scheduled', 'cmp-1', '12 ms'],
     ]
     _, table, _ = ask(ListDecisions, '--long', form='table')
     assert all(f'| {one} |' in table for one in IDS)
@@ -239,7 +239,7 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
     else:
         assert lines[0].split()[:3] == ['Time', 'Server', 'Flavor']
         assert [line.split()[1] for line in lines[1:]] == [
-            *('15:13:20Z', '16:13:20Z', '13:13:20Z')
+            *('15:13:20', '16:13:20', '13:13:20')
         ]
         assert r'cmp-3\x1b[2J\u202e\n' in lines[-1]
 

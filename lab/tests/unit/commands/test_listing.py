@@ -45,7 +45,7 @@ def test_a_table_in_a_pipe_is_not_as_wide_as_a_fault(made):
     _, table, _ = run(ListServers, made.api_context, form='table')
     assert widths(table) == {PIPE_WIDTH}
     assert uuid in table
-    assert '...' in table
+    assert '…' in table
     assert 'Zone' not in table
     _, table, _ = run(ListServers, made.api_context, '--max-width', '90', form='table')
     assert widths(table) == {90}
