@@ -158,7 +158,7 @@ class Scheduler:
             cell.uuid: {
                 'name': cell.name,
                 'disabled': cell.disabled,
-                'left out': cell.uuid in unavailable,
+                'unavailable': cell.uuid in unavailable,
                 'asked seconds ago': round(now - asked_at.get(cell.uuid, 0.0), 1)
                 if cell.uuid in asked_at
                 else 'never',

@@ -257,17 +257,17 @@ def _remedies(explained: Explained, style: Style) -> Iterator[str]:
 
 
 def _cells(explained: Explained, style: Style) -> Iterator[str]:
-    """Yield the cells that were left out."""
-    for text in cells_left_out(explained):
+    """Yield the cells that were unavailable."""
+    for text in unavailable_cells(explained):
         yield from style.labelled('Cells', text)
 
 
-def cells_left_out(explained: Explained) -> Iterator[str]:
-    """Yield a sentence for each cell that was left out."""
+def unavailable_cells(explained: Explained) -> Iterator[str]:
+    """Yield a sentence for each cell that was unavailable."""
     for cell in explained['cells_left_out']:
         age = explained['cell_ages_s'].get(cell)
         read = f' (last read {age:.0f} s before)' if age is not None else ''
-        yield f'{cell} was left out: its hosts were not looked at{read}'
+        yield f'{cell} was unavailable: its hosts were not looked at{read}'
 
 
 def _claims_and_timing(explained: Explained, style: Style) -> Iterator[str]:

@@ -77,8 +77,8 @@ def _blockers(overview: Overview) -> list[str]:
 
 def _cell(style: Style, cell: Mapping[str, Any]) -> str:
     age = '' if cell['age_s'] is None else f' {cell["age_s"]:.0f} s'
-    left_out = f' {style.paint("LEFT OUT", RED)}' if cell['left_out'] else ''
-    return f'{cell["cell"]}{left_out}{age}'
+    unavailable = f' {style.paint("UNAVAILABLE", RED)}' if cell['left_out'] else ''
+    return f'{cell["cell"]}{unavailable}{age}'
 
 
 def _not_seen(overview: Overview) -> list[str]:

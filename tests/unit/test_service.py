@@ -93,11 +93,11 @@ def test_a_report_shows_cells_hosts_and_requests(told):
     assert found['requests under way'] == [1.3]
     assert found['cells']['u1'].pop('asked seconds ago') >= 5.0
     assert found['cells'] == {
-        'u1': {'name': 'cell1', 'disabled': False, 'left out': True},
+        'u1': {'name': 'cell1', 'disabled': False, 'unavailable': True},
         'u2': {
             'name': 'cell2',
             'disabled': True,
-            'left out': False,
+            'unavailable': False,
             'asked seconds ago': 'never',
         },
     }

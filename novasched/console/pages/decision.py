@@ -30,7 +30,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         'servers': _servers(explained, asked),
         'plan': _plan(explained),
         'missing': [
-            *render.cells_left_out(explained),
+            *render.unavailable_cells(explained),
             *words.missing(_others(explained)),
         ],
         'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',

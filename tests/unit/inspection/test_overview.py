@@ -130,7 +130,7 @@ def test_it_is_drawn(overview):
         '  last 60 s   scheduled 2   unschedulable 2   error 0   placement p50 16 ms   '
         'records lost 3',
         '  Blockers    RAMFilter 1   exhausted 1',
-        '  Cells       cell1 1 s   cell2 1 s   cell3 LEFT OUT 74 s',
+        '  Cells       cell1 1 s   cell2 1 s   cell3 UNAVAILABLE 74 s',
         '  Not seen    yonder (does not answer)   old (nova-scheduler)',
         *(f'{start:<91}{took:>6} ms' for start, took in DRAWN),
     ]
