@@ -134,10 +134,7 @@ class RemainingCapacity:
         """Return whether a claim of the candidate may succeed."""
         if candidate in self._excluded:
             return False
-        return all(
-            self._has(provider_class, amount)
-            for provider_class, amount in amounts_of(candidate)
-        )
+        return all(self._has(key, amount) for key, amount in amounts_of(candidate))
 
     def fits_all(self, candidates: Iterable[Candidate]) -> bool:
         """Return whether claims of all the candidates may succeed together."""
@@ -150,8 +147,8 @@ class RemainingCapacity:
 
     def take(self, candidate: Candidate) -> None:
         """Count the candidate as claimed."""
-        for provider_class, amount in amounts_of(candidate):
-            self._taken[provider_class] += amount
+        for key, amount in amounts_of(candidate):
+            self._taken[key] += amount
 
     def exclude(self, candidate: Candidate) -> None:
         """Remember that this is no candidate any more."""
@@ -159,11 +156,9 @@ class RemainingCapacity:
 
     def refuse(self, candidate: Candidate, exhausted: ProviderClass | None) -> None:
         """Remember of what placement has not as much as the candidate asks for."""
-        for provider_class, amount in amounts_of(candidate):
-            if provider_class == exhausted:
-                self._refused[provider_class] = min(
-                    amount, self._refused.get(provider_class, amount)
-                )
+        for key, amount in amounts_of(candidate):
+            if key == exhausted:
+                self._refused[key] = min(amount, self._refused.get(key, amount))
 
     def refuse_all(
         self, candidates: Iterable[Candidate], exhausted: ProviderClass | None
@@ -176,17 +171,17 @@ class RemainingCapacity:
             less = self._taken[exhausted] + total - 1
             self._most[exhausted] = min(less, self._most.get(exhausted, less))
 
-    def _has(self, provider_class: ProviderClass, amount: int) -> bool:
-        taken = self._taken.get(provider_class, 0)
-        if amount >= self._refused.get(provider_class, math.inf):
+    def _has(self, key: ProviderClass, amount: int) -> bool:
+        taken = self._taken.get(key, 0)
+        if amount >= self._refused.get(key, math.inf):
             return False
-        if taken + amount > self._most.get(provider_class, math.inf):
+        if taken + amount > self._most.get(key, math.inf):
             return False
-        return not taken or taken + amount <= self._free(provider_class)
+        return not taken or taken + amount <= self._free(key)
 
-    def _free(self, provider_class: ProviderClass) -> float:
+    def _free(self, key: ProviderClass) -> float:
         """Return the free amount when placement was asked; inf: it did not say."""
-        uuid, resource_class = provider_class
+        uuid, resource_class = key
         try:
             summary = self._summaries[uuid]['resources'][resource_class]
             return int(summary['capacity'] - summary['used'])

@@ -153,8 +153,7 @@ class DryPlacement:
             each
             for each in answer.requests
             if all(
-                amount <= free.get(provider_class, math.inf)
-                for provider_class, amount in amounts_of(each)
+                amount <= free.get(key, math.inf) for key, amount in amounts_of(each)
             )
         ]
 
