@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
+from novasched.mirror import uses_copy
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
@@ -26,13 +27,15 @@ class QueryPolicy:
 
     ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
     as shared ones, too; ``looks_further`` asks for all when those under the limit will
-    not do. ``on_cut`` is called with each answer that a limit cut.
+    not do, and ``of_copy`` for those of a copy of placement. ``on_cut`` is called with
+    each answer that a limit cut.
     """
 
     prefilters: Iterable[prefilters.Prefilter]
     limit: int = 1000
     falls_back: bool = True
     looks_further: bool = True
+    of_copy: bool = True
     on_cut: Callable[[Candidates], None] = lambda answer: None
 
     @classmethod
@@ -43,6 +46,7 @@ class QueryPolicy:
             conf.scheduler.max_placement_results,
             not conf.workarounds.disable_fallback_pcpu_query,
             conf.novasched.look_beyond_limit,
+            uses_copy(conf),
         )
 
 

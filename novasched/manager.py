@@ -85,7 +85,10 @@ class SchedulerManager:
         self._decision_log = decision_log or NoDecisionLog()
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
-            placement, AggregateSync(view, placement), query_policy.on_cut, mirror
+            placement,
+            AggregateSync(view, placement),
+            query_policy.on_cut,
+            mirror if query_policy.of_copy else None,
         )
         self._mirror = mirror
         self._prefilter_contexts = PrefilterContexts(view, placement, network)
@@ -286,6 +289,8 @@ class SchedulerManager:
                 '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
+        if known.copy is not None and self._mirror and not self._mirror.reads_fast:
+            return self._asked(work, query, of_copy=False)
         answer = self._asked(
             work,
             query.without_limit(),

@@ -31,7 +31,6 @@ READERS = (
     'network',
     'observability.settings',
     'placement.session',
-    'placement.snapshot_keeper',
     'plugins',
     'resources',
     'rpc',

@@ -65,7 +65,6 @@ def stranded(why, hosts, amount):
 CAPACITY = {
     'as_of': '2026-11-22T12:10:07Z',
     'placement_age_s': 41.2,
-    'placement_missing': 0,
     'cells_left_out': {'cell3': 96},
     'hosts': 312,
     'cells': 2,

@@ -15,13 +15,13 @@ NOT_FOUND = {'errors': [{'status': 404, 'detail': 'No resource provider.'}]}
 CALLS = (
     '/resource_classes',
     '/traits',
-    '/allocation_candidates?resources=VCPU:1',
-    '/allocation_candidates?resources=DISK_GB:1',
+    f'/resource_providers?required={POOL}',
     *(
         f'/resource_providers/{uuid}/{table}'
         for uuid in ('h1', 'h1-nic')
         for table in ('inventories', 'aggregates')
     ),
+    '/resource_providers?member_of=in:a1',
     '/resource_providers/pool/usages',
     '/resource_providers/pool/traits',
 )
@@ -38,6 +38,11 @@ def inventory(total, ratio=1.0, **others):
         'allocation_ratio': ratio,
         **others,
     }
+
+
+def room(one):
+    """What may be used of an inventory."""
+    return int((one['total'] - one['reserved']) * one['allocation_ratio'])
 
 
 class World:
@@ -101,8 +106,14 @@ class World:
         parent = self.providers[uuid]['parent']
         return self._root(parent) if parent else uuid
 
+    def _line(self, uuid):
+        """Return all providers of the tree."""
+        root = self._root(uuid)
+        return [each for each in self.providers if self._root(each) == root]
+
     def _listed(self, query):
         aggregate = query.get('member_of', '').removeprefix('in:')
+        trait, tree = query.get('required'), query.get('in_tree')
         return {
             'resource_providers': [
                 {
@@ -113,6 +124,8 @@ class World:
                 }
                 for uuid, each in self.providers.items()
                 if not aggregate or aggregate in each['aggregates']
+                if not trait or trait in each['traits']
+                if not tree or tree in self._line(uuid)
             ]
         }
 
@@ -129,8 +142,11 @@ class World:
             'provider_summaries': {
                 uuid: {
                     'resources': {
-                        name: {'capacity': 0, 'used': each['used'].get(name, 0)}
-                        for name in each['inventories']
+                        name: {
+                            'capacity': room(one),
+                            'used': each['used'].get(name, 0),
+                        }
+                        for name, one in each['inventories'].items()
                     },
                     'traits': each['traits'],
                 }
@@ -150,7 +166,7 @@ class World:
                 'inventories': {
                     name: [
                         *(one[n] for n in ('min_unit', 'max_unit', 'step_size')),
-                        int((one['total'] - one['reserved']) * one['allocation_ratio']),
+                        room(one),
                         each['used'].get(name, 0),
                     ]
                     for name, one in each['inventories'].items()

@@ -11,6 +11,7 @@ import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -23,9 +24,8 @@ from novasched.app.decisions import (
     MakeLog,
     inspection,
     open_store,
-    snapshot_source,
 )
-from novasched.app.sources import Dependencies, Sources
+from novasched.app.sources import Dependencies, Sources, hints_of
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.aggregates import ConfigWarnings
@@ -45,6 +45,7 @@ from novasched.drivers import Driver, DriverContext
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
+from novasched.mirror import uses_copy
 from novasched.mirror.claims import MirroredPlacement
 from novasched.mirror.copy import PlacementMirror
 from novasched.network.client import NetworkClient
@@ -53,6 +54,7 @@ from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
 from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
+from novasched.placement.shared import SharedContents, path_in
 from novasched.ports import (
     ApiStore,
     CellStores,
@@ -130,7 +132,6 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
     driver_loading.set_defaults(conf)
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
-    mirrors = conf.novasched.candidates == 'mirror'
     placement_engine = engines.placement_engine(conf)
     placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
     transport = transport_from_conf(conf)
@@ -156,8 +157,9 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),
-        providers=_providers(conf, placement, placement_engine) if mirrors else None,
-        snapshots=snapshot_source(placement, placement_engine),
+        providers=provider_store(
+            placement, placement_engine, conf.novasched.mirror_api_share
+        ),
         on_service=notifications.service_created,
         close=close,
     )
@@ -188,7 +190,8 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
             clock=SYSTEM_CLOCK,
             rng=random.SystemRandom(),
             network=network,
-            snapshots=snapshot_source(placement, placement_engine),
+            providers=provider_store(placement, placement_engine),
+            keeps_copy=False,
         )
 
 
@@ -269,6 +272,8 @@ def compose(
     instrumentation = dependencies.instrumentation
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     store = open_store(conf, instrumentation.decision_log)
+    providers = _shared(conf, dependencies.providers, store.directory)
+    dependencies = replace(dependencies, providers=providers)
     make_log = LogMaker(conf, dependencies, store)
     reader = compose_reader(
         conf,
@@ -354,25 +359,39 @@ def _placement(
     return sources.instrumentation.placement(placement)
 
 
-def _providers(
-    conf: cfg.ConfigOpts, placement: Adapter, engine: sa.Engine | None
+def provider_store(
+    placement: Adapter, engine: sa.Engine | None, share: float = 1.0
 ) -> ProviderStore:
-    """Return the source of the copy of placement."""
+    """Return where what placement knows of providers is read: in its database, or by
+    its API, for at most a share of the time of one CPU."""
     if engine is not None:
         return PlacementContents(Database(engine))
-    return PlacementApiContents(placement, conf.novasched.mirror_api_share)
+    return PlacementApiContents(placement, share)
+
+
+def _shared(
+    conf: cfg.ConfigOpts, providers: ProviderStore | None, directory: Path | None
+) -> ProviderStore | None:
+    """Have one process of the machine read the API, if there is a directory for what it
+    reads."""
+    if directory is None or not isinstance(providers, PlacementApiContents):
+        return providers
+    return SharedContents(providers, path_in(directory, conf))
 
 
 def _mirror(
     conf: cfg.ConfigOpts, sources: Sources, view: ClusterView
 ) -> PlacementMirror | None:
-    if sources.providers is None:
+    """Return the copy of placement, if candidates or diagnoses come from one."""
+    is_needed = uses_copy(conf) or conf.novasched.placement_diagnosis
+    if sources.providers is None or not (sources.keeps_copy and is_needed):
         return None
     mirror = PlacementMirror(
         sources.providers,
         sources.clock,
         conf.novasched.mirror_max_age,
         view.node_uuids,
+        hints_of(view),
         sources.instrumentation.refresh_of_mirror,
     )
-    return sources.instrumentation.mirror(mirror)
+    return sources.instrumentation.mirror(mirror, conf.novasched.candidates)

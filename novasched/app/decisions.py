@@ -6,17 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import sqlalchemy as sa
-from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.heartbeat import BINARY
+from novasched.clock import Clock
 from novasched.cluster.view import ClusterView
-from novasched.db.placement import PlacementContents
-from novasched.db.transactions import Database
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
 from novasched.decision_log.distilling import RecordBuilder, policy_of
@@ -27,13 +22,6 @@ from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
 from novasched.placement import diagnosing
 from novasched.placement.diagnosing import PlacementDiagnosis
-from novasched.placement.snapshot import (
-    ApiSource,
-    DatabaseSource,
-    SnapshotSource,
-    node_sizes,
-)
-from novasched.placement.snapshot_keeper import SnapshotKeeper
 from novasched.ports.decisions import DecisionLog
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.scheduler.pipeline import Profile
@@ -72,35 +60,16 @@ def open_store(conf: cfg.ConfigOpts, metrics: DecisionMetrics) -> DecisionStore:
     return store
 
 
-def snapshot_source(placement: Adapter, engine: sa.Engine | None) -> SnapshotSource:
-    """Return the source of snapshots of placement: its database or its API."""
-    if engine is None:
-        return ApiSource(placement, SYSTEM_CLOCK)
-    return DatabaseSource(PlacementContents(Database(engine)), SYSTEM_CLOCK)
-
-
 def _diagnosis(
     conf: cfg.ConfigOpts,
-    dependencies: Dependencies,
-    store: DecisionStore,
+    clock: Clock,
     view: ClusterView,
     mirror: PlacementMirror | None,
 ) -> PlacementDiagnosis | None:
     """Return the diagnosis of empty answers of placement, unless that is off."""
-    services, keeper = dependencies.services, None
-    if not conf.novasched.placement_diagnosis:
+    if not conf.novasched.placement_diagnosis or mirror is None:
         return None
-    if mirror is None and dependencies.snapshots is not None:
-        keeper = SnapshotKeeper(
-            store.directory,
-            dependencies.snapshots,
-            dependencies.clock,
-            sizes=lambda: node_sizes(view.hosts(None)),
-            schedulers=lambda: len(services.of_program(BINARY)) if services else 1,
-        )
-    return PlacementDiagnosis(
-        view.hosts_by_node, dependencies.clock, mirror, keeper, view.aggregates.names
-    )
+    return PlacementDiagnosis(view.hosts_by_node, clock, mirror, view.aggregates.names)
 
 
 def inspection(store: DecisionStore) -> InspectionEndpoint:
@@ -125,7 +94,7 @@ class LogMaker:
         self, view: ClusterView, profile: Profile, mirror: PlacementMirror | None
     ) -> RecordingLog:
         conf, dependencies = self._conf, self._dependencies
-        diagnosis = _diagnosis(conf, dependencies, self._store, view, mirror)
+        diagnosis = _diagnosis(conf, dependencies.clock, view, mirror)
         if diagnosis is not None:
             self._complete_with(diagnosis)
         distiller = RecordBuilder(
@@ -136,7 +105,7 @@ class LogMaker:
             left_out=view.unavailable_cells,
             ages_s=lambda: _ages_s(view, dependencies.clock),
             diagnose=diagnosis,
-            waits_for_diagnosis=diagnosis is not None and diagnosis.waits,
+            waits_for_diagnosis=diagnosis is not None,
         )
         log = decision_store.open_log(
             conf, self._store, distiller, dependencies.clock, self._metrics

@@ -13,11 +13,19 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
+from novasched.cluster.view import ClusterView
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
-from novasched.placement.snapshot import SnapshotSource
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
+from novasched.providers.hints import CloudHints, node_sizes
 from novasched.scheduler.trace import Decision
+
+
+def hints_of(view: ClusterView) -> CloudHints:
+    """Return the hints of a view for reading placement's API."""
+    return CloudHints(
+        lambda: node_sizes(view.hosts(None)), lambda: view.aggregates.names().keys()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +33,8 @@ class Sources:
     """Where what decisions are made of comes from, apart from the configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``. Candidates come from a copy of ``providers``, if there are
-    any; where there is none, ``snapshots`` say why placement offers no host.
-    ``instrumentation`` wraps the components.
+    raise in ``placement``. A scheduler keeps a copy of ``providers``, if there are any
+    and ``keeps_copy``. ``instrumentation`` wraps the components.
     """
 
     api_engine: sa.Engine
@@ -38,7 +45,7 @@ class Sources:
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
     providers: ProviderStore | None = None
-    snapshots: SnapshotSource | None = None
+    keeps_copy: bool = True
     on_decision: Callable[[Decision], None] = lambda decision: None
     instrumentation: Instrumentation = field(default_factory=Instrumentation)
 

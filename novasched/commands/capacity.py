@@ -60,8 +60,6 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         for cell, hosts in answer['cells_left_out'].items():
             self.warn(f'{cell} {self._missing(cell, hosts)}')
             self.code = IN_PART
-        if self.warn_of_missing(answer):
-            self.code = IN_PART
         return answer
 
     def _missing(self, cell: str, hosts: int) -> str:
@@ -85,7 +83,8 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return answer
 
     def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        from novasched.inspection import capacity, catalogue, snapshots
+        from novasched.inspection import capacity, catalogue
+        from novasched.inspection.copies import FRESH_S
 
         what_if = self.what_if(parsed_args)
         with self.inspection(what_if=what_if) as inspection:
@@ -99,9 +98,10 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
                 flavors = capacity.named_apart(found, parsed_args.flavors)
             else:
                 flavors = capacity.flavors_in_use(inspection)
-            known = snapshots.open_snapshots(inspection, parsed_args.fresh, what_if)
+            copies = inspection.copies
+            copies.fresh, copies.machine_max_age_s = parsed_args.fresh, FRESH_S
             answer = capacity.report(
-                inspection, known, flavors, parsed_args.by, parsed_args.stranded
+                inspection, copies, flavors, parsed_args.by, parsed_args.stranded
             )
             unavailable = inspection.run.reader.view.unavailable_cells()
             self.newly_unavailable = set(answer['cells_left_out']) - set(unavailable)

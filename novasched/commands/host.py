@@ -60,7 +60,7 @@ class ShowHost(ConsoleCommand, InspectionCommand):
     def _read(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         from novasched.commands import sources
         from novasched.decision_log.reading import Criteria
-        from novasched.inspection import host, snapshots
+        from novasched.inspection import host
 
         with (
             self.inspection() as inspection,
@@ -70,7 +70,6 @@ class ShowHost(ConsoleCommand, InspectionCommand):
             answer = host.report(
                 inspection,
                 parsed_args.host,
-                snapshots.open_snapshots(inspection),
                 parsed_args.holders,
                 chosen,
                 log,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
@@ -54,15 +54,6 @@ class InspectionCommand(ReportCommand):
         from novasched.inspection.what_if import WhatIf
 
         return WhatIf.of(parsed_args.changes)
-
-    def warn_of_missing(self, answer: Mapping[str, Any]) -> bool:
-        """Warn of hosts that a snapshot of placement lacks; say whether it does."""
-        from novasched.inspection.text import counted
-
-        if missing := answer.get('placement_missing'):
-            hosts = counted(missing, 'host')
-            self.warn(f'placement did not show {hosts} with free memory')
-        return bool(missing)
 
     def progress(self, text: str) -> None:
         """Show what is being done, on a terminal, once it takes long."""

@@ -94,8 +94,6 @@ class PlanCommand(InspectionCommand):
                 missing = 'stopped answering; its servers'
             self.warn(f'{cell} {missing} are not in the plan')
         self.code = IN_PART if new else self.code_of(report, parsed_args)
-        if self.warn_of_missing(report) and self.code == ANSWER_IS_NO:
-            self.code = IN_PART
         expected = parsed_args.expect
         if expected is not None and expected != report['plan_id']:
             self.warn(f'this is plan {report["plan_id"]}: something has changed')

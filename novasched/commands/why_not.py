@@ -63,9 +63,8 @@ class WhyNot(InspectionCommand):
             if cell not in before:
                 what = 'stopped answering; its servers are not named'
             self.warn(f'{cell} {what}')
-        is_cut = self.warn_of_missing(answer)
         if not answer['fits']:
-            self.code = IN_PART if is_cut else ANSWER_IS_NO
+            self.code = ANSWER_IS_NO
         return {**answer, 'cells_left_out': unavailable}
 
     def text(

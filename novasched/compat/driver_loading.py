@@ -94,9 +94,8 @@ class WithConfigOptions(Driver):
 
 
 def set_defaults(conf: Any) -> None:
-    """Let the caching scheduler be what it was: hosts and candidates from memory."""
+    """Let the caching scheduler be what it was: hosts from memory."""
     if NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver) == CACHING:
-        conf.set_default('candidates', 'mirror', 'novasched')
         conf.set_default('host_state_max_age', CACHED_FOR_S, 'novasched')
 
 

@@ -17,22 +17,24 @@ from novasched import app, configuration, errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.deadline import Check, Deadline
-from novasched.inspection import session, snapshots
+from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, HostSlots
+from novasched.inspection.copies import FRESH_S
 from novasched.inspection.hosts import ListedHosts
 from novasched.inspection.session import Inspection
-from novasched.inspection.snapshots import Snapshots
 from novasched.inspection.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement.snapshot import PlacementSnapshot
+from novasched.providers.placement_copy import PlacementCopy
 
 HOSTS_AGE_S = 5.0
 """How old what is shown of the hosts may be, in seconds."""
 SLOTS_AGE_S = 15.0
 """How old the slots of flavors may be."""
 WATCHED_S, RENEW_S = 300.0, 30.0
-"""The placement snapshot is kept fresh if somebody has asked so lately; how often it is
+"""The copy of placement is kept fresh if somebody has asked so lately; how often it is
 looked whether it is."""
+MAX_AGE_S, RENEWED_S = 300.0, 240.0
+"""How old it may be; an older one is renewed before somebody has to wait for it."""
 RETRY_S = 2.0
 """How long a cloud that cannot be read is left alone."""
 PLAN_WAIT_S = 10.0
@@ -46,7 +48,7 @@ class CachedCapacity(Capacity):
     def __init__(
         self,
         reader: app.Reader,
-        placement: Callable[[Iterable[str]], PlacementSnapshot],
+        placement: Callable[[Iterable[str]], PlacementCopy],
         default_zone: str,
     ) -> None:
         super().__init__(reader, placement, default_zone)
@@ -70,7 +72,6 @@ class CachedCloud:
     """What is known of a cloud; ``problem`` says why it is not known what is used."""
 
     inspection: Inspection
-    snapshots: Snapshots
     capacity: CachedCapacity
     read_at: float
     counted_at: float
@@ -95,7 +96,7 @@ class CachedCloud:
             return known
         view, problem, providers = self.inspection.run.reader.view, '', None
         try:
-            providers = self.snapshots().table
+            providers = self.inspection.copies().table
         except errors.StoreFailed as failed:
             problem = str(failed)
         known = ListedHosts.of(
@@ -166,23 +167,23 @@ class CachedSession:
                 session.opened(self._conf, sources=self.sources)
             )
             view = inspection.run.reader.view
-            found = snapshots.open_snapshots(inspection)
+            copies = inspection.copies
+            copies.max_age_s, copies.machine_max_age_s = MAX_AGE_S, FRESH_S
+            inspection.placement.max_age_s = HOSTS_AGE_S
             zone = self._conf.default_availability_zone
-            capacity = CachedCapacity(inspection.run.reader, found, zone)
+            capacity = CachedCapacity(inspection.run.reader, copies, zone)
             now = self._clock.monotonic()
-            cloud = CachedCloud(inspection, found, capacity, now, now)
+            cloud = CachedCloud(inspection, capacity, now, now)
 
-            def renew_snapshot() -> None:
-                if self._clock.monotonic() - cloud.read_at < WATCHED_S:
-                    found.renew_old()
+            def renew_copy() -> None:
+                if (
+                    copies.newest
+                    and self._clock.monotonic() - cloud.read_at < WATCHED_S
+                ):
+                    copies(max_age_s=RENEWED_S)
 
-            def for_plans(aggregates: Iterable[str]) -> PlacementSnapshot:
-                found.renew_old(HOSTS_AGE_S)
-                return found(aggregates)
-
-            inspection.placement.kept = for_plans
             tasks = PeriodicTasks.from_conf(
-                self._conf, view, self._clock, [(RENEW_S, renew_snapshot)]
+                self._conf, view, self._clock, [(RENEW_S, renew_copy)]
             )
             tasks.start()
             stack.callback(tasks.stop)

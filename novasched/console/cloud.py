@@ -239,7 +239,6 @@ class Cloud:
         found = host.report(
             cloud.inspection,
             name,
-            cloud.snapshots,
             decisions=merged.find(Criteria(host=name), host.MOST_DECISIONS),
             log=merged,
             capacity=cloud.capacity,
@@ -354,7 +353,12 @@ def _capacity(
 ) -> Report:
     flavors = flavors_of(cloud.inspection, order)
     found = capacity.report(
-        cloud.inspection, cloud.snapshots, flavors, order.by, stranded, cloud.capacity
+        cloud.inspection,
+        cloud.inspection.copies,
+        flavors,
+        order.by,
+        stranded,
+        cloud.capacity,
     )
     return {'v': FORMAT_VERSION, **found}
 

@@ -10,7 +10,7 @@ from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
 from novasched.console.cached_session import CachedSession
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
-from novasched.inspection import capacity, catalogue, places, plan, snapshots
+from novasched.inspection import capacity, catalogue, places, plan
 from novasched.inspection.explain import explanation
 from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder, DryRequest
@@ -61,9 +61,10 @@ class DryRuns:
         """Return the capacity of a cloud with changes."""
         what_if = WhatIf.of(order.what_if, is_trusted=False)
         with self._session.dry_run(what_if) as inspection:
-            found = snapshots.open_snapshots(inspection, what_if=what_if)
             flavors = flavors_of(inspection, order)
-            made = capacity.report(inspection, found, flavors, order.by, True)
+            made = capacity.report(
+                inspection, inspection.copies, flavors, order.by, True
+            )
         return {'v': FORMAT_VERSION, **made}
 
     def _request(self, inspection: Inspection, order: PlanOrder) -> DryRequest:

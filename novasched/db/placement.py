@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from novasched import errors
 from novasched.db.transactions import Database
-from novasched.providers.contents import NOTHING, Contents, by_provider, unpaired
+from novasched.providers.contents import NOTHING, Contents
+from novasched.providers.hints import NO_HINTS, CloudHints
+from novasched.providers.rows import by_provider, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -79,17 +81,22 @@ class PlacementContents:
     """
 
     reads_fast = True
+    behind_s = 0.0
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def read(self) -> Contents:
+    def read(self, hints: CloudHints = NO_HINTS) -> Contents:
         """Return all there is."""
         with self._snapshot() as connection:
             return self._whole(connection)
 
     def read_since(
-        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
+        self,
+        before: Contents,
+        with_silent: bool,
+        suspects: Collection[int] = (),
+        hints: CloudHints = NO_HINTS,
     ) -> Contents:
         with self._snapshot() as connection:
             if not connection.info.get(READ_WHOLE):
@@ -105,7 +112,9 @@ class PlacementContents:
                 after = before.updated(fresh, changed)
             return reader.silent_changes(after) if with_silent else after
 
-    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+    def trees(
+        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+    ) -> Contents | None:
         """Look by one statement; by some more where what it shows is not known."""
         with self._database.read() as connection:
             shown = _shown_trees(connection, known, roots)
@@ -118,7 +127,6 @@ class PlacementContents:
             return replace(found, usage=NOTHING.usage)
 
     def read_tree(self, uuid: str) -> Contents:
-        """Return all that there is of the tree that a provider is in."""
         with self._snapshot() as connection:
             return _ContentsReader(connection).tree(uuid)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity of a cloud: how many more servers of each flavor, and what is stranded.
 
-Placement's part is computed from its snapshot; the filters are asked about all hosts at
+Placement's part is computed from a copy of it; the filters are asked about all hosts at
 once. Nothing is claimed.
 """
 
@@ -22,15 +22,15 @@ from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import CellServerRows
 from novasched.deadline import Check, never
 from novasched.inspection.capacity_text import NOTHING
+from novasched.inspection.copies import Copies
 from novasched.inspection.fill import Filling, room_by_copies
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
-from novasched.inspection.snapshots import Snapshots
 from novasched.objects import context as contexts
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement.snapshot import PlacementSnapshot
 from novasched.providers.diagnosis import Condition, judge
+from novasched.providers.placement_copy import PlacementCopy
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.scheduler.aggregates import Aggregates
@@ -151,14 +151,14 @@ def _words(condition: Condition) -> str:
 class Capacity:
     """Counts slots of flavors; answers about NUMA nodes and devices are kept.
 
-    ``placement`` returns a snapshot that knows the members of some aggregates;
+    ``placement`` returns a copy of it that knows the members of some aggregates;
     ``check`` ends what takes too long.
     """
 
     def __init__(
         self,
         reader: Reader,
-        placement: Callable[[Iterable[str]], PlacementSnapshot],
+        placement: Callable[[Iterable[str]], PlacementCopy],
         default_zone: str = 'nova',
         check: Check = never,
     ) -> None:
@@ -298,7 +298,7 @@ def row(
 
 def report(
     inspection: Inspection,
-    snapshots: Snapshots,
+    copies: Copies,
     flavors: Sequence[Flavor],
     by: str | None = None,
     stranded: bool = False,
@@ -307,7 +307,7 @@ def report(
     """Return the slots of flavors: JSON of ``novasched capacity``."""
     reader, conf = inspection.run.reader, inspection.conf
     zone, check = conf.default_availability_zone, inspection.run.check
-    capacity = capacity or Capacity(reader, snapshots, zone, check)
+    capacity = capacity or Capacity(reader, copies, zone, check)
     rows: list[dict[str, Any]] = []
     for flavor in flavors:
         try:
@@ -321,8 +321,7 @@ def report(
     hosts, left_out = capacity.hosts(), inspection.cells_left_out()
     return {
         'as_of': SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
-        'placement_age_s': round(snapshots.age_s(), 1),
-        'placement_missing': snapshots().missing,
+        'placement_age_s': round(copies.age_s(), 1),
         'cells_left_out': {name: _mapped(inspection, name) for name in left_out},
         'hosts': len(hosts),
         'cells': len(set(hosts.cell_uuid.tolist())),

@@ -29,7 +29,6 @@ from novasched.decision_log.log import CollectedRecords
 from novasched.drivers.host_candidates import ProviderClass, amounts_of
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement.snapshot import PlacementSnapshot
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -40,6 +39,7 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.providers.by_root import CandidatesByRoot
+from novasched.providers.placement_copy import PlacementCopy
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ def _without_limit(query: str) -> str:
 class DryRun:
     """A reader whose requests claim nothing, and the records of these.
 
-    ``offered_by`` returns the snapshot that candidates come from; None: placement is
+    ``offered_by`` returns the copy that candidates come from; None: placement is
     asked. ``check`` ends work that takes too long.
     """
 
@@ -197,7 +197,7 @@ class DryRun:
     log: CollectedRecords
     seed: int
     rng: random.Random
-    offered_by: Callable[[], PlacementSnapshot | None] = lambda: None
+    offered_by: Callable[[], PlacementCopy | None] = lambda: None
     check: Check = never
 
     def begin(self) -> DryRun:
@@ -259,7 +259,7 @@ def opened(
             sources,
             notifier=SilentNotifier(),
             rng=rng,
-            providers=None,
+            keeps_copy=False,
         ),
         transport_url=transport_url,
         wrappers=replace(wrappers, placement=dry, assumed=_assumed),

@@ -15,9 +15,8 @@ from novasched.inspection import places
 from novasched.inspection.capacity import REFUSALS, Capacity, flavors_in_use
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
-from novasched.inspection.snapshots import Snapshots
 from novasched.objects.numa import InstanceNUMACell
-from novasched.placement.snapshot import ProviderState
+from novasched.providers.tree_state import ProviderState, tree_of
 from novasched.scheduler.fit.topology import HostCell
 from novasched.scheduler.hosts import HostState, HostTable
 
@@ -38,7 +37,6 @@ class DecisionsOfServers(Protocol):
 def report(
     inspection: Inspection,
     host: str,
-    snapshots: Snapshots,
     holding: str | None = None,
     decisions: Sequence[Head] = (),
     log: DecisionsOfServers | None = None,
@@ -56,12 +54,13 @@ def report(
     every = holders(inspection, host, log=log)
     zone = inspection.conf.default_availability_zone
     run, uuids = inspection.run, hosts.uuid.tolist()
-    capacity = capacity or Capacity(run.reader, snapshots, zone, run.check)
+    store = inspection.copies.store
+    capacity = capacity or Capacity(run.reader, inspection.copies, zone, run.check)
     trees: list[list[ProviderState]] = []
     slots: list[Report] | None = None
     problems = []
     try:
-        trees = [inspection.placement.source.tree(uuid) for uuid in uuids]
+        trees = [tree_of(store.read_tree(uuid), uuid) for uuid in uuids]
         slots = _slots(inspection, capacity, host)
     except errors.StoreFailed as problem:
         what = 'Slots' if trees else 'Resources, traits and slots'

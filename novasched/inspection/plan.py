@@ -135,8 +135,8 @@ class Plan:
         """Return the answer; docs/reference/plan.md has every field."""
         view = self.run.reader.view
         offered = [each.record.head.candidates for each in self.tried]
-        now, snapshot = SYSTEM_CLOCK.utcnow(), self.run.offered_by()
-        age_s = abs(SYSTEM_CLOCK.time() - snapshot.as_of) if snapshot else 0.0
+        now, copy = SYSTEM_CLOCK.utcnow(), self.run.offered_by()
+        age_s = abs(SYSTEM_CLOCK.time() - copy.as_of) if copy else 0.0
         return {
             'fits': len(self.placed),
             'asked': len(self.placed) + sum(each['count'] for each in self.unplaced),
@@ -147,7 +147,6 @@ class Plan:
             'notes': self.notes,
             'as_of': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
             'placement_age_s': round(age_s, 1),
-            'placement_missing': snapshot.missing if snapshot else 0,
             'cells_left_out': list(view.unavailable_cells()),
             'seed': self.run.seed,
             'plan_id': self._id(),

@@ -4,32 +4,35 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from oslo_config import cfg
 
 from novasched import app, errors, opts
-from novasched.clock import SYSTEM_CLOCK
+from novasched.app.sources import hints_of
+from novasched.cluster.view import ClusterView
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.deadline import Check, never
+from novasched.decision_log import files
 from novasched.inspection import dry
+from novasched.inspection.copies import Copies
 from novasched.inspection.dry import DryRun
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
 from novasched.inspection.servers import ServerFinder
-from novasched.inspection.table_placement import ChangedSource, TablePlacement
+from novasched.inspection.table_placement import TablePlacement
 from novasched.inspection.what_if import WhatIf
-from novasched.placement.snapshot import (
-    ApiSource,
-    PlacementSnapshot,
-    SnapshotSource,
-    node_sizes,
-)
+from novasched.mirror import uses_copy
+from novasched.placement import shared
+from novasched.placement.contents import PlacementApiContents
 from novasched.providers.diagnosis import conditions, diagnose
+from novasched.providers.hints import CloudHints
+from novasched.providers.placement_copy import PlacementCopy
 from novasched.resources import Query
 from novasched.scheduler.columns import Mask
 
@@ -66,78 +69,57 @@ def options() -> dict[str, list[cfg.Opt]]:
 
 @dataclass
 class PlacementReader:
-    """Says why placement offers what it does, by a snapshot that is read when it is
-    first asked, at most once for each request that fails.
+    """Says why placement offers what it does, by a copy of it that is read when it is
+    first asked. ``max_age_s``: how old it may be, if that matters."""
 
-    ``kept`` returns one that somebody keeps instead, with the members of aggregates.
-    """
-
-    source: SnapshotSource
+    copies: Copies
     run: DryRun | None = None
-    kept: Callable[[Iterable[str]], PlacementSnapshot] | None = None
-    _snapshot: PlacementSnapshot | None = field(default=None, repr=False)
+    max_age_s: float | None = None
 
     def diagnose(self, query: Query) -> Mapping[str, Any] | None:
         """Return the placement diagnosis of a query; None: it cannot be read."""
-        snapshot = self._read(query)
-        if snapshot is None or self.run is None:
+        copy = self._read(query)
+        if copy is None or self.run is None:
             return None
         view = self.run.reader.view
         hosts = view.hosts(None)
         names = dict(zip(hosts.uuid.tolist(), hosts.host.tolist(), strict=True))
         aggregates = view.aggregates.names()
-        return diagnose(query, snapshot.table, names, 0.0, snapshot.source, aggregates)
+        return diagnose(query, copy.table, names, 0.0, copy.source, aggregates)
 
     def conditions(
         self, query: Query, uuids: Sequence[str]
     ) -> Mapping[str, Mask] | None:
         """Return which nodes meet each condition of a query; None: see diagnose()."""
-        snapshot = self._read(query)
-        if snapshot is None:
-            return None
-        return conditions(query, snapshot.table, uuids)
+        copy = self._read(query)
+        return None if copy is None else conditions(query, copy.table, uuids)
 
     def reason(self, query: Query, uuid: str, host: str) -> str | None:
         """Return the code of the first condition that a node does not meet; None: it
         meets all, or see diagnose()."""
-        snapshot = self._read(query)
-        if snapshot is None:
+        copy = self._read(query)
+        if copy is None:
             return None
-        found = diagnose(query, snapshot.table, {uuid: host})['reasons']
+        found = diagnose(query, copy.table, {uuid: host})['reasons']
         return str(found[0]['code']) if found else None
 
-    def snapshot(self, aggregates: Iterable[str]) -> PlacementSnapshot:
-        """Read the state of placement. Raises errors.StoreFailed."""
-        if self.kept is not None:
-            return self.kept(aggregates)
-        if self._snapshot is None:
-            view = None if self.run is None else self.run.reader.view
-            sizes = {} if view is None else node_sizes(view.hosts(None))
-            self._snapshot = self.source.read(sizes, aggregates)
-        elif not self._snapshot.knows(aggregates):
-            self._snapshot = self.source.with_members(self._snapshot, aggregates)
-        return self._snapshot
+    def copy(self, aggregates: Iterable[str]) -> PlacementCopy:
+        """Return a copy that knows these aggregates. Raises errors.StoreFailed."""
+        return self.copies(aggregates, self.max_age_s)
 
-    @property
-    def newest(self) -> PlacementSnapshot | None:
-        """The snapshot that was read last; None: none was."""
-        return self._snapshot
-
-    def _read(self, query: Query) -> PlacementSnapshot | None:
+    def _read(self, query: Query) -> PlacementCopy | None:
         if self.run is None:
             return None
         try:
-            snapshot = self.snapshot(query.aggregates())
+            copy = self.copy(query.aggregates())
         except errors.StoreFailed:
             return None
-        return _less(snapshot, self.run.placement.taken)
+        return _less(copy, self.run.placement.taken)
 
 
-def _less(
-    snapshot: PlacementSnapshot, taken: Mapping[tuple[str, str], int]
-) -> PlacementSnapshot:
-    """Return a snapshot in which more is used, by provider and class."""
-    contents = snapshot.contents
+def _less(copy: PlacementCopy, taken: Mapping[tuple[str, str], int]) -> PlacementCopy:
+    """Return a copy in which more is used, by provider and class."""
+    contents = copy.contents
     ids = {uuid: id_ for id_, uuid in contents.uuids.items()}
     classes = {name: id_ for id_, name in contents.class_names.items()}
     more = {
@@ -146,12 +128,30 @@ def _less(
         if uuid in ids and name in classes
     }
     if not more:
-        return snapshot
+        return copy
     used = {(p, c): amount for p, c, amount in contents.usage.tolist()}
     for key, amount in more.items():
         used[key] = used.get(key, 0) + amount
     usage = np.array([(*key, amount) for key, amount in used.items()], np.int64)
-    return replace(snapshot, contents=replace(contents, usage=usage))
+    return PlacementCopy.of(replace(contents, usage=usage), copy.as_of)
+
+
+def _path(conf: cfg.ConfigOpts) -> Path | None:
+    """Return the file in which the scheduler of this machine keeps its copy, if it
+    does."""
+    try:
+        return shared.path_in(files.existing(conf), conf)
+    except errors.OptionError:
+        return None
+
+
+def _hints(view: ClusterView, added: Collection[str]) -> CloudHints:
+    """Return the hints of a view; placement does not know the nodes of ``added``."""
+    known = hints_of(view)
+    return replace(
+        known,
+        sizes=lambda: {u: size for u, size in known.sizes().items() if u not in added},
+    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,11 @@ class Inspection:
     finder: ServerFinder
     maker: RequestMaker
     placement: PlacementReader
+
+    @property
+    def copies(self) -> Copies:
+        """The copies of placement that are read."""
+        return self.placement.copies
 
     def cells_left_out(self) -> list[str]:
         """Return the names of the cells that do not answer, or have stopped to."""
@@ -191,16 +196,21 @@ def opened(
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None
-        source = sources.snapshots or ApiSource(sources.placement, SYSTEM_CLOCK)
-        placement = PlacementReader(source)
+        store = sources.providers or PlacementApiContents(sources.placement, share=1.0)
+        copies = Copies(store, path=_path(conf))
+        placement = PlacementReader(copies)
         if what_if:
             what_if.configure(conf)
             what_if.check = check
-            changed = ChangedSource(source, what_if.snapshot, what_if.added)
-            placement.source = changed
+            copies.change = what_if.contents
+            wrappers = what_if.wrappers()
+        is_copied = bool(what_if) or uses_copy(conf)
+        if is_copied:
             wrappers = replace(
-                what_if.wrappers(),
-                placement=lambda inner: TablePlacement(inner, placement.snapshot),
+                wrappers or app.Wrappers(),
+                placement=lambda inner: TablePlacement(
+                    inner, placement.copy, as_it_is=not what_if
+                ),
             )
         run = stack.enter_context(
             dry.opened(
@@ -213,9 +223,10 @@ def opened(
                 check=check,
             )
         )
-        if what_if:
-            run = replace(run, offered_by=lambda: placement.newest)
+        if is_copied:
+            run = replace(run, offered_by=lambda: copies.newest)
         placement.run = run
+        copies.hints = _hints(run.reader.view, what_if.added if what_if else ())
         defaults = UrlDefaults(conf.database.connection, url)
         api = SqlServers(sources.api_engine, defaults)
         finder = ServerFinder(

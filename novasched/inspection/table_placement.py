@@ -1,68 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement as it would be after changes to the cloud, answered from a snapshot."""
+"""Placement as it would be after changes to the cloud, answered from a copy."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 from novasched import errors
+from novasched.mirror.copy import MOST_OF_ROOT
 from novasched.objects.context import RequestContext
-from novasched.placement.snapshot import (
-    NodeSize,
-    PlacementSnapshot,
-    ProviderState,
-    SnapshotSource,
-    tree_of,
-)
 from novasched.ports import Candidates, Placement, QueryFailed
-from novasched.providers.by_root import TableSummaries
+from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
+from novasched.providers.placement_copy import PlacementCopy
 from novasched.resources.query import VERSION, decode
-
-Change = Callable[[PlacementSnapshot], PlacementSnapshot]
-
-
-@dataclass
-class ChangedSource:
-    """Reads snapshots, and changes them. Satisfies SnapshotSource.
-
-    Placement does not know the nodes of ``added``, by uuid.
-    """
-
-    inner: SnapshotSource
-    change: Change
-    added: Collection[str] = ()
-    _read: PlacementSnapshot | None = field(default=None, repr=False)
-
-    def read(
-        self, sizes: Mapping[str, NodeSize], aggregates: Iterable[str]
-    ) -> PlacementSnapshot:
-        known = {uuid: size for uuid, size in sizes.items() if uuid not in self.added}
-        self._read = self.inner.read(known, aggregates)
-        return self.change(self._read)
-
-    def with_members(
-        self, snapshot: PlacementSnapshot, aggregates: Iterable[str]
-    ) -> PlacementSnapshot:
-        self._read = self.inner.with_members(self._read or snapshot, aggregates)
-        return self.change(self._read)
-
-    def tree(self, root: str) -> list[ProviderState]:
-        return tree_of(self.change(self._read or self.read({}, ())).contents, root)
 
 
 class TablePlacement:
-    """Answers queries from snapshots; all else is passed on. For dry runs.
+    """Answers queries from a copy; all else is passed on. For dry runs.
 
-    ``snapshot`` returns one that knows some aggregates.
+    ``copy`` returns one that knows some aggregates. ``as_it_is``: as a scheduler with a
+    copy does, without a limit, and placement is asked where the copy cannot be read.
     """
 
     def __init__(
-        self, inner: Placement, snapshot: Callable[[Iterable[str]], PlacementSnapshot]
+        self,
+        inner: Placement,
+        copy: Callable[[Iterable[str]], PlacementCopy],
+        as_it_is: bool = False,
     ) -> None:
-        self._snapshot = snapshot
+        self._inner = inner
+        self._copy = copy
+        self._as_it_is = as_it_is
         self.claim, self.claim_all = inner.claim, inner.claim_all
         self.undo = inner.undo
 
@@ -72,12 +41,18 @@ class TablePlacement:
         """Answer as placement would."""
         try:
             asked = decode(query)
-            table = self._snapshot(asked.aggregates()).table
-            found = itertools.islice(search(asked, table), asked.limit)
+            table = self._copy(asked.aggregates()).table
+            limit = asked.limit
+            if self._as_it_is:
+                roots = len(CandidatesByRoot([search(asked, table)], 1).rows)
+                limit = None if limit is None else MOST_OF_ROOT * roots
+            found = itertools.islice(search(asked, table), limit)
             return Candidates(list(found), VERSION, TableSummaries(table))
         except errors.InvalidCandidateQuery as problem:
             return QueryFailed(400, str(problem))
         except errors.StoreFailed as problem:
+            if self._as_it_is:
+                return self._inner.candidates(context, query)
             return QueryFailed(0, str(problem))
 
     def aggregates(
@@ -85,7 +60,7 @@ class TablePlacement:
     ) -> frozenset[str] | None:
         """Return the aggregates of a provider, as far as queries have named them."""
         try:
-            table = self._snapshot(()).table
+            table = self._copy(()).table
         except errors.StoreFailed:
             return None
         row = table.rows_by_uuid.get(provider_uuid)

@@ -24,7 +24,6 @@ from novasched.inspection.changed_stores import ChangedCloud, CloudRows
 from novasched.objects.base import parse as parse_object
 from novasched.objects.numa import NUMATopology
 from novasched.parsing import parse_json
-from novasched.placement.snapshot import PlacementSnapshot
 from novasched.ports import ComputeNodeRow, ServiceRow
 from novasched.providers import edits
 from novasched.providers.contents import Contents
@@ -54,7 +53,7 @@ EMPTY_NODE: dict[str, Any] = {
 }
 """Columns of a node that has no servers, beside those of what is free."""
 
-Edit = Callable[[Contents, bool], Contents]
+Edit = Callable[[Contents], Contents]
 """Changes contents of placement; True: inventories are known by capacity alone."""
 Rule = Callable[['WhatIf', CloudRows], None]
 
@@ -75,7 +74,7 @@ _NUMBER = re.compile('[0-9]{1,6}')
 
 @dataclass
 class WhatIf:
-    """Changes to a cloud. ``wrappers`` are for app.compose_reader(), ``snapshot`` for
+    """Changes to a cloud. ``wrappers`` are for app.compose_reader(), ``contents`` for
     what is read of placement, and ``options`` are set before anything is made;
     ``check`` ends what takes too long."""
 
@@ -168,13 +167,12 @@ class WhatIf:
         """Make one more change to placement, after those before it."""
         self._edits.append(edit)
 
-    def snapshot(self, snapshot: PlacementSnapshot) -> PlacementSnapshot:
-        """Answer as placement would."""
-        contents, of_capacity = snapshot.contents, snapshot.members is not None
+    def contents(self, contents: Contents) -> Contents:
+        """Return the contents as they would be."""
         for edit in self._edits:
             self.check()
-            contents = edit(contents, of_capacity)
-        return replace(snapshot, contents=contents)
+            contents = edit(contents)
+        return contents
 
 
 def _pair(text: str, pair: str) -> tuple[str, str]:
@@ -242,7 +240,7 @@ class _Enabled(_OnHosts):
         uuids = _uuids(rows, hosts)
         _replace_services(rows, hosts, lambda row: row._replace(disabled=disabled))
         what_if.edit(
-            lambda contents, _: edits.with_trait(
+            lambda contents: edits.with_trait(
                 contents, uuids, STATUS_DISABLED, disabled
             )
         )
@@ -265,7 +263,7 @@ class _Removed(_OnHosts):
             rows.services[cell] = [
                 r for r in rows.services[cell] if r.host not in hosts
             ]
-        what_if.edit(lambda contents, _: edits.without_trees(contents, uuids))
+        what_if.edit(lambda contents: edits.without_trees(contents, uuids))
 
 
 _STATES: Mapping[str, Callable[[str, str], Rule]] = {
@@ -291,7 +289,7 @@ class _Add(_OnHosts):
             names = [f'{host}+{number}' for number in range(1, self.number + 1)]
             copies |= _copy(rows, host, names)
         what_if.added |= copies
-        what_if.edit(lambda contents, _: edits.with_copies(contents, copies))
+        what_if.edit(lambda contents: edits.with_copies(contents, copies))
 
 
 def _copy(rows: CloudRows, host: str, names: Sequence[str]) -> dict[str, str]:
@@ -364,7 +362,7 @@ class _Trait(_OnHosts):
     def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
         uuids = _uuids(rows, self.hosts(rows))
         what_if.edit(
-            lambda contents, _: edits.with_trait(contents, uuids, self.trait, self.has)
+            lambda contents: edits.with_trait(contents, uuids, self.trait, self.has)
         )
 
 
@@ -390,7 +388,7 @@ class _Members:
 
 
 def _members_edit(aggregate: str, uuids: Sequence[str], are: bool) -> Edit:
-    return lambda contents, _: edits.with_members(contents, uuids, aggregate, are)
+    return lambda contents: edits.with_members(contents, uuids, aggregate, are)
 
 
 @dataclass(frozen=True)
@@ -431,11 +429,9 @@ class _Ratio:
                         changed: dict[str, Any] = {column: ratio}
                         rows.nodes[cell][place] = row._replace(**changed)
 
-        def edit(contents: Contents, of_capacity: bool) -> Contents:
-            known = before if of_capacity else dict.fromkeys(before, 1.0)
-            return edits.with_ratio(contents, known, self.name, ratio)
-
-        what_if.edit(edit)
+        what_if.edit(
+            lambda contents: edits.with_ratio(contents, before, self.name, ratio)
+        )
 
     def _ratio(self) -> float:
         try:

@@ -68,7 +68,7 @@ def why_not(
             else _filters(run, table, changes.decided_request(recorder))
         ),
     ]
-    fits, snapshot = all(each['passes'] for each in judged), run.offered_by()
+    fits = all(each['passes'] for each in judged)
     report: Report = {
         'host': host,
         'node': state.nodename,
@@ -80,7 +80,6 @@ def why_not(
         'beaten_by': None,
         'held_by': None,
         'notes': list(wanted.notes),
-        'placement_missing': 0 if snapshot is None else snapshot.missing,
         'cells_left_out': list(run.reader.view.unavailable_cells()),
     }
     return report | (_rank(run, DryRequest(single, uuids), host) if fits else {})

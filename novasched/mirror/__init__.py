@@ -13,23 +13,23 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
         cfg.StrOpt(
             'candidates',
-            default='placement',
+            default='auto',
             choices=[
+                ('auto', 'the copy as soon and as long as there is one'),
+                ('mirror', 'the same; where there is none, health warns'),
                 ('placement', 'each request asks placement, as with nova'),
-                ('mirror', 'they are computed from a copy of its state'),
             ],
             help="""
 Where allocation candidates come from.
 
-With ``mirror`` each worker keeps a copy of what placement knows of resource providers,
-and computes the candidates of a request from it, in about a millisecond at 10,000
-hosts. Every host is considered: ``[scheduler] max_placement_results`` does not count.
-Claims are made in placement as always; where the copy was behind, placement refuses
-the claim, and the next host is tried. Placement is asked for candidates as long as
-the copy is not there or too old, and for what cannot be computed.
+Each worker has a copy of what placement knows of resource providers, and computes the
+candidates of a request from it, in about a millisecond at 10,000 hosts. Every host is
+considered: ``[scheduler] max_placement_results`` does not count. What is picked is
+verified in placement before it is claimed there. Placement is asked for
+candidates as long as the copy is not there or too old, and for what cannot be computed.
 
 The copy is read from the database that ``[placement_database] connection`` names, or,
-without it, from placement's API, which suits clouds of up to some thousand hosts.
+without it, from placement's API, by one worker of a machine for all.
 
 Related options:
 
@@ -48,11 +48,29 @@ Related options:
         ),
         cfg.FloatOpt(
             'mirror_api_share',
-            default=0.03,
+            default=0.02,
             min=0.001,
             max=1.0,
-            help='The share of the time of one CPU of placement that a worker may take '
-            'to keep its copy by the API, without ``[placement_database] connection``.',
+            help='The share of the time of one CPU of placement that all workers of a '
+            'machine together may take to keep a copy of it by the API, without '
+            '``[placement_database] connection``. The first load may take half.',
+        ),
+        cfg.BoolOpt(
+            'placement_diagnosis',
+            default=True,
+            help="""
+Diagnose empty and short answers of GET /allocation_candidates.
+
+Placement gives no reasons. After a request that got no candidates, the condition that
+each host failed is found from the copy of placement, at once or as soon as the copy
+has caught up. No request waits for it. A copy is kept for this alone, where
+``[novasched] candidates = placement``.
+""",
         ),
     ]
 }
+
+
+def uses_copy(conf: cfg.ConfigOpts) -> bool:
+    """Return whether candidates come from the copy."""
+    return bool(conf.novasched.candidates != 'placement')

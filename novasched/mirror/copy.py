@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import random
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from novasched import errors
 from novasched.clock import Clock
@@ -20,31 +20,20 @@ from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.periodic import PeriodicTask
 from novasched.log_once import LogOnce
 from novasched.mirror.assumed import Amounts, AssumedClaims
+from novasched.mirror.pace import LOAD_EVERY_S, Pace
+from novasched.mirror.state import Copy, Current
 from novasched.mirror.verify import CopyVerifier
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
+from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.resources.query import VERSION
 
 LOG = logging.getLogger(__name__)
 
-INTERVAL_S = 1.0
-"""Between two looks for what has changed, at least, if the copy stays young."""
-SHORTEST_S = 0.1
-"""Between two looks in any case."""
-YOUNG = 0.9
-"""The share of its largest age that a copy may have when a look ends."""
-SHARE = 0.05
-"""Of the time that passes, what looking may take of it, if the copy stays young."""
-THOROUGH_EVERY_S = 10.0
-"""How often what changes silently is looked for."""
-LOAD_EVERY_S = 300.0
-"""How often all is read again, and compared, if that takes less than SHARE."""
-MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
-"""How old a copy may be, by default; of a store that is not quick."""
 PATIENCE_S = 5.0
 """How long a request waits until the copy is up to date. Once that was too short, none
 waits until a read has succeeded."""
@@ -57,16 +46,6 @@ LOOK_AGAIN_S = 5.0
 """A compute says that a server has gone, and frees what it had soon after."""
 
 NO_NODES: KeysView[str] = dict[str, Any]().keys()
-
-
-class Copy(NamedTuple):
-    """What was read of placement at ``as_of``, on the monotonic clock; later copies
-    have higher numbers."""
-
-    contents: Contents
-    table: ProviderTable
-    as_of: float
-    number: int
 
 
 class PlacementMirror:
@@ -86,6 +65,7 @@ class PlacementMirror:
         clock: Clock,
         max_age_s: float | None = None,
         nodes: Callable[[], KeysView[str]] = lambda: NO_NODES,
+        hints: CloudHints = NO_HINTS,
         measure: Callable[[], contextlib.AbstractContextManager[None]] = (
             contextlib.nullcontext
         ),
@@ -94,12 +74,12 @@ class PlacementMirror:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._max_age_s = max_age_s or (
-            MAX_AGE_S if store.reads_fast else SLOW_MAX_AGE_S
-        )
+        self._pace = Pace(max_age_s, store.reads_fast, rng or random.Random())
         self._patience_s = patience_s
-        self._rng = rng or random.Random()
         self._nodes = nodes
+        self._hints = replace(hints, aggregates=self._wanted)
+        self._aggregates = hints.aggregates
+        self._asked: set[str] = set()
         self._measure = measure
         self._reading = threading.Lock()
         self._changing = threading.Lock()
@@ -111,10 +91,8 @@ class PlacementMirror:
         self._wake.set()
         self._mark: object | None = None
         self._broken = self._late = self._stopped = False
+        self._failed_at = float('-inf')
         self._failure = ''
-        self._silent_at = self._load_at = self._loaded_at = float('-inf')
-        self._look_s, self._load_s = math.inf, 0.0
-        self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
         self._reader = CellExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
@@ -184,6 +162,8 @@ class PlacementMirror:
         if fresh:
             self._bring_up_to_date()
         copy, table = self._current()
+        if copy.contents.members is not None:
+            self._check_members(copy, query.aggregates())
         both = [query] if query.fallback is None else [query, query.fallback]
         queries = [each.without_bare_group() for each in both]
         found = CandidatesByRoot(
@@ -192,7 +172,7 @@ class PlacementMirror:
         )
         is_apart = not found.shares and not self._has_nested_nodes(table)
         return Candidates(
-            found if is_apart else found.flat(),
+            found if is_apart else found.flat(query.limit is None),
             VERSION,
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
@@ -208,12 +188,13 @@ class PlacementMirror:
             return looking.result(self._patience_s)
         except TimeoutError as problem:
             looking.cancel()
-            self._late = True
+            self._late, self._failed_at = True, self._clock.monotonic()
             raise errors.NoMirror(
                 f'placement did not answer within {self._patience_s:g} s'
             ) from problem
         except errors.StoreFailed as problem:
             self._broken, self._failure = True, str(problem)
+            self._failed_at = self._clock.monotonic()
             raise
 
     def changed(self, provider_uuids: Iterable[str], void: int) -> None:
@@ -230,16 +211,19 @@ class PlacementMirror:
             raise errors.NoMirror(f'the copy of its state was not read yet{why}')
         if self._broken or self._late or self._stopped:
             raise errors.NoMirror(f'the copy cannot be brought up to date{why}')
-        age_s = self._clock.monotonic() - copy.as_of
-        if age_s > self._max_age_s:
+        if self._is_old(copy.as_of):
+            age_s = self._clock.monotonic() - copy.as_of
             raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old')
         return copy, table
+
+    def _is_old(self, as_of: float) -> bool:
+        return self._clock.monotonic() - as_of > self._pace.max_age_s
 
     def _bring_up_to_date(self) -> None:
         """Have what has changed read, in a thread that may hang where this one must
         not; a read that has not begun yet serves all who ask before it does."""
         if not self._store.reads_fast:
-            raise errors.NoMirror('it takes too long to bring the copy up to date')
+            raise errors.InvalidCandidateQuery('its copy by the API has no host for it')
         self._current()
         with self._changing:
             read = self._next_read
@@ -253,6 +237,18 @@ class PlacementMirror:
             raise errors.NoMirror(
                 f'its database did not answer within {self._patience_s:g} s'
             ) from problem
+
+    def _wanted(self) -> set[str]:
+        """Return the aggregates whose members are to be known."""
+        return {*self._aggregates(), *self._asked}
+
+    def _check_members(self, copy: Copy, aggregates: Collection[str]) -> None:
+        """Have the members of these aggregates read; raises
+        errors.InvalidCandidateQuery if they are not known yet."""
+        if not copy.contents.knows(aggregates):
+            self.want(aggregates)
+            problem = 'members of an aggregate were not read yet'
+            raise errors.InvalidCandidateQuery(problem)
 
     def _has_nested_nodes(self, table: ProviderTable) -> bool:
         """Whether a compute node is below another provider: it is no root then."""
@@ -268,10 +264,10 @@ class PlacementMirror:
 
     def aggregates(self, provider_uuid: str) -> frozenset[str]:
         """Return the uuids of a provider's aggregates; raises errors.NoMirror."""
-        _, table = self._current()
+        copy, table = self._current()
         row = table.rows_by_uuid.get(provider_uuid)
-        if row is None:
-            raise errors.NoMirror(f'the copy has no provider {provider_uuid}')
+        if row is None or copy.contents.members is not None:
+            raise errors.NoMirror(f'the aggregates of {provider_uuid} are not known')
         return frozenset(uuid for uuid, rows in table.members.items() if row in rows)
 
     # -- what is known first-hand
@@ -306,14 +302,15 @@ class PlacementMirror:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there is news; read what has changed."""
-        self._wake.wait(self._pause_s)
+        self._wake.wait(self._pace.pause_s)
         self._wake.clear()
-        with contextlib.suppress(errors.StoreFailed):
-            self._read()
+        if not self._stopped:
+            with contextlib.suppress(errors.StoreFailed):
+                self._read()
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
-        self._pause_s, self._stopped = 0.0, True
+        self._pace.pause_s, self._stopped = 0.0, True
         self._store.close()
         self._wake.set()
         self._reader.close()
@@ -339,9 +336,10 @@ class PlacementMirror:
                 self._broken = True
                 raise
             finally:
-                if self._store.reads_fast:
-                    self._pause_s = self._pause_after(began_at)
-            self._show(contents, table, began_at)
+                self._pace.looked(began_at, self._clock.monotonic())
+            self._pace.succeeded()
+            as_of = began_at - self._store.behind_s
+            self._show(contents, table, as_of)
             for column in self._orphans.new(table.orphans):
                 LOG.warning(
                     "Rows of placement's database are left out of its copy, or mended "
@@ -349,32 +347,15 @@ class PlacementMirror:
                     column,
                     table.orphans[column],
                 )
-            self._broken = self._late = False
-            self._failure = ''
-            self._log_end()
-
-    def _pause_after(self, began_at: float) -> float:
-        """Return how long to wait after a look, so that looking takes SHARE of the
-        time, but the copy is not too old before the next look has ended: one that
-        reads all, if that leaves time for a pause, or else one that does not."""
-        took_s = self._clock.monotonic() - began_at
-        if began_at == self._loaded_at:
-            self._load_s = took_s
-        else:
-            self._look_s = took_s
-        if self._look_s == math.inf:  # there was none but loads
-            return SHORTEST_S
-        pause_s = min(took_s / SHARE, self._max_age_s / 2 - 2 * took_s)
-        pause_s = max(INTERVAL_S, pause_s)
-        for next_s in (max(self._look_s, self._load_s), self._look_s):
-            left_s = YOUNG * self._max_age_s - took_s - next_s
-            if left_s >= SHORTEST_S:
-                return min(pause_s, left_s)
-        return pause_s
+            if as_of >= self._failed_at and not self._is_old(as_of):
+                self._broken = self._late = False
+                self._failure = ''
+                self._log_end()
 
     def _log_failure(self, problem: errors.NovaschedError) -> None:
-        self._broken = True
+        self._broken, self._failed_at = True, self._clock.monotonic()
         self._failure = str(problem)
+        self._pace.failed()
         if self._begins():
             LOG.warning(
                 'The copy of placement cannot be refreshed; falling back to placement '
@@ -388,25 +369,24 @@ class PlacementMirror:
         """Return the contents of placement now, and the table made of them."""
         known, mark = self._copy, self._store.change_token()
         is_quiet = mark is not None and mark == self._mark
-        is_due = now >= self._silent_at
+        is_due = self._pace.is_silent_due(now)
         due = self._due_suspects(now)
         suspects = self._ids(due)
-        if known is None or self._must_load(now):
-            contents = self._store.read()
+        if known is None or self._pace.must_load(now, self._broken):
+            contents = self._store.read(self._hints)
             self._count_missed(contents)
-            self._loaded_at = now
-            took_s = self._clock.monotonic() - now
-            interval_s = max(LOAD_EVERY_S, took_s / SHARE)
-            self._load_at = now + interval_s * self._rng.uniform(0.75, 1.25)
+            self._pace.loaded(now, self._clock.monotonic())
         elif is_quiet and not (is_due or with_silent or suspects):
             return known.contents, known.table
         else:
             with_silent = with_silent or (is_due and not is_quiet)
-            contents = self._store.read_since(known.contents, with_silent, suspects)
+            contents = self._store.read_since(
+                known.contents, with_silent, suspects, self._hints
+            )
         if not len(contents.providers):
             raise errors.StoreFailed('Placement', 'it has no resource providers')
         if known is None or is_due or with_silent:
-            self._silent_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
+            self._pace.looked_for_silent(now, self._clock.monotonic())
         self._mark = mark
         with self._changing:
             for uuid in due:
@@ -417,10 +397,6 @@ class PlacementMirror:
         if contents is known.contents:
             return contents, known.table
         return contents, build(contents, (known.contents, known.table))
-
-    def _must_load(self, now: float) -> bool:
-        """Whether all is to be read again, where that is cheap."""
-        return self._store.reads_fast and (self._broken or now >= self._load_at)
 
     def _count_missed(self, contents: Contents) -> None:
         """Compare what was read as a whole with the copy."""
@@ -452,21 +428,43 @@ class PlacementMirror:
     def _show(self, contents: Contents, table: ProviderTable, as_of: float) -> None:
         """Use what was read; what own claims took since then is not in it."""
         with self._changing:
+            is_first = self._copy is None
             number = 0 if self._copy is None else self._copy.number
             if self._copy is None or contents is not self._copy.contents:
                 number += 1
             self._copy = Copy(contents, table, as_of, number)
             self._table = table.after(self._assumed.since(as_of))
+        if is_first:
+            LOG.info(
+                'The copy of placement is there: %d providers, read from its %s',
+                len(table),
+                self.source,
+            )
 
     # -- what is shown of it
 
-    def current(self, max_age_s: float) -> tuple[ProviderTable, float] | None:
-        """Return the table, with what own claims took, and its age; None: there is
-        none, or it is older."""
+    def current(self, max_age_s: float) -> Current | None:
+        """Return the table, with what own claims took; None: there is none, or it is
+        older."""
         copy, table, age_s = self._copy, self._table, self.age_s()
         if copy is None or table is None or age_s is None or age_s > max_age_s:
             return None
-        return table, age_s
+        return Current(table, age_s, copy.contents)
+
+    def want(self, aggregates: Iterable[str]) -> None:
+        """Have the members of these aggregates read, too."""
+        self._asked.update(aggregates)
+        self._wake.set()
+
+    @property
+    def reads_fast(self) -> bool:
+        """Whether a request may have the copy brought up to date."""
+        return self._store.reads_fast
+
+    @property
+    def source(self) -> str:
+        """What is read."""
+        return 'database' if self._store.reads_fast else 'API'
 
     def age_s(self) -> float | None:
         """Return how old the copy is; None: there is none."""

@@ -14,23 +14,14 @@ from typing import Protocol
 import numpy as np
 
 from novasched import errors
+from novasched.mirror.state import Copy
 from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
-from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 
 MOST_CANDIDATES = 1000
 """Candidates of a host, of the providers of one pick, among which it is looked for."""
-
-
-class Known(Protocol):
-    """What was read of placement."""
-
-    @property
-    def contents(self) -> Contents: ...
-    @property
-    def table(self) -> ProviderTable: ...
 
 
 class Mirror(Protocol):
@@ -55,7 +46,7 @@ class CopyVerifier:
     def __init__(
         self,
         store: ProviderStore,
-        known: Known,
+        known: Copy,
         queries: Sequence[Query],
         mirror: Mirror,
     ) -> None:
@@ -77,7 +68,10 @@ class CopyVerifier:
 
     def _looked_at(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         known, roots = self._contents, self._roots(picks)
-        now = self._mirror.look(lambda: self._store.trees(known, roots))
+        has_named = any(each.aggregates() for each in self._queries)
+        # What a provider shares depends on the aggregates that both are in.
+        matter = has_named or any(len(self._roots([each])) > 1 for each in picks)
+        now = self._mirror.look(lambda: self._store.trees(known, roots, matter))
         if now is None:
             return [True] * len(picks)
         offered = list(self._offered(now, picks))

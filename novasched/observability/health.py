@@ -33,7 +33,7 @@ def stamp(at: datetime.datetime) -> str:
 
 class Check(NamedTuple):
     """State of one component at ``time``, ISO 8601 in UTC; ``output`` says why it is
-    not well."""
+    not well, or how."""
 
     status: str
     time: str

@@ -160,8 +160,11 @@ class InstrumentedMirror:
     """A copy of placement: what it answers is counted as answers of placement are.
     Satisfies mirror.copy.PlacementMirror."""
 
-    def __init__(self, inner: PlacementMirror, instrumentation: Instrumentation):
+    def __init__(
+        self, inner: PlacementMirror, instrumentation: Instrumentation, mode: str
+    ) -> None:
         self._inner = inner
+        self._mode = mode
         self._instrumentation = instrumentation
         self._counted = 0, 0
         self._fallbacks: Counter[str] = Counter()
@@ -177,12 +180,16 @@ class InstrumentedMirror:
         return answer
 
     def check(self, time: str) -> Check:
-        """Judge the copy; without it placement is asked, which is slow."""
-        if problem := self._inner.problem():
-            return Check(
-                WARN, time, f'falling back to placement for candidates: {problem}'
-            )
-        return Check(PASS, time)
+        """Say where candidates come from, and why. Placement is slow: a copy that was
+        there, or that must be there, is missed."""
+        if self._mode == 'placement':
+            return Check(PASS, time, 'placement is asked for candidates: it is so set')
+        if not (problem := self._inner.problem()):
+            text = f'by a copy of placement, read from its {self._inner.source}'
+            return Check(PASS, time, text)
+        is_missed = self._mode == 'mirror' or self._inner.age_s() is not None
+        text = f'falling back to placement for candidates: {problem}'
+        return Check(WARN if is_missed else PASS, time, text)
 
     def measure(self, recorder: Recorder) -> None:
         """Set the gauges, and count what happened since the last time."""
@@ -397,8 +404,8 @@ class Instrumentation:
     def placement(self, inner: Placement) -> Placement:
         return cast(Placement, InstrumentedPlacement(inner, self))
 
-    def mirror(self, inner: PlacementMirror) -> PlacementMirror:
-        self._mirror = InstrumentedMirror(inner, self)
+    def mirror(self, inner: PlacementMirror, mode: str = 'mirror') -> PlacementMirror:
+        self._mirror = InstrumentedMirror(inner, self, mode)
         return cast(PlacementMirror, self._mirror)
 
     def found(self, answer: Candidates) -> None:

@@ -8,48 +8,84 @@ every change that came between two answers.
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi, Throttle
-from novasched.providers.contents import NOTHING, Contents, by_provider, has_same_rows
+from novasched.cluster.cell_executor import CellExecutor
+from novasched.placement.provider_read import BULK, ProviderRead
+from novasched.placement.providers import (
+    NotFound,
+    ProviderRows,
+    ProvidersApi,
+    Summary,
+    Throttle,
+)
+from novasched.providers.contents import NOTHING, Contents
+from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
+from novasched.providers.rows import by_provider, has_same_rows
+from novasched.providers.table import SHARES
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
+T = TypeVar('T')
 
-SHARE = 0.03
+SHARE, FIRST_SHARE = 0.02, 0.5
+"""Of the time of one CPU of placement, what reading may take; of a first load."""
 
-BULK = 50
-"""A query of candidates costs placement as much for so many providers as the usages and
-traits of one."""
+CLASSES = ('MEMORY_MB', 'VCPU', 'PCPU', 'DISK_GB')
+"""Every compute has memory, so that one query for it shows most trees; the others are
+for those whose memory is used up."""
 
 AT_ONCE = 20
 """Changed providers of which all is read at once; of a large cloud, one in BULK."""
 
-MIXED = -1
-"""Generation of a provider that changed while it was read; none has it."""
+MORE_CLASSES = 8
+"""Other classes that are asked for candidates in a first load."""
+
+UNCHANGED_AT_ONCE = 2
+"""Other providers of which all is read with each look for silent changes."""
+
+FILLED_AT_ONCE, FILLED = 20, 200
+"""Of how many providers what is guessed is read at once; of a large cloud, one in so
+many."""
+
+TREES_AT_ONCE = 4
+"""Requests about trees of picks that are sent side by side."""
+
+TREE = 125
+"""A list of so many providers costs placement as much as that of one tree."""
+
+AGGREGATES_AT_ONCE = 2
+"""Aggregates whose members are read again at once, in turns."""
+
+NO_SUMMARY = Summary(NOTHING.usage, NOTHING.usage, NOTHING.traits)
 
 
 class PlacementApiContents:
     """The contents of placement, read through its API by one thread at a time.
 
-    Satisfies ports.ProviderStore. Requests take at most ``share`` of the time, which
-    makes a first load long. Ids are numbers of this process; a uuid or name keeps its
-    own. The API has ratios only as clients read them: on MariaDB and MySQL ``room`` may
-    be a unit more than placement offers, which a claim may take all the same.
+    Satisfies ports.ProviderStore. Requests take at most ``share`` of the time. The
+    first load takes more, and few requests: it has capacity and usage of all providers
+    from the summaries of allocation candidates, which do not show units, reserved
+    amounts and ratios. These are guessed: any amount up to what the node reports, or
+    up to the capacity. They are read in turns, and the claim is made by what placement
+    says. Ids are made of names: they are the same in all processes. The API has ratios
+    only as clients read them: on MariaDB and MySQL ``room`` may be a unit more than
+    placement offers, which a claim may take all the same.
 
     Reads raise errors.StoreFailed where placement does not answer as it should, and
     after ``close()``. The next one goes on with what was read until then.
     """
 
     reads_fast = False
+    behind_s = 0.0
 
     def __init__(
         self,
@@ -59,219 +95,384 @@ class PlacementApiContents:
         closed: threading.Event | None = None,
     ) -> None:
         self._closed = closed or threading.Event()
-        self._api = ProvidersApi(adapter, Throttle(share, clock, self._closed))
+        self._share = share
+        self._throttle = Throttle(share, clock, self._closed)
+        self._api = ProvidersApi(adapter, self._throttle)
         self._answers: dict[tuple[int, str], ProviderRows] = {}
         self._reads = 0
         self._last_read: dict[int, int] = {}
+        self._first_share = max(FIRST_SHARE, share)
+        self._listed_at = clock.monotonic()
+        self._next = {'aggregates': 0, 'usages': 0}
+        self._asking = CellExecutor('placement-trees', TREES_AT_ONCE)
 
     def close(self) -> None:
         """End a read in another thread before its next request."""
         self._closed.set()
+        self._asking.close()
 
-    def read(self) -> Contents:
-        """Return all there is."""
+    def read(self, hints: CloudHints = NO_HINTS) -> Contents:
+        """Return all there is. After a load that failed, the next takes no more of the
+        time than looks do."""
+        self._throttle.share, self._first_share = self._first_share, self._share
+        try:
+            found = self._read_first(hints)
+        finally:
+            self._throttle.share = self._share
+        self._first_share = max(FIRST_SHARE, self._share)
+        return found
+
+    def _listed(self) -> Ints:
+        """Return all providers; what is read was so when this request began."""
+        called_at = self._throttle.clock.monotonic()
         listed = self._api.providers()
+        self._listed_at = self._throttle.began
+        self.behind_s = called_at - self._listed_at
+        return listed
+
+    def read_for_s(self) -> float:
+        """Return for how long what was read last has been read."""
+        return self._throttle.clock.monotonic() - self._listed_at
+
+    def _read_first(self, hints: CloudHints) -> Contents:
+        api = self._api
+        listed = self._listed()
         everything = listed[:, 0]
-        return self._read(NOTHING, listed, everything, everything, with_silent=False)
+        classes, traits = api.class_ids(), api.trait_ids()
+        try:
+            sharing = api.providers(f'?required={SHARES}')[:, 0]
+        except NotFound:
+            sharing = everything[:0]
+        shown = self._shown(everything, classes)
+        missing = np.setdiff1d(everything, _ids(shown))
+        few = missing[: max(AT_ONCE, len(listed) // BULK)]
+        sizes = {api.uuids.of(uuid): size for uuid, size in hints.sizes().items()}
+        # Nodes with free memory are missing where placement cuts its answers.
+        odd = [i for i in missing.tolist() if i in sizes and sizes[i].has_memory]
+        whole = np.union1d(np.union1d(few, _ids(odd)), np.intersect1d(sharing, missing))
+        reading = ProviderRead(api, listed, self._answers)
+        reading.ask(whole, 'inventories', 'usages', 'traits', 'aggregates')
+        reading.ask(np.intersect1d(sharing, everything), 'aggregates')
+        shown = {id_: each for id_, each in shown.items() if id_ not in whole}
+        parts = [NO_SUMMARY, *shown.values()]
+        capacities, usage, of_traits = map(np.concatenate, zip(*parts, strict=True))
+        rows = reading.rows
+        full = self._full(np.setdiff1d(missing, whole), sizes)
+        capacities = np.concatenate([capacities, full])
+        usage = np.concatenate([usage, full])
+        inventories = np.concatenate(
+            [self._guessed(capacities, sizes), *rows['inventories'].values()]
+        )
+        providers = reading.providers(listed, whole)
+        aggregates, members = self._with_members(NOTHING.aggregates, frozenset(), hints)
+        self._answers.clear()
+        return self._contents(
+            classes,
+            traits,
+            providers=providers,
+            inventories=by_provider(inventories),
+            usage=np.concatenate([usage, *rows['usages'].values()]),
+            traits=np.concatenate([of_traits, *rows['traits'].values()]),
+            aggregates=aggregates,
+            members=members,
+            guessed=np.setdiff1d(everything, whole),
+        )
+
+    def _shown(self, everything: Ints, classes: Iterable[int]) -> dict[int, Summary]:
+        """Return the summaries of candidates by the id of the provider: of one class
+        after the other, until few providers are missing."""
+        api, found = self._api, dict[int, Summary]()
+        first = [api.classes.of(name) for name in CLASSES]
+        others = [each for each in sorted(classes) if each not in first][:MORE_CLASSES]
+        for class_id in [*first, *others]:
+            if class_id in classes:
+                missing = len(np.setdiff1d(everything, _ids(found)))
+                if missing <= max(AT_ONCE, len(everything) // BULK):
+                    break
+                found |= api.summaries(class_id)
+        return {id_: each for id_, each in found.items() if id_ in everything}
+
+    def _full(self, ids: Ints, sizes: Mapping[int, NodeSize]) -> Ints:
+        """Return provider, class and amount of nodes of which nothing is free."""
+        rows = [
+            (id_, self._api.classes.of(name), amount)
+            for id_ in ids.tolist()
+            if id_ in sizes
+            for name, amount in sizes[id_].max_units().items()
+        ]
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+    def _guessed(self, capacities: Ints, sizes: Mapping[int, NodeSize]) -> Floats:
+        """Return inventories of these capacities; see Contents."""
+        units = {id_: size.max_units() for id_, size in sizes.items()}
+        classes = self._api.classes.names
+        most = [
+            units.get(id_, {}).get(classes[number], capacity)
+            for id_, number, capacity in capacities.tolist()
+        ]
+        one, none = np.ones(len(most)), np.zeros(len(most))
+        columns = [*capacities.T, none, one, np.array(most), one, one, one]
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    def _with_members(
+        self, rows: Ints, known: frozenset[str], hints: CloudHints, again: int = 0
+    ) -> tuple[Ints, frozenset[str]]:
+        """Return rows of aggregates with the members of those that are not known yet,
+        and of ``again`` more, in turns; and the uuids of those that are."""
+        numbers = self._api.aggregates
+        wanted = {*hints.aggregates(), *numbers.names.values()}
+        ids = [numbers.of(uuid) for uuid in sorted(wanted - known)]
+        ids += self._in_turn('aggregates', sorted(map(numbers.of, known)), again)
+        for id_ in ids:
+            rows = np.concatenate([rows[rows[:, 1] != id_], self._api.members(id_)])
+        return rows, known | wanted
+
+    def _in_turn(self, kind: str, ids: list[int], count: int) -> list[int]:
+        """Return so many of the ids, others each time."""
+        at = self._next[kind] % max(1, len(ids))
+        self._next[kind] = at + count
+        return [*ids[at:], *ids[:at]][:count]
 
     def read_since(
-        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
+        self,
+        before: Contents,
+        with_silent: bool,
+        suspects: Collection[int] = (),
+        hints: CloudHints = NO_HINTS,
     ) -> Contents:
         """Return all there is now.
 
         Where many providers have changed, the usage of all is read, and the rest of
         some; the others keep their generation, and it is their turn next time. With
-        ``with_silent``, turns come to providers that have not changed,
-        too: so the aggregates that no provider had before are found, and whatever
-        was missed.
+        ``with_silent``, turns come to providers that have not changed, and to
+        aggregates, too: so what was missed is found.
         """
-        listed = self._api.providers()
+        listed = self._listed()
         everything = listed[:, 0]
         ids = before.changed(listed, suspects)
         doubtful = ids[np.isin(ids, list(suspects))]
-        if not (with_silent or len(ids)) and np.array_equal(listed, before.providers):
+        is_same = not len(ids) and np.array_equal(listed, before.providers)
+        wanted = {*hints.aggregates(), *self._api.aggregates.names.values()}
+        is_whole = not before.guessed and before.knows(wanted)
+        if is_same and is_whole and not with_silent:
             return before
         for id_, table in list(self._answers):
             if id_ in doubtful:
                 del self._answers[id_, table]
         new = np.setdiff1d(ids, before.providers[:, 0])
-        whole = np.union1d(new, doubtful)
         count = max(AT_ONCE, len(listed) // BULK)
-        turns = self._turns(everything if with_silent else ids, ids)[:count]
-        whole = np.union1d(whole, np.array(turns, np.int64))
-        return self._read(before, listed, whole, np.union1d(ids, whole), with_silent)
-
-    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
-        """Look at the generations of each tree, and for more of the providers that have
-        another one. Aggregates that an old client set change no generation."""
-        api = self._api.at_once()
-        listed = np.concatenate(
-            [api.providers(f'?in_tree={api.uuids.names[root]}') for root in roots]
+        if len(new) > 2 * count:
+            return self.read(hints)
+        whole = np.union1d(new, _ids(self._turns(ids, doubtful)[:count]))
+        if with_silent:
+            others = self._turns(np.setdiff1d(everything, ids))[:UNCHANGED_AT_ONCE]
+            whole = np.union1d(whole, _ids(others))
+        return self._read(
+            before, listed, whole, np.union1d(ids, whole), with_silent, hints
         )
-        before, changed = known.trees(roots), known.changed(listed)
+
+    def know(self, contents: Contents) -> None:
+        """Take the names of contents that another process has read."""
+        self._api.uuids.know(contents.uuids)
+        self._api.classes.know(contents.class_names)
+        self._api.traits.know(contents.trait_names)
+        self._api.aggregates.know(contents.aggregate_uuids)
+
+    def read_tree(self, uuid: str) -> Contents:
+        api = self._api.at_once()
+        listed = api.providers(f'?in_tree={uuid}')
+        reading = ProviderRead(api, listed, {})
+        reading.ask(listed[:, 0], *reading.rows)
+        found = {table: list(each.values()) for table, each in reading.rows.items()}
+        return replace(
+            NOTHING,
+            providers=reading.there(),
+            inventories=np.concatenate([NOTHING.inventories, *found['inventories']]),
+            usage=np.concatenate([NOTHING.usage, *found['usages']]),
+            traits=np.concatenate([NOTHING.traits, *found['traits']]),
+            aggregates=np.concatenate([NOTHING.aggregates, *found['aggregates']]),
+            **self._names(api.uuids.named(listed[:, 0])),
+        )
+
+    def trees(
+        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+    ) -> Contents | None:
+        """Look at the generations of each tree, and for the traits and aggregates of
+        providers that have another one: a claim itself verifies amounts. Aggregates
+        that an old client set change no generation."""
+        api, before = self._api.at_once(), known.trees(roots)
+        _, sizes = np.unique(before.providers[:, 2], return_counts=True)
+        reading = None
+        if len(roots) > max(2, len(known.providers) // TREE):
+            listed = api.providers()
+            listed = listed[np.isin(listed[:, 2], list(roots))]
+        elif len(sizes) == len(roots) and (sizes == 1).all():
+            # One answer has traits and generation; nobody moves a provider of its own.
+            reading = ProviderRead(api, before.providers, {})
+            self._ask_about(reading, roots, 'traits')
+            listed = reading.listed_now()
+        else:
+            parts = self._side_by_side(
+                lambda root: api.providers(f'?in_tree={api.uuids.names[root]}'), roots
+            )
+            listed = np.concatenate(parts)
+        changed = before.changed(listed)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(
             listed[:, places], before.providers[:, places]
         ):
             return None
-        reading = _ProviderRead(api, listed, {})
-        reading.ask(changed, 'inventories', 'traits', 'aggregates')
-        rows = reading.rows
-        fresh = replace(
-            NOTHING,
-            providers=reading.there(),
-            inventories=_put(NOTHING.inventories, changed, rows['inventories']),
-            traits=_put(NOTHING.traits, changed, rows['traits']),
-            aggregates=_put(NOTHING.aggregates, changed, rows['aggregates']),
-            uuids=api.uuids.named(listed[:, 0]),
-            class_names=dict(api.classes.names),
-            trait_names=dict(api.traits.names),
-            aggregate_uuids=dict(api.aggregates.names),
+        reading = reading or ProviderRead(api, listed, {})
+        tables = ['traits', *(['aggregates'] if with_aggregates else ())]
+        self._ask_about(reading, changed, *tables)
+        new = np.setdiff1d(changed, before.providers[:, 0])
+        reading.ask(new, 'inventories', 'aggregates')
+        providers = reading.there()
+        after = replace(
+            before,
+            providers=providers,
+            **{
+                table: by_provider(
+                    _of(providers, _put(getattr(before, table), _ids(read), read))
+                )
+                for table, read in reading.rows.items()
+                if table != 'usages'
+            },
+            **self._names(api.uuids.named(providers[:, 0])),
         )
-        after = before.updated(fresh, changed)
         return None if before.says_the_same(after) else after
+
+    def _ask_about(
+        self, reading: ProviderRead, ids: Iterable[int], *tables: str
+    ) -> None:
+        self._side_by_side(lambda id_: reading.ask(_ids([id_]), *tables), ids)
+
+    def _side_by_side(self, ask: Callable[[int], T], ids: Iterable[int]) -> list[T]:
+        """Ask about some ids in a few threads; return the answers."""
+        waiting = [self._asking.submit(functools.partial(ask, int(id_))) for id_ in ids]
+        return [each.result() for each in waiting]
 
     def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""
 
-    def _turns(self, ids: Ints, changed: Ints) -> list[int]:
-        """Return the ids, changed ones first, in the order of their last read."""
-        first = set(changed.tolist())
+    def _turns(self, ids: Ints, first: Collection[int] = ()) -> list[int]:
+        """Return the ids, these first, in the order of their last read."""
         return sorted(
             ids.tolist(),
             key=lambda id_: (id_ not in first, self._last_read.get(id_, 0)),
         )
 
+    def _names(self, uuids: Mapping[int, str]) -> dict[str, Any]:
+        """Return all names, with these of providers; see Contents."""
+        return {
+            'uuids': uuids,
+            'class_names': dict(self._api.classes.names),
+            'trait_names': dict(self._api.traits.names),
+            'aggregate_uuids': dict(self._api.aggregates.names),
+        }
+
     def _read(
-        self, before: Contents, listed: Ints, whole: Ints, ids: Ints, with_silent: bool
+        self,
+        before: Contents,
+        listed: Ints,
+        whole: Ints,
+        ids: Ints,
+        with_silent: bool,
+        hints: CloudHints,
     ) -> Contents:
         """Return ``before`` with all that is said now of the providers that are read as
-        a whole, and the usage of those with these ids; with
-        ``with_silent``, the usage and the aggregates of every provider."""
+        a whole, what was guessed of some, and the usage of those with these ids; with
+        ``with_silent``, the usage of every provider and members of some aggregates."""
         api, everything = self._api, listed[:, 0]
-        classes, traits = api.class_ids(), api.trait_ids()
-        reading = _ProviderRead(api, listed, self._answers)
+        reading = ProviderRead(api, listed, self._answers)
+        guessed = np.intersect1d(everything, _ids(before.guessed))
+        guessed = np.setdiff1d(guessed, whole)
+        filled = guessed[: max(FILLED_AT_ONCE, len(listed) // FILLED)]
+        bare = _full_or_bare(before, filled)
+        whole, filled = np.union1d(whole, bare), np.setdiff1d(filled, bare)
+        ids = np.union1d(ids, bare)
         reading.ask(whole, 'inventories', 'aggregates')
-        inventories = _put(before.inventories, whole, reading.rows['inventories'])
+        reading.ask(filled, 'inventories')
+        inventories = _put(
+            before.inventories, np.union1d(whole, filled), reading.rows['inventories']
+        )
         having = inventories[:, :2].astype(np.int64)
         reading.ask_in_bulk(having, everything if with_silent else ids)
         reading.ask(np.intersect1d(ids, having[:, 0]), 'usages')
         reading.ask(whole, 'traits')
         if with_silent:
-            reading.ask(np.intersect1d(everything, before.usage[:, 0]), 'usages')
-            aggregates = api.memberships()
-        else:
-            aggregates = _put(before.aggregates, whole, reading.rows['aggregates'])
+            used = np.intersect1d(everything, before.usage[:, 0])
+            left = np.setdiff1d(used, _ids(reading.rows['usages'])).tolist()
+            reading.ask(_ids(self._in_turn('usages', left, AT_ONCE)), 'usages')
+        aggregates, members = self._with_members(
+            _put(before.aggregates, whole, reading.rows['aggregates']),
+            before.members or frozenset(),
+            hints,
+            AGGREGATES_AT_ONCE if with_silent else 0,
+        )
         self._answers.clear()
         self._reads += 1
         self._last_read.update(dict.fromkeys(whole.tolist(), self._reads))
-        providers = reading.providers(before, whole)
-        after = Contents(
+        are_known = not (with_silent or len(whole))
+        after = self._contents(
+            before.class_names if are_known else api.class_ids(),
+            before.trait_names if are_known else api.trait_ids(),
+            providers=reading.providers(before.providers, whole),
+            inventories=inventories,
+            usage=_put(before.usage, ids, reading.rows['usages']),
+            traits=_put(before.traits, whole, reading.rows['traits']),
+            aggregates=aggregates,
+            members=members,
+            guessed=np.setdiff1d(guessed, np.union1d(whole, filled)),
+        )
+        return after.like(before)
+
+    def _contents(
+        self,
+        classes: Iterable[int],
+        traits_known: Iterable[int],
+        *,
+        providers: Ints,
+        inventories: Floats,
+        usage: Ints,
+        traits: Ints,
+        aggregates: Ints,
+        members: frozenset[str],
+        guessed: Ints,
+    ) -> Contents:
+        """Return these rows, of the providers that are there, with the names of
+        all classes and traits that there are, or that are in use."""
+        api = self._api
+        inventories, usage = _of(providers, inventories), _of(providers, usage)
+        traits = by_provider(_of(providers, traits))
+        return Contents(
             providers=providers,
-            inventories=_of(providers, inventories),
-            usage=_of(providers, _put(before.usage, ids, reading.rows['usages'])),
-            traits=by_provider(
-                _of(providers, _put(before.traits, whole, reading.rows['traits']))
-            ),
+            inventories=inventories,
+            usage=usage,
+            traits=traits,
             aggregates=_of(providers, aggregates),
             uuids=api.uuids.named(providers[:, 0]),
-            class_names={},
-            trait_names={},
+            class_names=api.classes.named([*classes, *inventories[:, 1], *usage[:, 1]]),
+            trait_names=api.traits.named([*traits_known, *traits[:, 1]]),
             aggregate_uuids=dict(api.aggregates.names),
-        )
-        used_classes = np.concatenate([after.inventories[:, 1], after.usage[:, 1]])
-        return _unless_same(
-            before,
-            replace(
-                after,
-                class_names=api.classes.named([*classes, *used_classes]),
-                trait_names=api.traits.named([*traits, *after.traits[:, 1]]),
-            ),
+            members=members,
+            guessed=frozenset(np.intersect1d(guessed, providers[:, 0]).tolist()),
         )
 
 
-class _ProviderRead:
-    """What was read of providers by now: ``rows`` by table and id.
+def _full_or_bare(contents: Contents, ids: Ints) -> Ints:
+    """Return those of the ids that have no inventory, or one of which nothing is
+    free: all of them is guessed."""
+    rows = contents.inventories[np.isin(contents.inventories[:, 0], ids)]
+    capacities = {(p, c): total for p, c, total in rows[:, :3].astype(int).tolist()}
+    used = contents.usage[np.isin(contents.usage[:, 0], ids)]
+    full = {p for p, c, amount in used.tolist() if capacities.get((p, c)) == amount}
+    bare = {*ids.tolist()}.difference(p for p, _ in capacities)
+    return _ids(sorted(full | bare))
 
-    ``kept`` are answers of a read that failed, and takes those of this one.
-    """
 
-    def __init__(
-        self, api: ProvidersApi, listed: Ints, kept: dict[tuple[int, str], ProviderRows]
-    ) -> None:
-        self._api = api
-        self._listed = listed
-        self._kept = kept
-        self._generations: defaultdict[int, set[int]] = defaultdict(set)
-        self._gone: set[int] = set()
-        self.rows: dict[str, dict[int, Any]] = {
-            table: {} for table in ('inventories', 'usages', 'traits', 'aggregates')
-        }
-
-    def ask(self, ids: Ints, *tables: str) -> None:
-        """Read what is not read yet of these providers, one by one."""
-        listed = dict(self._listed[:, :2].tolist())
-        for id_ in ids.tolist():
-            missing = [table for table in tables if id_ not in self.rows[table]]
-            for table in missing if id_ not in self._gone else ():
-                try:
-                    answer = self._answer(id_, table, listed[id_])
-                except NotFound:
-                    self._gone.add(id_)
-                    break
-                self.rows[table][id_] = answer.rows
-                self._generations[id_].add(answer.generation)
-
-    def _answer(self, id_: int, table: str, generation: int) -> ProviderRows:
-        """Return a kept answer, if it is as new as the listing; usage never is."""
-        answer = self._kept.get((id_, table))
-        if answer is None or answer.generation != generation:
-            answer = self._api.of(id_, table)
-            if table != 'usages':
-                self._kept[id_, table] = answer
-        return answer
-
-    def ask_in_bulk(self, having: Ints, ids: Ints) -> None:
-        """Read usage and traits of these providers from candidates for each class,
-        while that is cheaper than to ask for the rest one by one.
-
-        ``having`` says which provider has an inventory of which class.
-        """
-        having = having[np.isin(having[:, 0], ids)]
-        while len(having):
-            classes, counts = np.unique(having[:, 1], return_counts=True)
-            if counts.max() * BULK < len(self._listed):
-                break
-            class_id = classes[counts.argmax()]
-            for id_, (usage, traits) in self._api.summaries(int(class_id)).items():
-                self.rows['usages'][id_] = usage
-                self.rows['traits'][id_] = traits
-            done = np.array(list(self.rows['usages']), np.int64)
-            having = having[having[:, 1] != class_id]
-            having = having[~np.isin(having[:, 0], done)]
-
-    def providers(self, before: Contents, whole: Ints) -> Ints:
-        """Return the providers that are still there, and none whose parent is not.
-
-        Those that were read as a whole have the generation of the answers, others that
-        which they had before.
-        """
-        generations = dict(before.providers[:, :2].tolist())
-        for id_ in whole.tolist():
-            read = self._generations[id_]
-            generations[id_] = min(read) if len(read) == 1 else MIXED
-        found = self.there()
-        found[:, 1] = [generations[id_] for id_ in found[:, 0].tolist()]
-        return found
-
-    def there(self) -> Ints:
-        """Return the listed providers that are there, and none whose parent is not."""
-        found = self._listed[~np.isin(self._listed[:, 0], list(self._gone))]
-        while True:
-            there = np.isin(found[:, 2:], [*found[:, 0], 0]).all(axis=1)
-            if there.all():
-                return found
-            found = found[there]
+def _ids(ids: Collection[int]) -> Ints:
+    return np.array(list(ids), np.int64)
 
 
 def _put(rows: A, ids: Ints, fresh: Mapping[int, A]) -> A:
@@ -283,15 +484,3 @@ def _put(rows: A, ids: Ints, fresh: Mapping[int, A]) -> A:
 def _of(providers: Ints, rows: A) -> A:
     """Return the rows of the providers that are there."""
     return rows[np.isin(rows[:, 0], providers[:, 0])]
-
-
-def _unless_same(before: Contents, after: Contents) -> Contents:
-    """Return ``after``, with each table of ``before`` that has the same rows in any
-    order; ``before``, if all have."""
-    same = {}
-    for field in fields(Contents):
-        mine, theirs = getattr(before, field.name), getattr(after, field.name)
-        is_table = isinstance(mine, np.ndarray)
-        if has_same_rows(mine, theirs) if is_table else mine == theirs:
-            same[field.name] = mine
-    return before if len(same) == len(fields(Contents)) else replace(after, **same)

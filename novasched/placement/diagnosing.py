@@ -12,19 +12,15 @@ from novasched.clock import Clock
 from novasched.decision_log.record import DIAGNOSED_WITHIN_S
 from novasched.log_once import LogOnce
 from novasched.mirror.copy import PlacementMirror
-from novasched.placement.snapshot import PlacementSnapshot
-from novasched.placement.snapshot_keeper import SnapshotKeeper
+from novasched.mirror.state import Current
 from novasched.providers.diagnosis import diagnose
 from novasched.providers.table import ProviderTable
 from novasched.resources.query import Query, decode
 
 LOG = logging.getLogger(__name__)
 
-MAX_AGE_S = 300.0
-"""A snapshot that is older says too little of a request."""
-JUST_BEFORE_S = 30.0
-"""A snapshot that was read so long before a request that waits is used, even if a new
-one may be read."""
+JUST_BEFORE_S = 10.0
+"""A copy that is older says too little of a request."""
 MOST_MADE = 100
 """Diagnoses that are remembered: one of 10,000 hosts takes 3 ms."""
 AskedAt = tuple[float, Query]
@@ -54,7 +50,7 @@ class WaitingRecords(Protocol):
 
 
 class PlacementDiagnosis:
-    """Finds out what placement held back, by its mirror or by snapshots of it.
+    """Finds out what placement held back, by the copy of it.
 
     ``hosts`` returns the name of the host of each compute node, by uuid, and
     ``aggregates`` those of aggregates.
@@ -64,36 +60,24 @@ class PlacementDiagnosis:
         self,
         hosts: Callable[[], Mapping[str, str]],
         clock: Clock,
-        mirror: PlacementMirror | None = None,
-        keeper: SnapshotKeeper | None = None,
+        mirror: PlacementMirror,
         aggregates: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._hosts = hosts
         self._clock = clock
         self._mirror = mirror
-        self._keeper = keeper
         self._aggregates = aggregates
         self._logged = LogOnce()
         self._made: tuple[ProviderTable | None, dict[str, dict[str, Any]]] = None, {}
-        self._is_wanted = False
 
     def __call__(self, query: Query) -> dict[str, Any] | None:
-        """Return the diagnosis of a query; None: too little is known now.
-
-        Requests ask this: no file is read, complete() does that later.
-        """
-        if self._mirror is not None:
-            current = self._mirror.current(MAX_AGE_S)
-            if current is not None:
-                return self._diagnosis(query, *current, 'mirror')
-        self._is_wanted = True
-        snapshot = None if self._keeper is None else self._keeper.loaded()
-        if self._keeper is None or snapshot is None:
+        """Return the diagnosis of a query that found nothing; None: too little is known
+        now, or what is known is out of date."""
+        current = self._mirror.current(JUST_BEFORE_S)
+        if current is None or not current.contents.knows(query.aggregates()):
             return None
-        age_s = self._keeper.age_s(snapshot)
-        if age_s > MAX_AGE_S or not snapshot.knows(query.aggregates()):
-            return None
-        return self._diagnosis(query, snapshot.table, age_s, snapshot.source)
+        made = self._diagnosis(query, current.table, current.age_s, current.source)
+        return made if current.is_exact or not made['offered'] else None
 
     def _diagnosis(
         self, query: Query, table: ProviderTable, age_s: float, source: str
@@ -108,24 +92,14 @@ class PlacementDiagnosis:
             made[text] = diagnose(query, table, self._hosts(), 0.0, source, names)
         return {**made[text], 'age_s': round(age_s, 1)}
 
-    @property
-    def waits(self) -> bool:
-        """True if requests that get none at once may have one later."""
-        return self._keeper is not None
-
     def complete(self, records: WaitingRecords) -> Mapping[str, int]:
         """Complete the records that wait, as far as that is possible now; return how
         many got a diagnosis ('made'), and of how many it was given up ('none').
 
         A failure is logged once until it is over; the records wait on.
         """
-        if self._keeper is None:
-            return {}
-        if self._is_wanted:
-            self._is_wanted = False
-            self._keeper.snapshot()  # the next requests find it in memory
         try:
-            found = self._found(self._keeper, records.waiting())
+            found = self._found(records.waiting())
             done = [found[each] is not None for each in records.complete(found)]
         except errors.StoreFailed as problem:
             if self._logged.begins('records'):
@@ -137,7 +111,7 @@ class PlacementDiagnosis:
         return {result: count for result, count in counts.items() if count}
 
     def _found(
-        self, keeper: SnapshotKeeper, waiting: Sequence[tuple[WaitingHead, Any]]
+        self, waiting: Sequence[tuple[WaitingHead, Any]]
     ) -> dict[str, dict[str, Any] | None]:
         """Return the diagnoses of records; None: there will be none. The others wait
         on."""
@@ -149,42 +123,28 @@ class PlacementDiagnosis:
                 found[head.id] = None
             else:
                 queries[head.id] = at, query
-        if queries:
-            found |= self._said_by(keeper.snapshot(), JUST_BEFORE_S, queries)
-        if left := queries.keys() - found.keys():
-            self._renew(keeper, {u for i in left for u in queries[i][1].aggregates()})
-            others = {each: queries[each] for each in left}
-            found |= self._said_by(keeper.snapshot(), MAX_AGE_S, others)
-        return found
-
-    def _renew(self, keeper: SnapshotKeeper, aggregates: set[str]) -> None:
-        try:
-            if keeper.renew(aggregates) and self._logged.ends('snapshot'):
-                LOG.info('Placement snapshots can be read again')
-        except errors.StoreFailed as problem:
-            if self._logged.begins('snapshot'):
-                LOG.warning('No placement snapshot, so no diagnosis: %s', problem)
+        current = self._mirror.current(DIAGNOSED_WITHIN_S) if queries else None
+        return found if current is None else found | self._said_by(current, queries)
 
     def _said_by(
-        self,
-        snapshot: PlacementSnapshot | None,
-        max_age_s: float,
-        queries: Mapping[str, AskedAt],
+        self, current: Current, queries: Mapping[str, AskedAt]
     ) -> dict[str, dict[str, Any] | None]:
-        """Return the diagnoses that a snapshot allows; None: there can be none.
+        """Return the diagnoses that a copy allows; None: there can be none.
 
-        A snapshot from before a request that offers hosts is out of date, as placement
-        offered none.
+        A copy from before a request that is old, or that offers hosts, is out of date:
+        placement offered none.
         """
         found: dict[str, dict[str, Any] | None] = {}
-        if snapshot is None:
-            return found
+        as_of = self._clock.time() - current.age_s
         for decision, (at, query) in queries.items():
-            age_s = at - snapshot.as_of
-            if age_s > max_age_s or not snapshot.knows(query.aggregates()):
+            if not current.contents.knows(query.aggregates()):
+                self._mirror.want(query.aggregates())
+                continue
+            age_s = at - as_of
+            if age_s > JUST_BEFORE_S:
                 continue
             try:
-                made = self._diagnosis(query, snapshot.table, age_s, snapshot.source)
+                made = self._diagnosis(query, current.table, age_s, current.source)
             except Exception:  # a defect costs no other record
                 LOG.exception('No diagnosis can be made for record %s', decision)
                 found[decision] = None

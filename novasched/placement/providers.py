@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import operator
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -26,6 +27,12 @@ T = TypeVar('T')
 STORE = 'Placement'
 VERSION = '1.36'
 
+CREDIT_S = 50.0
+
+BITS = 52
+"""Of the number of a name, so that it is a float, too: two of 100,000 names have the
+same one with a probability of one in a million."""
+
 LONGEST_PAUSE_S = 300.0
 """Longest pause after a request: one that gets no answer may take minutes."""
 
@@ -35,19 +42,22 @@ _AMOUNTS = ('total', 'reserved', 'min_unit', 'max_unit', 'step_size')
 class Throttle:
     """Lets requests take at most a share of the time: entered for each.
 
-    Raises errors.StoreFailed once ``closed`` is set, also during a pause.
+    What they did not take in the last CREDIT_S may be made up for. Raises
+    errors.StoreFailed once ``closed`` is set, also during a pause.
     """
 
     def __init__(self, share: float, clock: Clock, closed: threading.Event) -> None:
-        self._pauses = 1 / share - 1
-        self._clock = clock
+        self.share = share
+        self.clock = clock
         self._closed = closed
-        self._began = self._next = clock.monotonic()
+        self.began = clock.monotonic()
+        """When the last request began."""
+        self._next = self.began - CREDIT_S
 
     def __enter__(self) -> None:
-        if self._closed.wait(max(0.0, self._next - self._clock.monotonic())):
+        if self._closed.wait(max(0.0, self._next - self.clock.monotonic())):
             raise errors.StoreFailed(STORE, 'its reader is closed')
-        self._began = self._clock.monotonic()
+        self.began = self.clock.monotonic()
 
     def __exit__(
         self,
@@ -55,28 +65,35 @@ class Throttle:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        now = self._clock.monotonic()
-        pause_s = (now - self._began) * self._pauses
-        self._next = now + min(pause_s, LONGEST_PAUSE_S)
+        now = self.clock.monotonic()
+        taken_s = (now - self.began) / self.share
+        since = max(self._next, self.began - CREDIT_S)
+        self._next = min(since + taken_s, now + LONGEST_PAUSE_S)
 
 
 class Numbers:
-    """A number for each name, from 1; a name keeps its own. Threads may share it."""
+    """A number for each name, in each process the same. Threads may share it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._lock = threading.Lock()
         self.names: dict[int, str] = {}
 
     def of(self, name: object) -> int:
-        """Return the number of a name; raises TypeError for what is none."""
+        """Return the number of a name: some bits of its hash. Raises TypeError for what
+        is none, and ValueError for one whose number another has."""
         if not isinstance(name, str):
             raise TypeError(f'{name!r} is no name')
         if (number := self._numbers.get(name)) is None:
-            with self._lock:
-                number = self._numbers.setdefault(name, len(self._numbers) + 1)
-                self.names[number] = name
+            digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+            number = (int.from_bytes(digest, 'big') >> (64 - BITS)) or 1
+            if self.names.setdefault(number, name) != name:
+                raise ValueError(f'{name} has the number of {self.names[number]}')
+            self._numbers[name] = number
         return number
+
+    def know(self, names: Mapping[int, str]) -> None:
+        """Take names with their numbers from another process."""
+        self.names.update(names)
 
     def named(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the names of some numbers, in the order of these."""
@@ -84,7 +101,8 @@ class Numbers:
 
 
 class NotFound(errors.StoreFailed):
-    """Placement does not know what was asked for, such as a deleted provider."""
+    """Placement does not know what was asked for, such as a deleted provider, or finds
+    that it cannot be: 404, or 400."""
 
 
 class ProviderRows(NamedTuple):
@@ -94,11 +112,10 @@ class ProviderRows(NamedTuple):
     rows: Any
 
 
-class Trees(NamedTuple):
-    """What allocation candidates say of providers: rows of Contents, and the capacity
-    of each inventory."""
+class Summary(NamedTuple):
+    """What allocation candidates say of a provider: provider, class and capacity of
+    each inventory, and rows of Contents."""
 
-    providers: Ints
     capacities: Ints
     usage: Ints
     traits: Ints
@@ -137,13 +154,14 @@ class ProvidersApi:
 
         return self._get(f'/resource_providers{query}', parse)
 
-    def memberships(self) -> Ints:
-        """Return the providers of all known aggregates."""
-        found: list[Ints] = [np.zeros((0, 2), np.int64)]
-        for number, uuid in self.aggregates.names.items():
-            members = self.providers(f'?member_of=in:{uuid}')[:, 0]
-            found.append(np.stack([members, np.full_like(members, number)], axis=1))
-        return np.concatenate(found)
+    def members(self, aggregate_id: int) -> Ints:
+        """Return the providers of an aggregate: rows of ``Contents.aggregates``."""
+        uuid = self.aggregates.names[aggregate_id]
+        try:
+            found = self.providers(f'?member_of=in:{uuid}')[:, 0]
+        except NotFound:  # it is no uuid
+            found = np.zeros(0, np.int64)
+        return np.stack([found, np.full_like(found, aggregate_id)], axis=1)
 
     def class_ids(self) -> set[int]:
         """Return the ids of all resource classes."""
@@ -170,46 +188,39 @@ class ProvidersApi:
         url = f'/resource_providers/{self.uuids.names[id_]}/{table}'
         return self._get(url, parse)
 
-    def summaries(self, class_id: int) -> dict[int, tuple[Ints, Ints]]:
-        """Return usage and traits of all providers of the trees where one unit of a
-        class is free, by their ids."""
+    def summaries(self, class_id: int) -> dict[int, Summary]:
+        """Return the summaries of all providers of the trees where one unit of a class
+        is free, by their ids."""
 
-        def parse(said: Any) -> dict[int, tuple[Ints, Ints]]:
+        def parse(said: Any) -> dict[int, Summary]:
             found = {}
             for uuid, each in said['provider_summaries'].items():
                 id_, resources = self.uuids.of(uuid), each['resources'].items()
                 used = {name: amounts['used'] for name, amounts in resources}
-                found[id_] = self._usages(id_, used), self._traits(id_, each['traits'])
+                capacities = [
+                    (id_, self.classes.of(name), amounts['capacity'])
+                    for name, amounts in resources
+                ]
+                found[id_] = Summary(
+                    _ints(capacities, 3),
+                    self._usages(id_, used),
+                    self._traits(id_, each['traits']),
+                )
             return found
 
         name = self.classes.names[class_id]
         return self._get(f'/allocation_candidates?resources={name}:1', parse)
 
-    def trees(self, name: str) -> Trees:
-        """Return all trees where one unit of a class is free, by one request."""
-
-        def parse(said: Any) -> Trees:
-            found: list[list[tuple[Any, ...]]] = [[], [], [], []]
-            for uuid, each in said['provider_summaries'].items():
-                id_, parent = self.uuids.of(uuid), each['parent_provider_uuid']
-                root = self.uuids.of(each['root_provider_uuid'])
-                found[0].append((id_, 0, root, self.uuids.of(parent) if parent else 0))
-                for name, amounts in each['resources'].items():
-                    number = self.classes.of(name)
-                    found[1].append((id_, number, amounts['capacity']))
-                    found[2].append((id_, number, amounts['used']))
-                found[3] += [(id_, self.traits.of(each)) for each in each['traits']]
-            return Trees(*map(_ints, found, (4, 3, 3, 2)))
-
-        return self._get(f'/allocation_candidates?resources={name}:1', parse)
-
     def _get(self, url: str, parse: Callable[[Any], T]) -> T:
         with self._throttle:
-            answer = ask(self._adapter, contexts.admin(), 'GET', url, VERSION)
+            answer = ask(
+                self._adapter, contexts.admin(), 'GET', url, VERSION, is_quiet=True
+            )
         if isinstance(answer, NoAnswer):
             raise errors.StoreUnreachable(STORE, answer.text)
         if answer.status_code != 200:
-            kind = NotFound if answer.status_code == 404 else errors.StoreFailed
+            is_unknown = answer.status_code in (400, 404)
+            kind = NotFound if is_unknown else errors.StoreFailed
             text = http.error_words(http.excerpt(answer))
             raise kind(STORE, f'GET {url}: got {answer.status_code}: {text}')
         try:

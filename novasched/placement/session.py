@@ -125,13 +125,14 @@ def ask(
     version: str | None,
     body: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
+    is_quiet: bool = False,
 ) -> requests.Response | NoAnswer:
     """Send a request; answers of any status are answers.
 
     ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
     adapter's. A GET is sent once more when its connection breaks, as the server may
     have closed an idle connection just then, when its answer breaks off, and when a
-    gateway has no server for it.
+    gateway has no server for it. ``is_quiet``: the caller says why there is no answer.
     """
     headers = http.headers(context)
     if version is not None:
@@ -147,20 +148,23 @@ def ask(
             return answer
     except (ksa.ConnectFailure, ksa.UnknownConnectionError) as error:
         if method != 'GET' or not _was_sent(error):
-            return _no_answer(adapter, error)
+            return _no_answer(adapter, error, is_quiet)
     except ksa.ClientException as error:
-        return _no_answer(adapter, error)
+        return _no_answer(adapter, error, is_quiet)
     try:
         return adapter.request(url, method, **options)
     except ksa.ClientException as error:
-        return _no_answer(adapter, error)
+        return _no_answer(adapter, error, is_quiet)
 
 
-def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
+def _no_answer(
+    adapter: Adapter, error: ksa.ClientException, is_quiet: bool
+) -> NoAnswer:
     if isinstance(error, ksa.EndpointNotFound) and adapter.auth is not None:
         # The catalog came with the token; the next request gets new ones.
         adapter.invalidate()
-    LOG.warning(next(text for kind, text in _WARNINGS if isinstance(error, kind)))
+    level = logging.DEBUG if is_quiet else logging.WARNING
+    LOG.log(level, next(text for kind, text in _WARNINGS if isinstance(error, kind)))
     LOG.debug('Placement could not be asked: %s', error)
     text = http.failure_words(adapter, 'placement', error)
     return NoAnswer(text[:1].upper() + text[1:], _was_sent(error))

@@ -40,7 +40,6 @@ from novasched.ports.stores import (
     ImageRow,
     InstanceRow,
     NodeNews,
-    ProviderDatabase,
     ProviderStore,
     ServiceNews,
     ServiceRow,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from novasched.providers.contents import Contents
+from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.scheduler.aggregates import Aggregate
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
@@ -238,16 +239,22 @@ class ServiceStore(Protocol):
 class ProviderStore(Protocol):
     """What placement knows of resource providers.
 
-    ``reads_fast``: a request may wait until it has been read.
+    ``reads_fast``: a request may wait until it has been read. What was read last was
+    ``behind_s`` seconds old when the read began: it may be what another process read.
     """
 
     reads_fast: bool
+    behind_s: float
 
-    def read(self) -> Contents:
+    def read(self, hints: CloudHints = NO_HINTS) -> Contents:
         """Return all there is."""
 
     def read_since(
-        self, before: Contents, with_silent: bool, suspects: Collection[int] = ()
+        self,
+        before: Contents,
+        with_silent: bool,
+        suspects: Collection[int] = (),
+        hints: CloudHints = NO_HINTS,
     ) -> Contents:
         """Return all there is now; ``before`` itself, if nothing has changed.
 
@@ -256,20 +263,19 @@ class ProviderStore(Protocol):
         ``suspects``, by id, are read again whatever their generation is.
         """
 
-    def trees(self, known: Contents, roots: Collection[int]) -> Contents | None:
+    def read_tree(self, uuid: str) -> Contents:
+        """Return all there is of the tree that a provider is in; nothing, if there is
+        no such provider."""
+
+    def trees(
+        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+    ) -> Contents | None:
         """Return the contents of the trees of some roots, by id, as they are now, but
-        for what is used; None: they are as known. Threads may share it."""
+        for what is used, for amounts where a claim shows them, and for aggregates if
+        these do not matter; None: they are as known. Threads may share it."""
 
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""
 
     def close(self) -> None:
         """End a read soon; there will be none after it."""
-
-
-class ProviderDatabase(ProviderStore, Protocol):
-    """A store that is placement's database."""
-
-    def read_tree(self, uuid: str) -> Contents:
-        """Return all there is of the tree that a provider is in; nothing, if there is
-        no such provider."""

@@ -54,9 +54,12 @@ class CandidatesByRoot(Mapping[str, list[Any]]):
         most = self._most
         return most is not None and any(s.most_of_root > most for s in self._searches)
 
-    def flat(self) -> list[dict[str, Any]]:
-        """Return all candidates, the first of each root before all others."""
-        return list(itertools.chain.from_iterable(self._searches))
+    def flat(self, whole: bool = True) -> list[dict[str, Any]]:
+        """Return the candidates, the first of each root before all others: all, or at
+        most so many as all roots may have."""
+        found = itertools.chain.from_iterable(self._searches)
+        most = None if whole or self._most is None else self._most * len(self.rows)
+        return list(itertools.islice(found, most))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
 
 from novasched import errors
+from novasched.providers.rows import (
+    has_same_rows,
+    of_both,
+    of_providers,
+    renewed,
+    unpaired,
+    with_more,
+)
 from novasched.providers.table import (
     NO_ROWS,
     WORD,
@@ -52,7 +60,9 @@ class Contents:
     | ``traits`` | provider, trait; by provider |
     | ``aggregates`` | provider, aggregate |
 
-    Each has the shape (rows, columns).
+    Each has the shape (rows, columns). ``members`` are the uuids of the aggregates all
+    of whose members are known; None: all are. Of the providers that are ``guessed`` the
+    capacities of inventories are known, if anything, but not what they are made of.
     """  # noqa: E501
 
     providers: Ints
@@ -64,6 +74,12 @@ class Contents:
     class_names: Mapping[int, str]
     trait_names: Mapping[int, str]
     aggregate_uuids: Mapping[int, str]
+    members: frozenset[str] | None = None
+    guessed: frozenset[int] = frozenset()
+
+    def knows(self, aggregates: Iterable[str]) -> bool:
+        """Return whether the members of all these aggregates are known."""
+        return self.members is None or self.members.issuperset(aggregates)
 
     def changed(self, providers: Ints, suspects: Collection[int] = ()) -> Ints:
         """Return the ids among rows of providers that are new, have another generation,
@@ -80,14 +96,14 @@ class Contents:
     def has_regressed(self, providers: Ints) -> bool:
         """Whether a generation among rows of providers is lower than it was: the
         database is another one, or was set back."""
-        at, here = _of_both(self.providers, providers)
+        at, here = of_both(self.providers, providers)
         return bool((providers[here, 1] < self.providers[at, 1]).any())
 
     def missed(self, later: Contents) -> int:
         """Return how many providers have the same generation in ``later`` contents,
         read as a whole, and yet other inventories or traits."""
         mine, theirs = self.providers, later.providers
-        at, here = _of_both(mine, theirs)
+        at, here = of_both(mine, theirs)
         same = mine[at, 1] == theirs[here, 1]
         differing = [
             unpaired(self.inventories, later.inventories).astype(np.int64),
@@ -103,9 +119,9 @@ class Contents:
         return replace(
             self,
             providers=providers,
-            inventories=_of(self.inventories, ids),
+            inventories=of_providers(self.inventories, ids),
             usage=NOTHING.usage,
-            traits=_of(self.traits, ids),
+            traits=of_providers(self.traits, ids),
             aggregates=self.aggregates[np.isin(self.aggregates[:, 0], ids)],
             uuids={id_: self.uuids[id_] for id_ in ids.tolist()},
         )
@@ -121,6 +137,17 @@ class Contents:
             and has_same_rows(self.traits, other.traits)
             and has_same_rows(self.aggregates, other.aggregates)
         )
+
+    def like(self, before: Contents) -> Contents:
+        """Return the same contents, with each part of ``before`` that says the same,
+        in any order; ``before`` itself, if all do."""
+        same = {}
+        for field in fields(Contents):
+            mine, other = getattr(self, field.name), getattr(before, field.name)
+            is_table = isinstance(mine, np.ndarray)
+            if has_same_rows(mine, other) if is_table else mine == other:
+                same[field.name] = other
+        return before if len(same) == len(fields(Contents)) else replace(self, **same)
 
     def updated(self, fresh: Contents, ids: Ints) -> Contents:
         """Return these contents with ``fresh`` ones for the providers of these ids.
@@ -138,10 +165,10 @@ class Contents:
             uuids = {id_: uuid for id_, uuid in uuids.items() if id_ in left}
         return replace(
             fresh,
-            inventories=_renewed(self.inventories, dropped, fresh.inventories),
-            usage=_with(self.usage, dropped, fresh.usage),
-            traits=_renewed(self.traits, dropped, fresh.traits),
-            aggregates=_with(self.aggregates, dropped, fresh.aggregates),
+            inventories=renewed(self.inventories, dropped, fresh.inventories),
+            usage=with_more(self.usage, dropped, fresh.usage),
+            traits=renewed(self.traits, dropped, fresh.traits),
+            aggregates=with_more(self.aggregates, dropped, fresh.aggregates),
             uuids=uuids,
         )
 
@@ -157,59 +184,6 @@ NOTHING = Contents(
     trait_names={},
     aggregate_uuids={},
 )
-
-
-def by_provider(rows: A) -> A:
-    """Return rows sorted by their provider."""
-    if (np.diff(rows[:, 0]) >= 0).all():
-        return rows
-    return rows[np.argsort(rows[:, 0], kind='stable')]
-
-
-def _of(rows: A, ids: Ints) -> A:
-    """Return those rows, of rows by provider, that are of these providers."""
-    starts: list[int] = np.searchsorted(rows[:, 0], ids).tolist()
-    ends: list[int] = np.searchsorted(rows[:, 0], ids, 'right').tolist()
-    parts: list[A] = [rows[start:end] for start, end in zip(starts, ends, strict=True)]
-    return np.concatenate([rows[:0], *parts])
-
-
-def _of_both(some: Ints, others: Ints) -> tuple[Rows, Rows]:
-    """Return where the ids are that both have: in the one, and in the other."""
-    _, at, here = np.intersect1d(
-        some[:, 0], others[:, 0], assume_unique=True, return_indices=True
-    )
-    return at, here
-
-
-def unpaired(some: A, others: A) -> A:
-    """Return the first columns of the rows that only one of both has."""
-    both = np.nan_to_num(np.concatenate([some, others]))  # NaN differs from itself
-    both = both[np.lexsort(both.T)]
-    paired = np.zeros(len(both), bool)
-    same = (both[1:] == both[:-1]).all(axis=1)
-    paired[1:] |= same
-    paired[:-1] |= same
-    found: A = both[~paired, 0]
-    return found
-
-
-def has_same_rows(some: A, others: A) -> bool:
-    """Return whether rows are the same in any order."""
-    return not len(unpaired(some, others))
-
-
-def _with(rows: A, dropped: Ints, more: A) -> A:
-    """Return rows without those of some providers, and more."""
-    kept = rows[~np.isin(rows[:, 0].astype(np.int64), dropped)]
-    return np.concatenate([kept, more])
-
-
-def _renewed(rows: A, dropped: Ints, more: A) -> A:
-    """Return the same, by provider; the rows themselves, if nothing differs."""
-    if not len(unpaired(_of(rows, dropped), more)):
-        return rows
-    return by_provider(_with(rows, dropped, more))
 
 
 def build(

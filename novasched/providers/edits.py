@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from novasched.providers.contents import Contents, by_provider
+from novasched.providers.contents import Contents
+from novasched.providers.rows import by_provider
 from novasched.scheduler.columns import Floats, Ints, Mask
 
 A = TypeVar('A', Ints, Floats)
@@ -132,13 +133,15 @@ def with_ratio(
 ) -> Contents:
     """Return contents in which providers have another allocation ratio.
 
-    ``before`` gives the ratio of each that its inventory was multiplied by already,
-    where the inventory is known by its capacity alone; 1: it was not.
+    ``before`` gives the ratio of each by which its inventory was multiplied already,
+    where that is guessed: its capacity alone is known.
     """
     number, _ = _number(contents.class_names, name)
     rows = contents.inventories.copy()
-    for uuid_, old in before.items():
-        of_provider: Mask = np.isin(rows[:, 0], _ids(contents, [uuid_]))
+    for uuid_, known in before.items():
+        ids = _ids(contents, [uuid_])
+        of_provider: Mask = np.isin(rows[:, 0], ids)
+        old = known if contents.guessed.issuperset(ids) else 1.0
         of_provider &= rows[:, 1] == number
         rows[of_provider, TOTAL] = np.round(rows[of_provider, TOTAL] / old)
         rows[of_provider, RATIOS] = ratio

@@ -20,7 +20,7 @@ from novasched.cluster.periodic import PeriodicRunner
 from novasched.db import engines
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror import copy
+from novasched.mirror import pace
 from novasched.providers.contents import build
 from tests.cases import cases
 from tests.combinations import SERVERS
@@ -240,11 +240,12 @@ class Mirrored:
         return len(self.cloud.proxy.asked('GET', QUERY))
 
     def lines(self, level):
-        """What the log says of the copy."""
+        """What the log says of the copy once it was there."""
         return [
             record.getMessage()
             for record in self._caplog.records
             if record.name in LOGGERS and record.levelno == level
+            if 'is there' not in record.getMessage()
         ]
 
     def wait_line(self, level):
@@ -255,8 +256,8 @@ class Mirrored:
 def mirrored(cloud, seen, gate, caplog, monkeypatch):
     """Make it: `mirrored(timeout_s)`; by default the time limit is the real one."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(copy, 'INTERVAL_S', 0.1)
-    monkeypatch.setattr(copy, 'SHARE', 1.0)
+    monkeypatch.setattr(pace, 'INTERVAL_S', 0.1)
+    monkeypatch.setattr(pace, 'SHARE', 1.0)
     with contextlib.ExitStack() as stack:
         made = cloud(HOSTS)
         conf = make_conf(placement_database={'connection': gate.url(seen.url)})

@@ -10,13 +10,15 @@ import random
 import pytest
 
 from novasched import app, errors
+from novasched.app.sources import hints_of
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, row
+from novasched.inspection.copies import Copies
 from novasched.objects.request_spec import RequestGroup
-from novasched.placement.snapshot import ApiSource, node_sizes
+from novasched.placement.contents import PlacementApiContents
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
@@ -64,9 +66,13 @@ def opened(made):
     reader = app.compose_reader(made.conf, sources(made))
     made.stack.callback(reader.view.close)
     reader.view.load()
-    sizes = node_sizes(reader.view.hosts(None))
-    source = ApiSource(made.adapter, SYSTEM_CLOCK)
-    return Capacity(reader, lambda aggregates: source.read(sizes, aggregates))
+
+    def read(aggregates):
+        """Read all anew."""
+        store = PlacementApiContents(made.adapter, 1.0)
+        return Copies(store, hints_of(reader.view))(aggregates)
+
+    return Capacity(reader, read)
 
 
 def filled(made, **values):
@@ -337,7 +343,6 @@ class TestCommand:
         assert answer.pop('placement_age_s') >= 0
         assert answer == {
             'v': 1,
-            'placement_missing': 0,
             'cells_left_out': {},
             'hosts': 1,
             'cells': 1,

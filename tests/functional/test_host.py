@@ -10,12 +10,11 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
-from novasched.placement.snapshot import ApiSource
+from novasched.placement.contents import PlacementApiContents
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid
@@ -168,14 +167,14 @@ def test_slots_of_the_flavors_in_use(made):
 
 
 def test_what_a_host_has_is_shown_where_slots_cannot_be_counted(made):
-    class OnlyTrees(ApiSource):
-        def read(self, sizes, aggregates):
+    class OnlyTrees(PlacementApiContents):
+        def read(self, hints):
             raise errors.StoreFailed('Placement', 'it hurts')
 
     class Command(ShowHost):
         def inspection(self, seed=None, what_if=None):
-            trees = OnlyTrees(made.adapter, SYSTEM_CLOCK)
-            read = replace(sources(made), snapshots=trees)
+            trees = OnlyTrees(made.adapter, 1.0)
+            read = replace(sources(made), providers=trees)
             return session.opened(made.conf, sources=read)
 
     in_use(made)

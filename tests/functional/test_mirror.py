@@ -103,6 +103,14 @@ def test_placement_is_not_asked_for_candidates(cloud):
     assert not scheduler.mirror.fallbacks
 
 
+def test_every_host_is_considered(cloud):
+    hosts = [Host(f'h{number}', memory_mb=2048 * number) for number in (1, 2, 3)]
+    made = cloud(hosts, scheduler={'max_placement_results': 1})
+    assert made.ask(made.mirrored(), new_uuids(), vcpus=1, **SMALL) == [['h3']]
+    assert len(made.decisions[0].ranked) == 3
+    assert len(offered(made, 'resources=VCPU:1&limit=1')) == 1
+
+
 def test_what_was_freed_without_a_word_is_found(cloud):
     made = cloud([Host('h1', vcpus=2)])
     (other,) = new_uuids()

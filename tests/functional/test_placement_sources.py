@@ -11,7 +11,7 @@ import requests
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.app.decisions import snapshot_source
+from novasched.app import provider_store
 from novasched.commands.capacity import CountCapacity
 from novasched.commands.host import ShowHost
 from novasched.commands.plan import PlanBoot
@@ -69,22 +69,24 @@ FAULTS = {
 @pytest.fixture
 def made(cloud):
     """A cloud with a device on one host, and a server on each."""
-    made = cloud([Host('h1'), Host('h2')], DEFAULT={'state_path': '/nonexistent'})
+    hosts = [Host('h1', memory_mb=16384), Host('h2')]  # no host is drawn by lot
+    made = cloud(hosts, DEFAULT={'state_path': '/nonexistent'})
     inventory, parent = {'VGPU': Inventory(4)}, made.hosts['h1'].uuid
     device = Provider(named_uuid('gpu'), 'h1_gpu', inventory, parent=parent)
     provide(made.adapter, [device])
     for host, consumer, vcpus in zip(made.hosts, new_uuids(2), (3, 4), strict=True):
-        claim(made, host, consumer, vcpus)  # not the same: no host is drawn by lot
+        claim(made, host, consumer, vcpus)
     return made
 
 
 def by(made, source):
-    """Sources that read snapshots of placement by an account, or by the API."""
+    """Sources that read placement by an account, or by the API."""
     found, engine = sources(made), None
     if source == 'account':
         engine = sa.create_engine(f'sqlite:///{made.placement_path}')
         made.stack.callback(engine.dispose)
-    return replace(found, snapshots=snapshot_source(found.placement, engine))
+    providers = provider_store(found.placement, engine)
+    return replace(found, providers=providers, keeps_copy=False)
 
 
 def run(made, read, command, form='json'):

@@ -77,12 +77,12 @@ class Stored(PlacementContents):
     before = None
     looks = 0
 
-    def trees(self, known, roots):
+    def trees(self, known, roots, with_aggregates=True):
         self.looks += 1
         before, self.before = self.before, None
         if before is not None:
             before()
-        return super().trees(known, roots)
+        return super().trees(known, roots, with_aggregates)
 
 
 def lost(providers):

@@ -130,16 +130,6 @@ def test_as_if_the_cloud_were_another(why_not):
     code, answer, _ = why_not(*words, '--what-if', 'disable h2')
     failing = {c['name']: c['code'] for c in answer['conditions'] if not c['passes']}
     assert (code, failing['ComputeFilter']) == (3, 'service-disabled')
-    assert answer['placement_missing'] == 0
-
-
-def test_a_host_that_a_cut_snapshot_lacks_may_be_offered(made, why_not):
-    made.adapter.delete(f'/resource_providers/{made.hosts["h2"].uuid}')
-    words = ('h2', '--flavor', 'vcpus=2,ram=512,disk=1')
-    assert why_not(*words)[0] == 3
-    code, answer, said = why_not(*words, '--what-if', 'disable h1')
-    assert (code, answer['placement_missing']) == (4, 1)
-    assert said == 'warning: placement did not show 1 host with free memory\n'
 
 
 def test_a_request_like_a_decision_that_there_is_not(why_not):

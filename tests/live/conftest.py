@@ -291,7 +291,10 @@ class _Daemons:
             general['transport_url'] = self._rabbitmq.create_vhost()
         url = general['transport_url']
         general.setdefault('concurrency_backend', BACKEND)
-        conf = cloud.write_conf(self._scratch / f'daemon-{number}.conf', **sections)
+        # What was freed is known at once: a copy by the API hears of it after seconds.
+        own = {'candidates': 'placement', **sections.pop('novasched', {})}
+        path = self._scratch / f'daemon-{number}.conf'
+        conf = cloud.write_conf(path, novasched=own, **sections)
         daemon = Daemon(
             conf,
             self._scratch / f'daemon-{number}.log',

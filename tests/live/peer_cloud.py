@@ -40,8 +40,12 @@ FLAVORS = (('small', 1, 512, 1), ('bigger', 2, 1024, 2), ('half', 6, 4096, 10))
 
 @contextlib.contextmanager
 def scheduling(cloud, name):
-    """Run the scheduler under test; no service of its name is left."""
-    process = cloud.start_scheduler(cloud.write_scheduler_conf(name), name=name)
+    """Run the scheduler under test; no service of its name is left.
+
+    Its copy of placement is never long behind.
+    """
+    conf = cloud.write_scheduler_conf(name, novasched={'mirror_api_share': 1.0})
+    process = cloud.start_scheduler(conf, name=name)
     cloud.wait_ready(process)
     with contextlib.closing(PeerApi(cloud.port)) as api:
         api.wait_ready(cloud['api'])

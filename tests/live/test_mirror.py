@@ -288,6 +288,11 @@ def test_a_copy_serves_while_others_write(
 # -- a daemon
 
 
+WORKERS = 2
+SHARING = '/resource_providers?required='
+"""What is asked once in each first load."""
+
+
 @pytest.fixture
 def account(placement):
     """The URL of placement's database for an account that may only read it."""
@@ -360,3 +365,31 @@ def test_a_daemon_finds_hosts_without_asking_placement(
     assert failed.value.name == 'NoValidHost'
     assert queries() == []
     assert 'copier-secret' not in asked.log
+
+
+@pytest.mark.ours
+def test_without_an_option_one_worker_reads_the_api_for_all(
+    daemon, gate, claims, eventually
+):
+    """Requests of both workers are answered without a query for candidates."""
+    asked = daemon(
+        placement={'endpoint_override': gate.url},
+        scheduler={'workers': WORKERS},
+        novasched={'candidates': None},
+    )
+
+    def copies():
+        lines = asked.log.splitlines()
+        return [line for line in lines if 'The copy of placement is there' in line]
+
+    eventually(lambda: len(copies()) == WORKERS, 'each worker has a copy')
+    assert all(line.endswith('read from its API') for line in copies())
+    loads = [path for _, path in gate.seen if path.startswith(SHARING)]
+    assert len(loads) == 1
+    gate.seen.clear()
+    for _ in range(4 * WORKERS):
+        reply = asked.select(zone='az3')
+        claims.expect(reply.uuid)
+        assert reply.hosts == ['node-5']
+    queries = [path for _, path in gate.seen if 'allocation_candidates' in path]
+    assert not [path for path in queries if 'limit=' in path]

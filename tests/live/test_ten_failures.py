@@ -48,7 +48,7 @@ FAILURES = {
     'wrong-zone': (
         {'flavor': flavor('c1.large', vcpus=12), 'zone': 'az4'},
         ['10 are not in aggregate az4', '2 give a server at most 8 VCPU (12 wanted'],
-        ['2 hosts fail nothing else (e.g. numa-', 'ask for another zone'],
+        ['Use a smaller flavor (at most 8), or hosts', 'ask for another zone'],
     ),
     'disabled-hosts': (
         {'zone': 'az2'},

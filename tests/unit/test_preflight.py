@@ -105,7 +105,7 @@ def test_unless_the_operator_says_so(cloud, caplog):
         (
             '[novasched]\ncandidates = miror\n',
             '[novasched] candidates',
-            'one of placement, mirror',
+            'one of auto, mirror, placement',
         ),
         (
             '[filter_scheduler]\nhost_subset_size =\n',

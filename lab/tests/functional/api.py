@@ -27,6 +27,8 @@ class Whole:
         self.cloud = cloud
         self.conf, self.stack = cloud.conf, cloud.stack
         opts.register(self.conf)
+        # Hosts of equal weight come in placement's order, then, in plans too.
+        self.conf.set_override('candidates', 'placement', 'novasched')
         with cloud.databases['api'].api.begin() as connection:
             mine = tables.cell_mappings.update().values(transport_url='fake://')
             connection.execute(mine)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from novasched.console.pages import query
 from novasched.inspection import advice, top
-from novasched.inspection.text import counted
 from novasched.scheduler.reasons import Code
 
 RESULTS = tuple(top.RESULTS)
@@ -196,9 +195,6 @@ def missing(answer: Mapping[str, Any]) -> Iterator[str]:
     for name in left_out:
         hosts = f' {counts[name]}' if name in counts else ''
         yield f'{name} does not answer: its{hosts} hosts are not in this.'
-    if cut := answer.get('placement_missing'):
-        hosts = counted(cut, 'host')
-        yield f'Placement did not show {hosts} with free memory: not in this.'
 
 
 def options(known: Sequence[str], chosen: str) -> list[Option]:

@@ -11,12 +11,14 @@ from novasched.app.decisions import LogMaker
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.store import DecisionStore
+from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
 from novasched.placement.diagnosing import INTERVAL_S
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.configuration import make_conf
 from tests.fakes import FakeView
+from tests.unit.mirror.providers import FakeProviders
 from tests.unit.observability.recorder import FakeRecorder
 
 
@@ -37,7 +39,6 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     dependencies = SimpleNamespace(
         instrumentation=SimpleNamespace(decision_log=metrics),
         services=None,
-        snapshots=object(),
         clock=SYSTEM_CLOCK,
     )
     view = FakeView(factories.hosts(count=1))
@@ -46,7 +47,8 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     store = DecisionStore(PendingRecords(waiting, print), waiting, None, None)
     conf = make_conf(novasched={'placement_diagnosis': has_diagnosis})
     make_log = LogMaker(conf, dependencies, store)
-    log = make_log(view, Profile((), ()), None)
+    mirror = PlacementMirror(FakeProviders(), SYSTEM_CLOCK)
+    log = make_log(view, Profile((), ()), mirror)
     for interval_s, task in make_log.periodic_tasks:
         assert (interval_s, task.__name__) == (INTERVAL_S, 'complete_diagnoses')
         task()

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from novasched import app
+from novasched.db.placement import PlacementContents
 from novasched.inspection.dry import SilentNotifier
-from novasched.placement.snapshot import ApiSource, DatabaseSource
+from novasched.placement.contents import PlacementApiContents
 from tests.configuration import make_conf
 
 
@@ -34,12 +35,13 @@ def make_sources(tmp_path):
 
 def test_the_engine_of_placements_database_is_disposed_of(make_sources):
     with make_sources(has_placement=True) as sources:
-        assert isinstance(sources.snapshots, DatabaseSource)
-        engine = sources.snapshots._store._database.engine
+        assert isinstance(sources.providers, PlacementContents)
+        assert not sources.keeps_copy
+        engine = sources.providers._database.engine
         pool = engine.pool
     assert engine.pool is not pool
 
 
-def test_without_its_database_snapshots_are_read_from_the_api(make_sources):
+def test_without_its_database_placement_is_read_by_its_api(make_sources):
     with make_sources(has_placement=False) as sources:
-        assert isinstance(sources.snapshots, ApiSource)
+        assert isinstance(sources.providers, PlacementApiContents)

@@ -202,8 +202,8 @@ def test_a_value_that_is_none_is_named_with_its_line(cloud, tmp_path):
             FAILURE,
             f"[filter_scheduler] host_subset_size: {conf}, line 11: 'many' is no "
             'number. Write a whole number of at least 1. '
-            f'[novasched] candidates: {conf}, line 13: Valid values are [placement, '
-            "mirror], but found 'miror'. Write one of placement, mirror. "
+            f'[novasched] candidates: {conf}, line 13: Valid values are [auto, mirror, '
+            "placement], but found 'miror'. Write one of auto, mirror, placement. "
             f"[DEFAULT] debug: {conf}, line 15: Unexpected boolean value 'perhaps'. "
             'Write true or false.',
         ),

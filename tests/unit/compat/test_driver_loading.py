@@ -164,9 +164,9 @@ CACHING = 'caching_scheduler'
 @pytest.mark.parametrize(
     ('named', 'candidates', 'max_age_s'),
     [
-        (CACHING, 'mirror', 60.0),
-        ('nova.scheduler.caching_scheduler.CachingScheduler', 'mirror', 60.0),
-        ('filter_scheduler', 'placement', 0.0),
+        (CACHING, 'auto', 60.0),
+        ('nova.scheduler.caching_scheduler.CachingScheduler', 'auto', 60.0),
+        ('filter_scheduler', 'auto', 0.0),
     ],
 )
 def test_the_caching_scheduler_decides_from_memory(parts, named, candidates, max_age_s):

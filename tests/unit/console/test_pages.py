@@ -395,11 +395,6 @@ def test_json_is_the_answer_of_the_reader(path):
         {'cells_left_out': {'cell3': 96}},
         ['cell3 does not answer: its 96 hosts are not in this.'],
     ),
-    (
-        'a part of placement',
-        {'placement_missing': 1},
-        ['Placement did not show 1 host with free memory: not in this.'],
-    ),
 )
 def test_what_an_answer_lacks_is_said(answer, sentences):
     assert list(words.missing(answer)) == sentences

@@ -17,6 +17,7 @@ class FakeProviders:
     """Providers with so many CPUs each; satisfies ports.ProviderStore."""
 
     reads_fast = True
+    behind_s = 0.0
 
     def __init__(self, **totals):
         self.totals = totals
@@ -33,10 +34,10 @@ class FakeProviders:
         self.used[name] += amount
         self.generations[name] += not silently
 
-    def read(self):
+    def read(self, hints=None):
         return self._answer('all')
 
-    def read_since(self, before, with_silent, suspects=()):
+    def read_since(self, before, with_silent, suspects=(), hints=None):
         self.reads.append(('thorough' if with_silent else 'changes', list(suspects)))
         self.slow()
         if self.problem is not None:
@@ -50,7 +51,7 @@ class FakeProviders:
             return now
         return before
 
-    def trees(self, known, roots):
+    def trees(self, known, roots, with_aggregates=True):
         self.slow()
         if self.problem is not None:
             raise self.problem

@@ -233,8 +233,8 @@ class TestReading:
         while [how for how, _ in store.reads].count('all') < 3:
             look(mirror)
             if store.reads[-1][0] != 'all':
-                assert mirror._pause_s == pytest.approx(pause_s)
-            clock.advance(mirror._pause_s)
+                assert mirror._pace.pause_s == pytest.approx(pause_s)
+            clock.advance(mirror._pace.pause_s)
         assert max(ages) <= max_age_s
 
     @cases(
@@ -251,7 +251,7 @@ class TestReading:
             lambda: clock.advance(look_s),
         ):
             look(mirror)
-        assert mirror._pause_s == pytest.approx(pause_s)
+        assert mirror._pace.pause_s == pytest.approx(pause_s)
 
     def test_a_long_load_comes_seldom(self, mirror, store, clock):
         store.slow = lambda: clock.advance(40.0)
@@ -288,7 +288,7 @@ class TestNoCandidates:
 
     def test_where_that_takes_long_placement_is_asked(self, mirror, store):
         store.reads_fast = False
-        assert 'takes too long' in hosts(mirror, 5)
+        assert 'its copy by the API' in hosts(mirror, 5)
 
     def test_and_where_it_failed_the_time_before(self, mirror, store):
         store.problem = errors.StoreFailed('Placement', 'it is away')
@@ -416,3 +416,53 @@ class TestNestedNodes:
 def test_the_report_says_what_there_is(mirror, store, clock):
     assert mirror.state()['providers'] == 2
     assert PlacementMirror(store, clock).state()['read seconds ago'] == 'never'
+
+
+NOT_YET = (
+    'falling back to placement for candidates: the copy of its state was not read yet'
+)
+LOST = (
+    'falling back to placement for candidates: the copy cannot be brought up to date: '
+    'Placement could not be asked: away'
+)
+
+
+@cases(
+    'mode, reads, status, said',
+    ('a copy', 'auto', 1, PASS, 'by a copy of placement, read from its database'),
+    ('none yet', 'auto', 0, PASS, NOT_YET),
+    ('none any more', 'auto', 2, WARN, LOST),
+    ('none where there must be one', 'mirror', 0, WARN, NOT_YET),
+    (
+        'none is wanted',
+        'placement',
+        1,
+        PASS,
+        'placement is asked for candidates: it is so set',
+    ),
+)
+def test_health_says_where_candidates_come_from(
+    store, clock, mode, reads, status, said
+):
+    mirror = PlacementMirror(store, clock)
+    instrumentation = Instrumentation(FakeRecorder(), clock, Settings(threads=1))
+    instrumentation.mirror(mirror, mode)
+    for number in range(reads):
+        if number:
+            store.problem = errors.StoreFailed('Placement', 'away')
+        look(mirror)
+    check = instrumentation.health.checks()['mirror']
+    assert (check.status, check.output) == (status, said)
+
+
+def test_a_store_that_is_slow_and_fails_is_asked_less_and_less_often(store, clock):
+    store.reads_fast = False
+    mirror, pauses = PlacementMirror(store, clock), []
+    store.problem = errors.StoreFailed('Placement', 'away')
+    for _ in range(7):
+        look(mirror)
+        pauses.append(mirror._pace.pause_s)
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+    store.problem = None
+    look(mirror)
+    assert mirror._pace.pause_s == 1

@@ -6,8 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from novasched.placement.contents import AT_ONCE
+from novasched.placement.contents import AT_ONCE, UNCHANGED_AT_ONCE
 from novasched.providers.contents import build
+from novasched.providers.hints import CloudHints, NodeSize
+from tests.cases import cases
 from tests.placement_api import CALLS, POOL, inventory, says
 
 
@@ -16,9 +18,6 @@ def test_all_is_read(world, served):
     assert says(reader.read()) == world.says()
     requests_ = asked()
     assert requests_[0] == '/resource_providers'
-    assert [each for each in requests_ if 'usages' in each] == [
-        '/resource_providers/pool/usages'
-    ]
     assert len(requests_) == len(set(requests_))
 
 
@@ -80,7 +79,7 @@ def test_only_what_changed_is_read_again(world, served):
     for number in range(100):
         world.add(f'other-{number}', VCPU=1)
     reader, asked = served
-    contents = reader.read()
+    contents = exact(reader)
     world.write('h1', used={'VCPU': 3})
     asked()
     after = reader.read_since(contents, with_silent=False)
@@ -214,6 +213,15 @@ def test_one_of_the_same_uuid_and_generation_during_a_load(world, served):
 
 
 MANY = 100
+OF_HOSTS = CloudHints(aggregates=lambda: ['a1', 'a2'])
+
+
+def exact(reader):
+    """Read all, and what was guessed."""
+    contents = reader.read(OF_HOSTS)
+    while contents.guessed:
+        contents = reader.read_since(contents, with_silent=False)
+    return contents
 
 
 @pytest.fixture
@@ -224,13 +232,106 @@ def many(world):
     return world
 
 
+def test_a_load_takes_few_requests(many, served):
+    """Units, reserved amounts and ratios are guessed, and read in turns."""
+    many.write('host-7', inventories={'VCPU': inventory(8, 2.0, max_unit=4)})
+    many.write('host-8', inventories={'VCPU': inventory(8)}, used={'VCPU': 8})
+    reader, asked = served
+    sizes = {'host-1': NodeSize(3, 1, 1), 'host-2': NodeSize(64, 1, 1)}
+    hints = CloudHints(lambda: sizes, lambda: ['a3'])
+    contents = reader.read(hints)
+    full = [f'/resource_providers/host-8/{table}' for table in TABLES]
+    pool = [f'/resource_providers/pool/{table}' for table in TABLES]
+    assert sorted(asked()) == sorted(
+        [
+            '/resource_providers',
+            '/resource_classes',
+            '/traits',
+            f'/resource_providers?required={POOL}',
+            '/allocation_candidates?resources=VCPU:1',
+            *(f'/resource_providers?member_of=in:a{number}' for number in (2, 3)),
+            *full,
+            *pool,
+        ]
+    )
+    assert contents.members == {'a2', 'a3'}
+    assert len(contents.guessed) == MANY + 5 - 2
+    found, said = says(contents), many.says()
+    units = {
+        host: found[host]['inventories']['VCPU'][1]
+        for host in ('host-1', 'host-2', 'host-7')
+    }
+    assert units == {'host-1': 3, 'host-2': 64, 'host-7': 16}
+    for each in (*found.values(), *said.values()):
+        each['aggregates'] = None
+        for one in each['inventories'].values():
+            del one[:3]
+    assert found == said
+    while contents.guessed:
+        contents = reader.read_since(contents, with_silent=False)
+    assert says(contents)['host-7']['inventories']['VCPU'] == [1, 4, 1, 16, 0]
+    assert not [each for each in asked() if each.startswith('/allocation')]
+
+
+def test_a_cloud_of_which_little_is_free_is_read_in_turns(many, served):
+    for number in range(50):
+        many.write(f'host-{number}', used={'VCPU': 8, 'DISK_GB': 9})
+    reader, asked = served
+    contents = reader.read()
+    classes = [each for each in asked() if each.startswith('/allocation')]
+    assert [each.partition('=')[2] for each in classes] == [
+        f'{name}:1' for name in ('VCPU', 'DISK_GB', 'CUSTOM_PORT')
+    ]
+    full = {f'host-{number}' for number in range(50)}
+
+    def without_inventory(contents):
+        found = {u for u, each in says(contents).items() if not each['inventories']}
+        return found & full
+
+    bare = without_inventory(contents)
+    assert len(bare) in (50 - AT_ONCE, 50 - AT_ONCE + 1)  # the pool may be among them
+    sizes = dict.fromkeys(full, NodeSize(8, 1, 9, False))
+    sizes['host-45'] = NodeSize(8, 1, 9, True)
+    known = reader.read(CloudHints(lambda: sizes))
+    assert not without_inventory(known)
+    assert says(known)['host-45'] == many.says()['host-45']
+    assert {says(known)[uuid]['inventories']['VCPU'][-1] for uuid in full} == {8}
+    contents = reader.read(CloudHints(lambda: sizes))
+    while contents.guessed:
+        contents = reader.read_since(contents, False, hints=OF_HOSTS)
+    assert says(contents) == many.says()
+
+
+TABLES = ('inventories', 'usages', 'traits', 'aggregates')
+
+
+def test_members_of_an_aggregate_that_somebody_asks_for_are_read(many, served):
+    reader, asked = served
+    contents = reader.read()
+    assert not contents.knows(['a1'])
+    asked()
+    after = reader.read_since(contents, False, hints=OF_HOSTS)
+    assert after.knows(['a1', 'a2'])
+    assert '/resource_providers?member_of=in:a1' in asked()
+    while after.guessed:
+        after = reader.read_since(after, False, hints=OF_HOSTS)
+    assert says(after) == many.says()
+    assert reader.read_since(after, False, hints=OF_HOSTS) is after
+
+
+def test_a_tree_is_read_as_a_whole(world, served):
+    found = says(served[0].read_tree('h1-numa'))
+    assert found == {u: each for u, each in world.says().items() if u.startswith('h1')}
+    assert not len(served[0].read_tree('h9').providers)
+
+
 def tables_read(asked, table):
     return [each for each in asked if each.endswith(f'/{table}')]
 
 
 def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
     reader, asked = served
-    contents = reader.read()
+    contents = exact(reader)
     for number in range(MANY):
         used = {'VCPU': 8, 'DISK_GB': 9} if number % 10 == 0 else {'VCPU': 1}
         many.write(f'host-{number}', used=used, traits=['T2'])
@@ -247,7 +348,7 @@ def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
 
 def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
     reader, _ = served
-    contents = reader.read()
+    contents = exact(reader)
     hosts = [f'host-{number}' for number in range(MANY)]
     for host in hosts:
         many.write(host, traits=[])
@@ -263,35 +364,99 @@ def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
 
 def test_new_providers_do_not_wait(many, served):
     reader, _ = served
-    contents = reader.read()
-    for number in range(MANY):
+    contents = exact(reader)
+    for number in range(2 * AT_ONCE):
         many.add(f'new-{number}', parent='h1', traits=['T1'], CUSTOM_PORT=1)
         many.write(f'host-{number}')
     assert says(reader.read_since(contents, with_silent=False)) == many.says()
 
 
+def test_where_many_are_new_all_is_read_by_few_requests(many, served):
+    reader, asked = served
+    contents = exact(reader)
+    for number in range(3 * AT_ONCE):
+        many.add(f'new-{number}', VCPU=8)
+    asked()
+    after = reader.read_since(contents, with_silent=False)
+    assert len(asked()) < 20
+    assert len(after.providers) == len(many.providers)
+    assert after.guessed
+
+
 def test_thorough_reads_find_in_turns_what_was_missed(many, served):
     reader, asked = served
-    contents = reader.read()
+    contents = exact(reader)
     for uuid in ('h1', 'host-50', f'host-{MANY - 1}'):
         many.providers[uuid].update(aggregates=['new'], traits=['T2'])
     most = 0
-    for _ in range(len(many.providers) // AT_ONCE + 1):
+    for _ in range(len(many.providers) // UNCHANGED_AT_ONCE + 1):
         asked()
         contents = reader.read_since(contents, with_silent=True)
         most = max(most, len(tables_read(asked(), 'inventories')))
     assert says(contents) == many.says()
-    assert most == AT_ONCE
+    assert most == UNCHANGED_AT_ONCE
 
 
 def test_what_was_freed_is_found_without_a_turn(many, served):
     many.add('odd', VCPU=inventory(8, min_unit=2))
     many.providers['odd']['used'] = {'VCPU': 4}
     reader, asked = served
-    contents = reader.read()
+    contents = exact(reader)
     many.providers['odd']['used'] = {'VCPU': 2}
     many.providers['host-90']['used'] = {'DISK_GB': 1}
     asked()
     assert says(reader.read_since(contents, with_silent=True)) == many.says()
     usages = set(tables_read(asked(), 'usages'))
     assert usages == {f'/resource_providers/{uuid}/usages' for uuid in ('odd', 'pool')}
+
+
+class TestTrees:
+    """What picks depend on is looked at by few requests."""
+
+    @pytest.fixture
+    def look(self, world, served):
+        """Return a function of roots: what is otherwise, and what was asked."""
+        reader, asked = served
+        known = reader.read()
+        ids = {uuid: id_ for id_, uuid in known.uuids.items()}
+        asked()
+
+        def run(*roots, with_aggregates=True):
+            found = reader.trees(known, {ids[each] for each in roots}, with_aggregates)
+            return found and says(found), sorted(asked())
+
+        return run
+
+    def test_nothing_has_changed(self, look, many):
+        assert look('h2') == (None, ['/resource_providers/h2/traits'])
+        assert look('h1') == (None, ['/resource_providers?in_tree=h1'])
+        assert look('h1', 'h2', 'pool') == (None, ['/resource_providers'])
+
+    @cases(
+        'change, with_aggregates, is_seen, asked_more',
+        ('a trait', lambda w: w.write('h2', traits=['T1']), True, True, 1),
+        ('no matter', lambda w: w.write('h2', traits=['T1']), False, True, 0),
+        ('an aggregate', lambda w: w.write('h2', aggregates=['a9']), True, True, 1),
+        ('no matter either', lambda w: w.write('h2', aggregates=[]), False, False, 0),
+        ('a claim', lambda w: w.write('h2', used={'VCPU': 1}), True, False, 1),
+        ('gone', lambda w: w.providers.pop('h2'), True, True, 0),
+    )
+    def test_a_provider_of_its_own(
+        self, look, world, change, with_aggregates, is_seen, asked_more
+    ):
+        change(world)
+        found, asked = look('h2', with_aggregates=with_aggregates)
+        more = ['/resource_providers/h2/aggregates'][:asked_more]
+        assert asked == [*more, '/resource_providers/h2/traits']
+        assert (found is not None) == is_seen
+        if is_seen and with_aggregates:
+            assert found == {u: each for u, each in world.says().items() if u == 'h2'}
+
+    def test_a_child_that_came_is_read_as_a_whole(self, look, world):
+        world.add('new', parent='h1', traits=['T2'], aggregates=['a1'], DISK_GB=5)
+        found, asked = look('h1')
+        assert found.keys() == {'h1', 'h1-numa', 'h1-nic', 'new'}
+        assert found['new']['traits'] == ['T2']
+        assert [each for each in asked if each.endswith('/inventories')] == [
+            '/resource_providers/new/inventories'
+        ]

@@ -10,7 +10,8 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement.contents import FIRST_SHARE, PlacementApiContents
+from novasched.placement.providers import CREDIT_S
 from tests.fakes import FakeClock
 from tests.placement_api import CALLS, inventory, says
 
@@ -149,15 +150,18 @@ def slow(world, world_api):
 
 def test_requests_take_their_share_of_the_time(slow):
     reader, event, script = slow
-    began = event.clock.monotonic()
+    event.clock.advance(1000.0)
     contents = reader.read()
-    assert event.waits[0] == 0
-    assert event.waits[1:] == pytest.approx([27.0] * (len(script.asked) - 1))
+    at_once = int(CREDIT_S / (3.0 / FIRST_SHARE - 3.0)) + 1
+    assert event.waits[:at_once] == [0] * at_once
+    asked = len(script.asked)
+    assert event.waits[at_once + 1 :] == pytest.approx([3.0] * (asked - at_once - 1))
+    event.waits.clear()
+    reader.read_since(contents, with_silent=True)
+    assert event.waits[1:] == pytest.approx([27.0] * (len(event.waits) - 1))
     event.clock.advance(7.0)
     reader.read_since(contents, with_silent=False)
     assert event.waits[-1] == pytest.approx(20.0)
-    took = event.clock.monotonic() - began
-    assert len(script.asked) * 3.0 / (took + 27.0) == pytest.approx(0.1)
 
 
 def test_one_silence_does_not_stop_it_for_hours(world, slow):
@@ -190,9 +194,11 @@ def test_a_closed_reader_asks_nothing(world, slow):
 def test_a_pause_ends_when_the_reader_is_closed(world, world_api):
     adapter, script = world_api
     reader = PlacementApiContents(adapter, share=1e-9)
+    contents = reader.read()
+    script.requests.clear()
     world.before_answer = lambda path: threading.Timer(0.05, reader.close).start()
     with pytest.raises(errors.StoreFailed, match='closed'):
-        reader.read()
+        reader.read_since(contents, with_silent=True)
     assert len(script.asked) == 1
 
 

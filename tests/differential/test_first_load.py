@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random providers and queries: the candidates of placement's tables, and of a snapshot
-that is read through its API. test_candidates compares the former with placement's.
+"""Random providers and queries: the candidates of placement's tables, and of a first
+load by its API, guesses and all. test_candidates compares the former with placement's.
 
 ``--seeds N`` and ``--seed S`` are as in test_candidates.
 """
@@ -13,12 +13,13 @@ import random
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement.snapshot import ApiSource, NodeSize
+from novasched.placement import contents
+from novasched.placement.contents import PlacementApiContents
 from novasched.providers.candidates import search
 from novasched.providers.contents import build
+from novasched.providers.hints import CloudHints, NodeSize
 from novasched.providers.table import SHARES
 from novasched_lab.local.placement import EmbeddedPlacement
 from tests import placement_worlds as worlds
@@ -45,7 +46,7 @@ def as_computes_report(rng, providers):
             }
 
 
-def sizes(providers, has_memory):
+def sizes(providers):
     """Return what the compute nodes report; shares are no nodes."""
     found = {}
     for provider in providers:
@@ -54,7 +55,7 @@ def sizes(providers, has_memory):
                 provider['inventories'].get(name, {'total': 1})['total']
                 for name in LARGEST
             )
-            found[provider['uuid']] = NodeSize(*totals, has_memory(provider['uuid']))
+            found[provider['uuid']] = NodeSize(*totals)
     return found
 
 
@@ -65,7 +66,12 @@ def send(adapter, method, path, body=None):
     return answer.status_code, answer.json() if answer.text else None
 
 
-def test_a_snapshot_gives_the_candidates_of_placement(query_seeds, tmp_path):
+def test_a_first_load_gives_the_candidates_of_placement(
+    query_seeds, tmp_path, monkeypatch
+):
+    """It guesses what it would read of a large cloud in turns."""
+    monkeypatch.setattr(contents, 'AT_ONCE', 0)
+    guessed = 0
     for number, same_cloud in itertools.groupby(
         query_seeds, lambda seed: seed // SEEDS_OF_A_CLOUD
     ):
@@ -82,21 +88,20 @@ def test_a_snapshot_gives_the_candidates_of_placement(query_seeds, tmp_path):
                 writer.create(provider)
             for _ in range(rng.randint(0, 30)):
                 writer.claim(rng, providers)
-            _, free = send(
-                adapter, 'GET', '/allocation_candidates?resources=MEMORY_MB:1'
-            )
-            named = sizes(providers, free['provider_summaries'].__contains__)
-            snapshot = ApiSource(adapter, SYSTEM_CLOCK).read(named, worlds.AGGREGATES)
-            assert snapshot.missing == 0
-            assert snapshot.knows(worlds.AGGREGATES)
+            known = sizes(providers)
+            hints = CloudHints(known.copy, lambda: worlds.AGGREGATES)
+            loaded = PlacementApiContents(adapter, 1.0).read(hints)
+            guessed += len(loaded.guessed)
+            assert loaded.knows(worlds.AGGREGATES)
             engine = sa.create_engine(f'sqlite:///{path}')
             exact = build(PlacementContents(Database(engine)).read())
             engine.dispose()
         for seed in same_cloud:
             text = worlds.query(random.Random(seed), providers)
             query = recorded_worlds.query(text)
-            expected, found = (found_in(query, t) for t in (exact, snapshot.table))
+            expected, found = (found_in(query, t) for t in (exact, build(loaded)))
             assert found == expected, f'seed {seed}: {text}'
+    assert guessed
 
 
 def found_in(query, table):

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When placement is looked at for the copy: often enough for a young copy, and seldom
+enough that it costs little."""
+
+from __future__ import annotations
+
+import math
+import random
+
+INTERVAL_S = 1.0
+"""Between two looks for what has changed, at least, if the copy stays young."""
+SHORTEST_S = 0.1
+"""Between two looks in any case."""
+LONGEST_PAUSE_S = 60.0
+"""After looks that failed."""
+YOUNG = 0.9
+"""The share of its largest age that a copy may have when a look ends."""
+SHARE = 0.05
+"""Of the time that passes, what looking may take of it, if the copy stays young."""
+THOROUGH_EVERY_S = 10.0
+"""How often what changes silently is looked for."""
+LOAD_EVERY_S = 300.0
+"""How often all is read again, and compared, if that takes less than SHARE."""
+MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
+"""How old a copy may be, by default; of a store that is not quick."""
+
+
+class Pace:
+    """Decides when to look, and how thoroughly; times are on the monotonic clock.
+
+    A store that does not read fast makes its own pauses, and is never read again as a
+    whole.
+    """
+
+    def __init__(
+        self, max_age_s: float | None, reads_fast: bool, rng: random.Random
+    ) -> None:
+        self.max_age_s = max_age_s or (MAX_AGE_S if reads_fast else SLOW_MAX_AGE_S)
+        self._reads_fast = reads_fast
+        self._rng = rng
+        self._silent_at = self._load_at = self._loaded_at = float('-inf')
+        self._look_s, self._load_s = math.inf, 0.0
+        self.pause_s = INTERVAL_S
+        self._failures = 0
+
+    def must_load(self, now: float, is_broken: bool) -> bool:
+        """Whether all is to be read again, where that is cheap."""
+        return self._reads_fast and (is_broken or now >= self._load_at)
+
+    def loaded(self, began_at: float, now: float) -> None:
+        """All was read."""
+        self._loaded_at = began_at
+        interval_s = max(LOAD_EVERY_S, (now - began_at) / SHARE)
+        self._load_at = began_at + interval_s * self._rng.uniform(0.75, 1.25)
+
+    def is_silent_due(self, now: float) -> bool:
+        """Whether to look for what changes silently."""
+        return now >= self._silent_at
+
+    def looked_for_silent(self, began_at: float, now: float) -> None:
+        """What changes silently was looked for."""
+        pause_s = max(2 * self.pause_s, 2 * (now - began_at))
+        self._silent_at = began_at + max(THOROUGH_EVERY_S, pause_s)
+
+    def looked(self, began_at: float, now: float) -> None:
+        """A look has ended, well or not: choose the pause after it, so that looking
+        takes SHARE of the time, but the copy is not too old before the next look has
+        ended: one that reads all, if that leaves time for a pause, or else one that
+        does not."""
+        if not self._reads_fast:
+            return
+        took_s = now - began_at
+        if began_at == self._loaded_at:
+            self._load_s = took_s
+        else:
+            self._look_s = took_s
+        self.pause_s = self._pause_after(took_s)
+
+    def failed(self) -> None:
+        """A look has failed: of a store that does not read fast the next one waits,
+        each time twice as long."""
+        if not self._reads_fast:
+            self._failures += 1
+            pause_s = INTERVAL_S * 2 ** min(self._failures, 10)
+            self.pause_s = min(pause_s, LONGEST_PAUSE_S)
+
+    def succeeded(self) -> None:
+        """A look has succeeded."""
+        if self._failures:
+            self._failures, self.pause_s = 0, INTERVAL_S
+
+    def _pause_after(self, took_s: float) -> float:
+        if self._look_s == math.inf:  # there was none but loads
+            return SHORTEST_S
+        pause_s = min(took_s / SHARE, self.max_age_s / 2 - 2 * took_s)
+        pause_s = max(INTERVAL_S, pause_s)
+        for next_s in (max(self._look_s, self._load_s), self._look_s):
+            left_s = YOUNG * self.max_age_s - took_s - next_s
+            if left_s >= SHORTEST_S:
+                return min(pause_s, left_s)
+        return pause_s

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of a machine reads placement's API, and the others what it has read."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import logging
+import os
+import threading
+import zipfile
+import zlib
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.parsing import parse_json
+from novasched.placement.contents import PlacementApiContents
+from novasched.providers.contents import Contents
+from novasched.providers.hints import NO_HINTS, CloudHints
+
+LOG = logging.getLogger(__name__)
+
+NAME, LOCK, WANTED = 'placement-copy-{}.npz', '.lock', '.wanted'
+"""The file of a placement, and the lock beside it, which says when placement was looked
+at last, and when for silent changes, too; in seconds since 1970. What aggregates other
+processes want is in the third."""
+FORMAT = 2
+ARRAYS = ('providers', 'inventories', 'usage', 'traits', 'aggregates')
+NAMES = ('uuids', 'class_names', 'trait_names', 'aggregate_uuids')
+PAUSE_S = 0.2
+"""Between two looks for a file that another process is about to write."""
+
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class SharedContents:
+    """Placement's API, as ``inner`` reads it in the one process of a machine that has
+    the lock of the file ``path``, and as that file says in all others, which leave
+    beside it what aggregates they want to be read.
+
+    Satisfies ports.ProviderStore. A process that ends leaves the lock to the next one.
+    """
+
+    reads_fast = False
+
+    def __init__(
+        self,
+        inner: PlacementApiContents,
+        path: Path,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._inner = inner
+        self._path = path
+        self._clock = clock
+        self._closed = threading.Event()
+        self._locking = threading.Lock()
+        self._lock: int | None = None
+        self._is_reader = self._is_alone = False
+        self._contents: Contents | None = None
+        self._file: CopyFile | None = None
+        self._seen_at = 0.0
+        self._thorough_at = 0.0
+        self.behind_s = 0.0
+
+    def read(self, hints: CloudHints = NO_HINTS) -> Contents:
+        """Return all there is."""
+        return self._read(self._inner.read, True, hints)
+
+    def read_since(
+        self,
+        before: Contents,
+        with_silent: bool,
+        suspects: Collection[int] = (),
+        hints: CloudHints = NO_HINTS,
+    ) -> Contents:
+        """Return all there is now, or what the process with the lock has read last."""
+        read = functools.partial(self._inner.read_since, before, with_silent, suspects)
+        return self._read(read, with_silent, hints)
+
+    def read_tree(self, uuid: str) -> Contents:
+        return self._inner.read_tree(uuid)
+
+    def trees(
+        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+    ) -> Contents | None:
+        return self._inner.trees(known, roots, with_aggregates)
+
+    def change_token(self) -> None:
+        """Return None: the API does not say whether anything was written."""
+
+    def close(self) -> None:
+        """End a read in another thread before its next request; let go of the lock."""
+        self._closed.set()
+        self._inner.close()
+        with self._locking:
+            lock, self._lock, self._is_reader = self._lock, None, False
+        if lock is not None:
+            os.close(lock)
+
+    def _read(
+        self, read: Callable[..., Contents], is_thorough: bool, hints: CloudHints
+    ) -> Contents:
+        while not self._has_lock():
+            found = self._of_file()
+            if found is not None:
+                self._want({*hints.aggregates()} - (found.members or frozenset()))
+                return found
+            self._closed.wait(PAUSE_S)
+        wanted = self._wanted()
+        contents = read(
+            hints=replace(hints, aggregates=lambda: {*hints.aggregates(), *wanted})
+        )
+        self.behind_s = self._inner.behind_s
+        if not self._is_alone:
+            self._write(contents, is_thorough)
+        return contents
+
+    def _write(self, contents: Contents, is_thorough: bool) -> None:
+        as_of = self._clock.time() - self._inner.read_for_s()
+        if is_thorough:
+            self._thorough_at = as_of
+        try:
+            if contents is not self._contents:
+                self._contents = None
+                save(contents, self._path)
+                self._contents = contents
+            times = f'{as_of:.6f} {self._thorough_at:.6f}'
+            self._path.with_suffix(LOCK).write_text(times)
+        except OSError as problem:
+            LOG.debug('The copy of placement cannot be written: %s', problem)
+
+    def _has_lock(self) -> bool:
+        """Take the lock, if no other process has it. Raises errors.StoreFailed after
+        ``close()``."""
+        with self._locking:
+            if self._closed.is_set():
+                raise errors.StoreFailed('Placement', 'its reader is closed')
+            if self._is_reader:
+                return True
+            try:
+                if self._lock is None:
+                    flags = os.O_RDWR | os.O_CREAT
+                    self._lock = os.open(self._path.with_suffix(LOCK), flags, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError as problem:
+                LOG.warning(
+                    'This worker reads placement for itself: %s cannot be locked: %s',
+                    self._path.with_suffix(LOCK),
+                    problem.strerror,
+                )
+                self._is_alone = True
+            self._is_reader = True
+            return True
+
+    def _want(self, aggregates: set[str]) -> None:
+        """Ask the process that reads for the members of more aggregates."""
+        if more := aggregates - self._wanted():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with contextlib.suppress(OSError):
+                file = os.open(self._path.with_suffix(WANTED), flags, 0o600)
+                os.write(file, ''.join(f'{each}\n' for each in sorted(more)).encode())
+                os.close(file)
+
+    def _wanted(self) -> set[str]:
+        """Return the aggregates that other processes want."""
+        try:
+            return set(self._path.with_suffix(WANTED).read_text().split())
+        except (OSError, ValueError):
+            return set()
+
+    def _of_file(self) -> Contents | None:
+        """Return the contents that another process has read; None: nothing yet."""
+        known = self._file
+        found = newest(self._path, known)
+        if found is None:
+            return None
+        if known is None or found.looked_at != known.looked_at:
+            self._seen_at = self._clock.monotonic()
+        if self._contents is None or known is None or found.mark != known.mark:
+            self._inner.know(found.contents)
+            before = self._contents
+            self._contents = found.contents.like(before) if before else found.contents
+        self._file = found
+        since_s = self._clock.monotonic() - self._seen_at
+        self.behind_s = max(since_s, self._clock.time() - found.looked_at)
+        return self._contents
+
+
+class CopyFile(NamedTuple):
+    """What a file said when it was loaded, and what tells it from later ones.
+
+    Generations were as it says at ``looked_at``, all at ``as_of``.
+    """
+
+    mark: tuple[int, int]
+    contents: Contents
+    as_of: float
+    looked_at: float
+
+
+def path_in(directory: Path, conf: cfg.ConfigOpts) -> Path:
+    """Return the file in a directory for the placement of a configuration."""
+    parts = conf.placement.endpoint_override, conf.placement.region_name
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+    return directory / NAME.format(digest[:8])
+
+
+def newest(path: Path, known: CopyFile | None) -> CopyFile | None:
+    """Return the file of the process that reads, as it is now, loaded if it is not
+    ``known``; None: there is nothing that can be read."""
+    try:
+        looked_at, as_of = map(float, path.with_suffix(LOCK).read_text().split())
+        state = os.stat(path)
+        mark = state.st_ino, state.st_mtime_ns
+        if known is None or known.mark != mark:
+            return CopyFile(mark, load(path), as_of, looked_at)
+    except (OSError, ValueError, errors.StoreFailed) as problem:
+        if not isinstance(problem, FileNotFoundError):
+            LOG.debug('The copy of placement cannot be read: %s', problem)
+        return None
+    return CopyFile(mark, known.contents, as_of, looked_at)
+
+
+def save(contents: Contents, path: Path) -> None:
+    """Write contents to a file that others may be reading; one process at a time does.
+    Raises OSError."""
+    said: dict[str, Any] = {name: getattr(contents, name) for name in NAMES}
+    members = contents.members
+    said |= {
+        'format': FORMAT,
+        'members': None if members is None else sorted(members),
+        'guessed': sorted(contents.guessed),
+    }
+    temporary = path.with_suffix('.new')
+    with contextlib.suppress(FileNotFoundError):  # of a process that was killed
+        temporary.unlink()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with open(os.open(temporary, flags, 0o600), 'wb') as file:
+        np.savez(
+            file,
+            allow_pickle=False,
+            said=np.frombuffer(json.dumps(said).encode(), np.uint8),
+            **{name: getattr(contents, name) for name in ARRAYS},
+        )
+    os.replace(temporary, path)
+
+
+def load(path: Path) -> Contents:
+    """Read contents from a file. Raises errors.StoreFailed and OSError."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            said = parse_json(bytes(file['said']))
+            arrays: dict[str, Any] = {name: file[name] for name in ARRAYS}
+        if said['format'] != FORMAT:
+            raise ValueError('another format')
+        names: dict[str, Any] = {
+            name: {int(id_): text for id_, text in said[name].items()} for name in NAMES
+        }
+        members = said['members']
+        return Contents(
+            **arrays,
+            **names,
+            members=None if members is None else frozenset(members),
+            guessed=frozenset(said['guessed']),
+        )
+    except _UNREADABLE as problem:
+        raise errors.StoreFailed(str(path), f'cannot be read: {problem!r}') from problem

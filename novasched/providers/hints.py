@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova's tables say that helps to read placement's API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from novasched.scheduler.hosts import HostTable
+
+
+class NodeSize(NamedTuple):
+    """What a compute node reports of itself: the largest amounts that one server may
+    have, which allocation candidates do not show, and whether memory is free."""
+
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    has_memory: bool = True
+
+    def max_units(self) -> dict[str, int]:
+        """Return the largest amount by resource class."""
+        return {
+            'VCPU': self.vcpus,
+            'MEMORY_MB': self.memory_mb,
+            'DISK_GB': self.local_gb,
+        }
+
+
+@dataclass(frozen=True)
+class CloudHints:
+    """``sizes`` returns those of all compute nodes by uuid, and ``aggregates`` the
+    uuids of aggregates that requests may name."""
+
+    sizes: Callable[[], Mapping[str, NodeSize]] = dict
+    aggregates: Callable[[], Collection[str]] = tuple
+
+
+NO_HINTS = CloudHints()
+
+
+def node_sizes(hosts: HostTable) -> dict[str, NodeSize]:
+    """Return the sizes of the nodes of a table, by uuid."""
+    free_mb = hosts.free_ram_mb + hosts.total_usable_ram_mb * (
+        np.nan_to_num(hosts.ram_allocation_ratio, nan=1.0) - 1.0
+    )
+    columns = (
+        hosts.uuid.tolist(),
+        hosts.vcpus_total.tolist(),
+        hosts.total_usable_ram_mb.tolist(),
+        hosts.total_usable_disk_gb.tolist(),
+        (free_mb >= 1).tolist(),
+    )
+    return {uuid: NodeSize(*size) for uuid, *size in zip(*columns, strict=True) if uuid}

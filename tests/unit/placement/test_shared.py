@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement's API, read by one process of a machine for all."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import threading
+
+import numpy as np
+import pytest
+
+from novasched import errors
+from novasched.inspection.copies import JUST_READ_S, Copies
+from novasched.placement.contents import PlacementApiContents
+from novasched.placement.shared import LOCK, SharedContents, load, path_in, save
+from novasched.providers.hints import CloudHints
+from tests.configuration import make_conf
+from tests.fakes import FakeClock
+from tests.placement_api import says
+
+NAME = 'placement-copy-1.npz'
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def make_store(world_api, tmp_path, clock):
+    """Return a maker of the store of one more process."""
+    made = []
+
+    def make(directory=tmp_path):
+        inner = PlacementApiContents(world_api[0], 1.0, clock)
+        made.append(SharedContents(inner, directory / NAME, clock))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def script(world_api):
+    return world_api[1]
+
+
+def test_what_one_process_reads_all_have(make_store, world, script, clock):
+    mine, other = make_store(), make_store()
+    contents = mine.read()
+    asked = len(script.asked)
+    clock.advance(7)
+    found = other.read()
+    assert says(found) == says(contents)
+    assert found.members == contents.members
+    assert np.array_equal(found.providers, contents.providers)
+    assert (mine.behind_s, other.behind_s) == (0, 7)
+    assert other.read_since(found, with_silent=True) is found
+    assert len(script.asked) == asked
+    world.write('h1', used={'VCPU': 5})
+    mine.read_since(contents, with_silent=False)
+    after = other.read_since(found, with_silent=False)
+    assert other.behind_s == 0
+    assert after.traits is found.traits
+    assert says(after)['h1']['inventories']['VCPU'][-1] == 5
+
+
+def test_a_look_that_shows_nothing_new_makes_all_copies_younger(make_store, clock):
+    mine, other = make_store(), make_store()
+    contents = mine.read()
+    for _ in range(9):
+        contents = mine.read_since(contents, with_silent=False)
+    found = other.read()
+    clock.advance(30)
+    mine.read_since(contents, with_silent=False)
+    clock.advance(1)
+    assert other.read_since(found, with_silent=False) is found
+    assert other.behind_s == 1
+
+
+def test_the_next_process_goes_on_when_the_one_that_reads_has_ended(make_store, world):
+    mine, other = make_store(), make_store()
+    mine.read()
+    found = other.read()
+    mine.close()
+    world.write('h1', used={'VCPU': 5})
+    after = other.read_since(found, with_silent=False)
+    assert says(after)['h1']['inventories']['VCPU'][-1] == 5
+
+
+def test_who_comes_second_waits_for_the_first_load(make_store, world, tmp_path):
+    mine, other, found = make_store(), make_store(), []
+    with open((tmp_path / NAME).with_suffix(LOCK), 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=lambda: found.append(other.read()))
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
+    mine.read()
+    waiting.join(20)
+    assert found
+
+
+def test_a_wait_ends_when_the_store_is_closed(make_store, tmp_path):
+    store = make_store()
+    with open((tmp_path / NAME).with_suffix(LOCK), 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        store.close()
+        with pytest.raises(errors.StoreFailed, match='closed'):
+            store.read()
+
+
+def test_each_placement_has_a_file_of_its_own(tmp_path):
+    confs = [
+        make_conf(placement={'endpoint_override': f'http://one:{port}'})
+        for port in (1, 2, 2)
+    ]
+    one, other, again = (path_in(tmp_path, conf).name for conf in confs)
+    assert one != other == again
+
+
+def test_what_one_process_wants_another_reads(make_store, world):
+    world.write('h1', aggregates=['a9'])
+    mine, other = make_store(), make_store()
+    contents = mine.read()
+    hints = CloudHints(aggregates=lambda: ['a9'])
+    found = other.read_since(other.read(), True, hints=hints)
+    mine.read_since(contents, with_silent=False)
+    assert other.read_since(found, True, hints=hints).knows(['a9'])
+
+
+def test_a_store_that_was_closed_takes_no_lock(make_store, tmp_path):
+    """As when a scheduler ends while another one of the same process goes on."""
+    mine, other = make_store(), make_store()
+    mine.read()
+    mine.close()
+    with pytest.raises(errors.StoreFailed, match='closed'):
+        mine.read()
+    other.read()
+    assert other._is_reader
+
+
+def test_time_that_is_set_back_makes_no_copy_younger(make_store, clock):
+    mine, other = make_store(), make_store()
+    mine.read()
+    other.read()
+    clock.advance(40)
+    clock.set_back(3600)
+    other.read()
+    assert other.behind_s == 40
+
+
+def test_without_a_directory_that_can_be_written_each_reads(
+    make_store, tmp_path, caplog
+):
+    for _ in range(2):
+        store = make_store(tmp_path / 'none')
+        contents = store.read()
+        assert len(contents.providers) == 5
+        assert store.read_since(contents, with_silent=False) is contents
+    assert caplog.text.count('reads placement for itself') == 2
+
+
+@pytest.mark.parametrize('content', [b'', b'nonsense', b'PK\x05\x06' + 18 * b'\0'])
+def test_a_file_that_is_none(make_store, tmp_path, content):
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(errors.StoreFailed, match='cannot be read'):
+        load(tmp_path / NAME)
+    assert len(make_store().read().providers) == 5
+    assert len(load(tmp_path / NAME).providers) == 5
+
+
+def test_what_a_killed_process_left_is_not_written_to(make_store, tmp_path):
+    """It may belong to another user, or lead elsewhere."""
+    elsewhere = tmp_path / 'elsewhere'
+    elsewhere.write_text('kept')
+    (tmp_path / 'placement-copy-1.new').symlink_to(elsewhere)
+    make_store().read()
+    assert elsewhere.read_text() == 'kept'
+    assert len(load(tmp_path / NAME).providers) == 5
+
+
+class TestCopiesForInspections:
+    @pytest.fixture
+    def copies(self, world_api, make_store, tmp_path, script, clock):
+        """Copies beside a scheduler that has just read one."""
+        self.scheduler = make_store()
+        self.known = self.scheduler.read()
+        script.requests.clear()
+        store = PlacementApiContents(world_api[0], 1.0, clock)
+        return Copies(store, path=tmp_path / NAME, clock=clock)
+
+    def test_that_of_the_machine_is_used_while_it_is_fresh(self, copies, script, clock):
+        first = copies(['a1'])
+        assert (len(first.table), first.source, script.asked) == (5, 'api', [])
+        assert copies() is first
+        clock.advance(JUST_READ_S)
+        assert copies() is first
+        clock.advance(1)
+        assert copies().as_of == clock.time()
+        assert (copies.age_s(), bool(script.asked)) == (0, True)
+
+    def test_an_aggregate_that_it_does_not_know_is_asked_for(self, copies, world):
+        world.write('h1', aggregates=['a9'])
+        table = copies(['a9']).table
+        assert table.members['a9'].tolist() == [table.rows_by_uuid['h1']]
+
+    def test_one_that_is_to_be_fresh_is_read(self, copies, script):
+        copies.fresh = True
+        copies()
+        assert script.asked
+
+    def test_what_is_too_old_for_a_question_is_brought_up_to_date(
+        self, copies, script, clock, world
+    ):
+        copies()
+        clock.advance(6)
+        assert copies(max_age_s=5).as_of == clock.time()
+        clock.advance(6)
+        world.write('h1', traits=['T2'])
+        script.requests.clear()
+        table = copies(max_age_s=5).table
+        assert table.having_all(['T2'])[table.rows_by_uuid['h1']]
+        assert len(script.asked) < 40
+
+    def test_the_machine_may_have_a_newer_one(self, copies, clock):
+        copies.fresh = True
+        copies()
+        copies.fresh = False
+        clock.advance(5)
+        self.scheduler.read_since(self.known, with_silent=False)
+        assert copies().as_of == clock.time() - 5
+        self.scheduler.read_since(self.known, with_silent=True)
+        assert copies().as_of == clock.time()
+
+    def test_a_copy_whose_rows_do_not_fit_together_is_refused(self, copies, tmp_path):
+        whole = copies()
+        broken = dataclasses.replace(whole.contents, class_names={})
+        save(broken, tmp_path / NAME)
+        assert len(copies().table) == 5  # was read instead
+        copies.change = lambda contents: dataclasses.replace(contents, class_names={})
+        copies._changed = None, None
+        with pytest.raises(errors.StoreFailed, match='is inconsistent'):
+            copies()
+
+    def test_after_the_time_was_set_back_it_is_old(self, copies, clock, tmp_path):
+        later = clock.time() + 3600
+        (tmp_path / NAME).with_suffix(LOCK).write_text(f'{later} {later}')
+        assert copies().as_of == clock.time()
