@@ -79,12 +79,9 @@ class Copies:
 
     def age_s(self) -> float:
         """Return how old the copy is; or how far ahead, after the time was set."""
-        return self._age_s(self())
+        return self._age_s(self().as_of)
 
-    def _age_s(self, copy: PlacementCopy) -> float:
-        return self._of_time(copy.as_of)
-
-    def _of_time(self, as_of: float) -> float:
+    def _age_s(self, as_of: float) -> float:
         return abs(self.clock.time() - as_of)
 
     def _with_change(self, copy: PlacementCopy) -> PlacementCopy:
@@ -100,7 +97,7 @@ class Copies:
             for each in found
             if each is not None
             and each.contents.knows(wanted)
-            and self._age_s(each) <= max_age_s
+            and self._age_s(each.as_of) <= max_age_s
         ]
         return max(fit, key=lambda each: each.as_of, default=None)
 
@@ -108,10 +105,10 @@ class Copies:
         """Return the copy of the machine, if it is fresh."""
         if self.path is None or self.store.reads_fast:
             return None
-        found = shared.newest(self.path, self._file)
-        if found is None or self._of_time(found.as_of) > self.machine_max_age_s:
+        self._file = found = shared.newest(self.path, self._file)
+        if found is None or self._age_s(found.as_of) > self.machine_max_age_s:
             return None
-        known, self._file = self._kept_copy, found
+        known = self._kept_copy
         if known is None or known.contents is not found.contents:
             try:
                 known = PlacementCopy.of(found.contents, found.as_of)
@@ -125,9 +122,7 @@ class Copies:
 
     def _read(self, wanted: set[str]) -> PlacementCopy:
         as_of, before = self.clock.time(), self._own
-        hints = replace(
-            self.hints, aggregates=lambda: {*self.hints.aggregates(), *wanted}
-        )
+        hints = self.hints.naming(wanted)
         if before is None:
             contents = self.store.read(hints)
         else:

@@ -29,7 +29,6 @@ from novasched.inspection.table_placement import TablePlacement
 from novasched.inspection.what_if import WhatIf
 from novasched.mirror import uses_copy
 from novasched.placement import shared
-from novasched.placement.contents import PlacementApiContents
 from novasched.providers.diagnosis import conditions, diagnose
 from novasched.providers.hints import CloudHints
 from novasched.providers.placement_copy import PlacementCopy
@@ -196,7 +195,7 @@ def opened(
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None
-        store = sources.providers or PlacementApiContents(sources.placement, share=1.0)
+        store = sources.providers or app.provider_store(sources.placement, None)
         copies = Copies(store, path=_path(conf))
         placement = PlacementReader(copies)
         if what_if:

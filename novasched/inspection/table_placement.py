@@ -42,12 +42,13 @@ class TablePlacement:
         try:
             asked = decode(query)
             table = self._copy(asked.aggregates()).table
-            limit = asked.limit
+            searched = search(asked, table)
             if self._as_it_is:
-                roots = len(CandidatesByRoot([search(asked, table)], 1).rows)
-                limit = None if limit is None else MOST_OF_ROOT * roots
-            found = itertools.islice(search(asked, table), limit)
-            return Candidates(list(found), VERSION, TableSummaries(table))
+                by_root = CandidatesByRoot([searched], MOST_OF_ROOT)
+                found = by_root.flat(asked.limit is None)
+            else:
+                found = list(itertools.islice(searched, asked.limit))
+            return Candidates(found, VERSION, TableSummaries(table))
         except errors.InvalidCandidateQuery as problem:
             return QueryFailed(400, str(problem))
         except errors.StoreFailed as problem:

@@ -214,13 +214,16 @@ class PlacementApiContents:
         columns = [*capacities.T, none, one, np.array(most), one, one, one]
         return np.stack(columns, axis=1).astype(np.float64)
 
+    def _wanted(self, hints: CloudHints) -> set[str]:
+        """Return the aggregates of which all members are to be known."""
+        return {*hints.aggregates(), *self._api.aggregates.names.values()}
+
     def _with_members(
         self, rows: Ints, known: frozenset[str], hints: CloudHints, again: int = 0
     ) -> tuple[Ints, frozenset[str]]:
         """Return rows of aggregates with the members of those that are not known yet,
         and of ``again`` more, in turns; and the uuids of those that are."""
-        numbers = self._api.aggregates
-        wanted = {*hints.aggregates(), *numbers.names.values()}
+        numbers, wanted = self._api.aggregates, self._wanted(hints)
         ids = [numbers.of(uuid) for uuid in sorted(wanted - known)]
         ids += self._in_turn('aggregates', sorted(map(numbers.of, known)), again)
         for id_ in ids:
@@ -252,8 +255,7 @@ class PlacementApiContents:
         ids = before.changed(listed, suspects)
         doubtful = ids[np.isin(ids, list(suspects))]
         is_same = not len(ids) and np.array_equal(listed, before.providers)
-        wanted = {*hints.aggregates(), *self._api.aggregates.names.values()}
-        is_whole = not before.guessed and before.knows(wanted)
+        is_whole = not before.guessed and before.knows(self._wanted(hints))
         if is_same and is_whole and not with_silent:
             return before
         for id_, table in list(self._answers):
@@ -307,7 +309,7 @@ class PlacementApiContents:
             listed = api.providers()
             listed = listed[np.isin(listed[:, 2], list(roots))]
         elif len(sizes) == len(roots) and (sizes == 1).all():
-            # One answer has traits and generation; nobody moves a provider of its own.
+            # One answer has traits and generation; a move to another tree goes unseen.
             reading = ProviderRead(api, before.providers, {})
             self._ask_about(reading, roots, 'traits')
             listed = reading.listed_now()

@@ -14,7 +14,6 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,10 +122,7 @@ class SharedContents:
                 self._want({*hints.aggregates()} - (found.members or frozenset()))
                 return found
             self._closed.wait(PAUSE_S)
-        wanted = self._wanted()
-        contents = read(
-            hints=replace(hints, aggregates=lambda: {*hints.aggregates(), *wanted})
-        )
+        contents = read(hints=hints.naming(self._wanted()))
         self.behind_s = self._inner.behind_s
         if not self._is_alone:
             self._write(contents, is_thorough)
@@ -173,7 +169,7 @@ class SharedContents:
 
     def _want(self, aggregates: set[str]) -> None:
         """Ask the process that reads for the members of more aggregates."""
-        if more := aggregates - self._wanted():
+        if aggregates and (more := aggregates - self._wanted()):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with contextlib.suppress(OSError):
                 file = os.open(self._path.with_suffix(WANTED), flags, 0o600)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,11 @@ class CloudHints:
 
     sizes: Callable[[], Mapping[str, NodeSize]] = dict
     aggregates: Callable[[], Collection[str]] = tuple
+
+    def naming(self, aggregates: Collection[str]) -> CloudHints:
+        """Return hints that name these aggregates, too."""
+        known = self.aggregates
+        return replace(self, aggregates=lambda: {*known(), *aggregates})
 
 
 NO_HINTS = CloudHints()
