@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
-from novasched.db import engines, tables
+from novasched.db import engines, server_tables, tables
 from novasched.objects.context import RequestContext
 from novasched_lab import opts, rpc_api
 from novasched_lab.allocations import Allocations
 from novasched_lab.api.service import ApiContext
 from novasched_lab.cells import Brokers, CellLinks
+from novasched_lab.commands.servers import DeleteServers
 from novasched_lab.compute import fleet
 from novasched_lab.compute import service as compute
 from novasched_lab.conductor import service as conductor
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.host_inventory import name_uuid
 from novasched_lab.resource_providers import held_on, name_of
+from tests.unit.commands import played
 
 
 class Whole:
@@ -82,3 +85,33 @@ class Whole:
             for consumer in held_on(self.cloud.adapter, name_uuid('node', name)):
                 found.setdefault(consumer, set()).add(name)
         return found
+
+
+def run(whole, kind, *words):
+    """Run a command of the cloud; return its exit code, its output, and what it said
+    beside."""
+
+    class Here(kind):
+        """The command, on the context of the test."""
+
+        def api(self):
+            return contextlib.nullcontext(whole.api_context)
+
+    return played.run(Here, '--project-id', 'project', *words)
+
+
+@contextlib.contextmanager
+def emptied(whole):
+    """Let a test use a cloud that others share, and take away what it made."""
+    yield whole
+    code, gone, _ = run(whole, DeleteServers, '--all', '--yes')
+    assert code == 0, gone
+    with whole.cloud.databases['api'].api.begin() as connection:
+        for table in (
+            server_tables.instance_group_member,
+            server_tables.instance_group_policy,
+            server_tables.instance_groups,
+        ):
+            connection.execute(table.delete())
+    if gone:
+        assert whole.held() == {}

@@ -97,6 +97,7 @@ def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
     assert max(map(len, run.stdout.splitlines())) <= 80
 
 
+@pytest.mark.exhaustive('the demo as JSON, and as text of the nodes, is tried at first')
 def test_the_nodes_of_the_hosts_as_json(novasched):
     run = novasched('demo', '--numa', '-f', 'json')
     assert run.returncode == 0, run.stderr
@@ -117,15 +118,20 @@ def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
     connection.close()
 
 
-@pytest.mark.parametrize(
-    ('option', 'url', 'problem'),
-    [
-        ('--broker', 'rabbit://user:secret@127.0.0.1:1/', 'no broker answers'),
-        ('--broker', 'nonsense', 'No scheme'),
-        ('--database', 'mysql+pymysql://user:secret@127.0.0.1:1/x', 'could not be'),
-        ('--database', 'nonsense', 'not a database URL'),
-        ('--placement', 'http://127.0.0.1:1/', 'Check that placement runs there'),
-    ],
+@cases(
+    'option, url, problem',
+    ('no broker', '--broker', 'rabbit://user:secret@127.0.0.1:1/', 'no broker answers'),
+    (
+        'no database',
+        '--database',
+        'mysql+pymysql://user:secret@127.0.0.1:1/x',
+        'could not be',
+    ),
+    ('no placement', '--placement', 'http://127.0.0.1:1/', 'Check that placement runs'),
+    more=(
+        ('no broker by its URL', '--broker', 'nonsense', 'No scheme'),
+        ('no database by its URL', '--database', 'nonsense', 'not a database URL'),
+    ),
 )
 def test_a_server_that_cannot_be_used_is_named(novasched, option, url, problem):
     run = novasched('demo', option, url)
@@ -175,10 +181,10 @@ def test_help_does_not_wait_for_what_only_the_demo_needs():
 @cases(
     'args, expected',
     ('the version', ['--version'], 'novasched 0.1.0'),
-    ('the commands', ['--help'], 'demo '),
     ('the options', ['demo', '--help'], '--placement URL'),
     ('a completion script', ['complete'], "cmds_demo='"),
-    ('help without a command', [], 'usage: novasched'),
+    ('help without a command', [], 'demo '),
+    more=[('the commands', ['--help'], 'demo ')],
 )
 def test_what_the_command_says_about_itself(novasched, args, expected):
     run = novasched(*args)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from lab.tests.functional.api import Whole
+from lab.tests.functional.api import Whole, emptied
+from lab.tests.functional.api import run as run_lab
 from lab.tests.functional.test_plan import HOSTS, SMALL, plan
-from lab.tests.functional.test_servers import run as run_lab
 from novasched.commands.base import ANSWERED
 from novasched.commands.explain import ExplainDecision
 from novasched_lab.commands.command import wait
@@ -17,9 +17,16 @@ from tests.golden.explain.test_schema import VALIDATOR
 WRITTEN_S = 30.0
 
 
+@pytest.fixture(scope='module')
+def shared(module_cloud):
+    return Whole(module_cloud([]), {'hosts': HOSTS, 'rules': []})
+
+
 @pytest.fixture
-def whole(cloud):
-    return Whole(cloud([]), {'hosts': HOSTS, 'rules': []})
+def whole(shared):
+    """The cloud that tests share, as it was made; it is left so."""
+    with emptied(shared) as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from lab.tests.functional.api import Whole
-from lab.tests.functional.test_servers import run as run_lab
+from lab.tests.functional.api import Whole, emptied
+from lab.tests.functional.api import run as run_lab
 from novasched import app, errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
@@ -21,12 +21,7 @@ from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import dry, session
 from novasched.objects.request_spec import RequestSpec
-from novasched_lab.commands.servers import (
-    BootServers,
-    DeleteServers,
-    ListServers,
-    MoveServer,
-)
+from novasched_lab.commands.servers import BootServers, MoveServer
 from tests.cases import cases
 from tests.examples import scaled
 from tests.unit.commands.played import run
@@ -57,20 +52,8 @@ def shared(module_cloud):
 @pytest.fixture
 def made(shared):
     """The cloud that tests share, as it was made; it is left so."""
-    yield shared
-    _, there, _ = run_lab(shared, ListServers)
-    if there:
-        uuids = [each['ID'] for each in there]
-        code, ended, _ = run_lab(shared, DeleteServers, *uuids, '--yes')
-        assert code == 0, ended
-    with shared.cloud.databases['api'].api.begin() as connection:
-        for table in (
-            server_tables.instance_group_member,
-            server_tables.instance_group_policy,
-            server_tables.instance_groups,
-        ):
-            connection.execute(table.delete())
-    assert shared.held() == {}
+    with emptied(shared) as made:
+        yield made
 
 
 def plan(whole, kind, *words, form='json'):
@@ -139,7 +122,7 @@ def away(whole, cell):
 
 
 def test_servers_go_where_the_plan_says(made):
-    count = scaled(48)
+    count = scaled(32)
     words = (*SMALL, '--count', str(count))
     code, planned, said = plan(made, PlanBoot, *words)
     assert (code, planned['fits'], planned['asked'], said) == (0, count, count, '')
@@ -183,16 +166,16 @@ def test_a_refusal_in_yaml(made, kind, words, reason):
 
 
 def test_a_plan_says_how_many_fit_and_what_the_next_one_lacks(made):
-    big = ('--flavor', 'vcpus=2,ram=6000,disk=1')
-    code, planned, _ = plan(made, PlanBoot, *big, '--count', '20')
-    assert (code, planned['fits'], planned['asked']) == (3, 12, 20)
+    big = ('--flavor', 'vcpus=2,ram=9000,disk=1')
+    code, planned, _ = plan(made, PlanBoot, *big, '--count', '14')
+    assert (code, planned['fits'], planned['asked']) == (3, 6, 14)
     assert planned['unplaced'][0]['count'] == 8
     (stage,) = planned['unplaced'][0]['explanation']['stages']
     assert [(r['code'], r['what']) for r in stage['reasons']] == [
         ('exhausted', 'MEMORY_MB')
     ]
     assert (planned['changes'][0]['hosts'], made.held()) == (6, {})
-    code, booted, _ = run_lab(made, BootServers, 'many', *big, '--count', '12')
+    code, booted, _ = run_lab(made, BootServers, 'many', *big, '--count', '6')
     assert code == 0
     assert [each['Host'] for each in booted] == [e['host'] for e in planned['placed']]
 
@@ -226,11 +209,14 @@ def test_the_same_plan_has_the_same_id_until_something_changes(made):
 
 
 def test_servers_that_leave_a_host_go_where_the_plan_says(made):
-    group = ('--group', 'web', '--policy', 'anti-affinity')
-    assert run_lab(made, BootServers, 'web', *SMALL, '--count', '2', *group)[0] == 0
-    sizes = ('vcpus=2,ram=2048,disk=5', 'vcpus=1,ram=1024,disk=2')
-    for number, flavor in enumerate(sizes):
-        words = (f'of-{number}', '--flavor', flavor, '--count', '6')
+    zone = ('--availability-zone', 'zone-cell1')
+    group = ('--group', 'web', '--policy', 'anti-affinity', '--count', '2')
+    for name, flavor, more in (
+        ('web', 'vcpus=1,ram=512,disk=1', group),
+        ('large', 'vcpus=2,ram=2048,disk=5', ('--count', '3')),
+        ('small', 'vcpus=1,ram=1024,disk=2', ('--count', '3')),
+    ):
+        words = (name, '--flavor', flavor, *zone, *more)
         assert run_lab(made, BootServers, *words)[0] == 0
     _, planned, said = plan(made, PlanDrain, 'cell1-h1')
     assert (planned['unplaced'], said) == ([], '')
@@ -321,13 +307,10 @@ def json_filter(made):
         made.conf.clear_override(name, 'filter_scheduler')
 
 
-def test_why_not_agrees_with_the_record_of_a_failure_about_every_host(
-    made, json_filter
-):
+def test_why_not_agrees_with_the_record_of_a_failure(made, json_filter):
     big = ('--flavor', 'vcpus=1,ram=16000,disk=1', '--host', 'cell1-h1')
     assert run_lab(made, BootServers, 'big', *big)[0] == 0
-    for host in ('cell1-h2', 'cell2-h3'):
-        assert run_lab(made, BootServers, f'on-{host}', *SMALL, '--host', host)[0] == 0
+    assert run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h2')[0] == 0
     with disabled(made, 'cell2-h1'):
         words = (*SMALL, '--hint', 'query=["=", "$host", "nobody"]')
         _, planned, _ = plan(made, PlanBoot, *words, '--explain', '--long')
@@ -338,8 +321,6 @@ def test_why_not_agrees_with_the_record_of_a_failure_about_every_host(
             'cell1-h2': 'NumInstancesFilter',
             'cell1-h3': 'JsonFilter',
             'cell2-h1': 'ComputeFilter',
-            'cell2-h2': 'JsonFilter',
-            'cell2-h3': 'NumInstancesFilter',
         }
         recorded = {
             stage['name']: {reason['code'] for reason in stage['reasons']}

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
-import json
-
 import pytest
 
-from lab.tests.functional.api import Whole
+from lab.tests.functional.api import Whole, emptied, run
 from novasched import errors
 from novasched_lab.commands.servers import (
     BootServers,
@@ -36,43 +31,31 @@ HOSTS = [
 NAMES = {'cell1-h1', 'cell1-h2', 'cell2-h1', 'cell2-h2'}
 
 
-class App:
-    """What cliff gives to commands."""
-
-    def __init__(self):
-        self.stdout, self.stderr = io.StringIO(), io.StringIO()
-        self.options = argparse.Namespace(config_file=[], config_dir=[])
+@pytest.fixture(scope='module')
+def shared(module_cloud):
+    """One host refuses servers of a flavor that is given in full."""
+    filters = [
+        'ComputeFilter',
+        'SameHostFilter',
+        'ServerGroupAntiAffinityFilter',
+    ]
+    made = module_cloud(
+        [],
+        filter_scheduler={'enabled_filters': filters},
+        novasched={'no_valid_host_detail': 'admin'},
+    )
+    rule = {'outcome': 'refuse', 'hosts': ['cell1-h1'], 'flavors': ['inline']}
+    return Whole(made, {'hosts': HOSTS, 'rules': [rule]})
 
 
 @pytest.fixture
-def whole(cloud):
-    """Make a cloud: `whole(*rules, **{group: {option: value}})`."""
-
-    def make(*rules, **options):
-        return Whole(cloud([], **options), {'hosts': HOSTS, 'rules': list(rules)})
-
-    return make
+def made(shared):
+    """The cloud that tests share, as it was made; it is left so."""
+    with emptied(shared) as made:
+        yield made
 
 
-def run(whole, kind, *words):
-    """Run a command of the cloud; return its exit code, what it said, and its app."""
-    app = App()
-
-    class Here(kind):
-        """The command, on the context of the test."""
-
-        def api(self):
-            return contextlib.nullcontext(whole.api_context)
-
-    command = Here(app, None)
-    parser = command.get_parser('novasched')
-    parsed = parser.parse_args(['--project-id', 'project', '-f', 'json', *words])
-    code = command.run(parsed)
-    return code, json.loads(app.stdout.getvalue()), app.stderr.getvalue()
-
-
-def test_servers_of_a_group_are_booted_apart_and_freed(whole):
-    made = whole()
+def test_servers_of_a_group_are_booted_apart_and_freed(made):
     group = ('--group', 'web', '--policy', 'anti-affinity')
     code, booted, said = run(made, BootServers, 'web', '--count', '4', *group)
     assert code == 0, booted
@@ -115,16 +98,14 @@ SMALL = 'vcpus=1,ram=512,disk=1'
         'For server 5 of 5: 0 of 4 hosts: group-limit 4 (',
     ),
 )
-def test_the_fault_says_why_there_is_no_host(whole, words, fault):
-    made = whole(novasched={'no_valid_host_detail': 'admin'})
+def test_the_fault_says_why_there_is_no_host(made, words, fault):
     code, booted, _ = run(made, BootServers, *words)
     assert code == 1
     for server in booted:
         assert fault in server['Fault']
 
 
-def test_a_zone_that_there_is_not_is_refused(whole):
-    made = whole()
+def test_a_zone_that_there_is_not_is_refused(made):
     with pytest.raises(errors.OptionError, match='Name one of nova, zone-cell1, zone'):
         run(made, BootServers, '--availability-zone', 'mars')
     assert run(made, ListServers)[1] == []
@@ -135,23 +116,19 @@ def test_a_zone_that_there_is_not_is_refused(whole):
     ('asked for', ('--host', 'cell2-h1')),
     ('forced', ('--availability-zone', 'zone-cell2:cell2-h1')),
 )
-def test_a_server_goes_to_the_host_that_is_named(whole, words):
-    made = whole()
+def test_a_server_goes_to_the_host_that_is_named(made, words):
     code, (server,), _ = run(made, BootServers, 'one', *words)
     assert (code, server['Host']) == (0, 'cell2-h1')
 
 
-def test_hints_reach_the_filters(whole):
-    filters = ['ComputeFilter', 'SameHostFilter', 'DifferentHostFilter']
-    made = whole(filter_scheduler={'enabled_filters': filters})
+def test_hints_reach_the_filters(made):
     _, (first,), _ = run(made, BootServers, 'first')
     hint = f'same_host={first["ID"]}'
     _, (second,), _ = run(made, BootServers, 'second', '--hint', hint)
     assert second['Host'] == first['Host']
 
 
-def test_a_server_is_shown_with_all_that_is_known_of_it(whole):
-    made = whole({'outcome': 'refuse', 'hosts': ['cell1-h1']})
+def test_a_server_is_shown_with_all_that_is_known_of_it(made):
     _, (server,), _ = run(
         made, BootServers, 'one', '--flavor', 'vcpus=2,ram=512,disk=1'
     )
@@ -165,8 +142,7 @@ def test_a_server_is_shown_with_all_that_is_known_of_it(whole):
     assert shown['flavor'] == 'inline (2 CPUs, 512 MiB, 1 GiB)'
 
 
-def test_a_server_moves_within_its_cell_and_is_resized(whole):
-    made = whole()
+def test_a_server_moves_within_its_cell_and_is_resized(made):
     run(made, BootServers, 'one', '--host', 'cell1-h1')
     code, (moved,), _ = run(made, MoveServer, 'one', '--to', 'cell1-h2')
     assert (code, moved['From'], moved['To']) == (0, 'cell1-h1', 'cell1-h2')
@@ -179,8 +155,7 @@ def test_a_server_moves_within_its_cell_and_is_resized(whole):
     assert [each['status'] for each in shown['moves']] == ['confirmed', 'confirmed']
 
 
-def test_a_server_that_no_host_takes_stays(whole):
-    made = whole()
+def test_a_server_that_no_host_takes_stays(made):
     run(made, BootServers, 'one', '--host', 'cell1-h1')
     with pytest.raises(
         errors.RequestError, match=r'stays where it is: .*No valid host'
@@ -195,15 +170,13 @@ def test_a_server_that_no_host_takes_stays(whole):
     assert made.held() == {listed['ID']: {'cell1-h1'}}
 
 
-def test_a_host_of_another_cell_is_no_destination(whole):
-    made = whole()
+def test_a_host_of_another_cell_is_no_destination(made):
     run(made, BootServers, 'one', '--host', 'cell1-h1')
     with pytest.raises(errors.OptionError, match='cell2-h1 is not in cell1'):
         run(made, MoveServer, 'one', '--to', 'cell2-h1')
 
 
-def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
-    made = whole()
+def test_a_server_whose_host_is_gone_is_deleted_by_force(made):
     _, (server,), _ = run(made, BootServers, 'one')
     code, (gone,), _ = run(made, DeleteServers, 'one', '--force', '--yes')
     assert (code, gone['Outcome']) == (0, 'deleted')
@@ -211,8 +184,7 @@ def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
     assert made.api.cell_of(server['ID']) is None
 
 
-def test_a_cell_that_is_away_is_said(whole):
-    made = whole()
+def test_a_cell_that_is_away_is_said(made):
     _, (server,), _ = run(made, BootServers, 'one', '--host', 'cell2-h1')
     with made.cloud.databases['cell2'].cell.begin() as connection:
         connection.exec_driver_sql('ALTER TABLE instances RENAME TO away')
