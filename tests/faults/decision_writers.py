@@ -26,7 +26,7 @@ from tests.stored_records import make_record, write
 
 BATCH = 7
 LONGEST_LIFE_S = 0.03
-SMALL = StoreSettings(file_bytes=1 << 20)
+SMALL = StoreSettings(file_bytes=1 << 18)
 BODY_BYTES = 5000
 
 

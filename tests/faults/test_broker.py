@@ -23,9 +23,9 @@ ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 HOSTS = [Host('h1', memory_mb=9000), Host('h2')]
 CLAIM = '^/allocations/'
 RECONNECT_S = 60
-HEARTBEAT_S = 3
+HEARTBEAT_S = 2
 PAUSE_S = 3 * HEARTBEAT_S
-PATIENCE_S = 6
+PATIENCE_S = 4
 """So long a caller waits for a sign of life; less than the pause."""
 
 

@@ -14,18 +14,26 @@ from tests.faults.callers import CLAIM, Impatient, boot, until
 from tests.functional.conftest import Host
 
 HOSTS = [Host('h1'), Host('h2')]
-GONE_S = 2
+GONE_S = 1
 """A caller is taken to be gone after that, where a test waits for it."""
-LONG_S, SHORT_S = 2 * GONE_S, 1.2
+LONG_S, SHORT_S = 2.5 * GONE_S, 0.4
 """So long a request takes: longer than its caller is missed, or than one look holds."""
+LOOKS = {'LOOK_EVERY_S': 0.1, 'FRESH_S': 0.3}
+"""Reply queues are looked at more often than they are as it comes."""
 QUICK = {'manager_shutdown_timeout': 25}
 """A scheduler that stops has five seconds for what is under way."""
 UNTRIED = {'kombu_missing_consumer_retry_timeout': 1}
 """So long a thread tries to answer who is gone: a caller has its least time."""
-AWAY_S = 1.5
+AWAY_S = 0.5
 """So long a caller may be away; it is looked for several times meanwhile."""
 SOON_S = 5
 """Sooner than any caller is taken to be gone, on any machine."""
+
+
+@pytest.fixture(autouse=True)
+def _looks(monkeypatch):
+    for name, seconds in LOOKS.items():
+        monkeypatch.setattr(reply_queues, name, seconds)
 
 
 @pytest.fixture
@@ -52,8 +60,8 @@ def let_go(made, takes_s=SHORT_S):
 
 @cases(
     'expires_s, timeout_s',
-    ('it waits for an answer', 2, None),
-    ('it waits for a sign of life', 30, 2),
+    ('it waits for an answer', 1, None),
+    ('it waits for a sign of life', 30, 1),
 )
 @pytest.mark.scenario('F11', 'I2')
 def test_who_gave_up_before_his_turn_gets_no_claim(

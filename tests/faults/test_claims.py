@@ -24,7 +24,7 @@ CLAIM = '^/allocations/'
 JOINT = '^/allocations$'
 CLAIMS = f'{CLAIM}|{JOINT}'
 REFUSED = proxy.answers(500, b'oops')
-IMPATIENT_S = 2
+IMPATIENT_S = 1
 IN_CELL = Destination(cell=CellMapping(uuid=named_uuid(CELLS[0])))
 
 

@@ -30,9 +30,9 @@ from tests.stored_records import SetClock, make_record
 EVERYTHING = Criteria()
 ALL = 1_000_000
 IMPATIENT_S = 0.05
-KILLS = scaled(200)
+KILLS = scaled(100)
 NOBODY = 65534
-RECORDS = 400
+RECORDS = scaled(400)
 HOUR_S, DAY_S = 3600, 86400
 LOCKED = """
 import sqlite3, sys

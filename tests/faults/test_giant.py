@@ -12,7 +12,7 @@ from tests.functional.conftest import Host
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 SERVERS, SPECS, HINT_BYTES = scaled(1000), scaled(10_000), scaled(5_000_000)
-PATIENCE_S = 6
+PATIENCE_S = 4
 """A caller that hears nothing for so long gives up."""
 CLAIM_S = 1.5 * PATIENCE_S
 LATENCY_S = 180

@@ -309,14 +309,6 @@ def truncated(table):
     return fault
 
 
-FAULTS = [
-    pytest.param(refused, id='nobody listens'),
-    pytest.param(forbidden, id='an account without rights'),
-    pytest.param(hidden('inventories'), id='a table is missing'),
-    pytest.param(truncated('resource_providers'), id='no providers'),
-]
-
-
 @pytest.fixture
 def reader(seen, gate):
     """A reader by way of the gate."""
@@ -350,7 +342,13 @@ def test_what_is_read_at_once_is_of_one_moment(reader, mirrored, new_uuid):
         assert held(connection) == (before or 0) + FULL['VCPU']
 
 
-@pytest.mark.parametrize('fault', FAULTS)
+@cases(
+    'fault',
+    ('nobody listens', refused),
+    ('an account without rights', forbidden),
+    ('no providers', truncated('resource_providers')),
+    more=[('a table is missing', hidden('inventories'))],
+)
 def test_placement_is_asked_while_the_copy_cannot_be_read(
     mirrored, seen, gate, new_uuid, fault
 ):

@@ -10,6 +10,7 @@ import pytest
 
 from novasched.placement.rollback import TOGETHER
 from novasched.rpc import reply_queues
+from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import Impatient
 from tests.functional.conftest import Host
@@ -25,7 +26,7 @@ VERY_MANY = 120
 """They are claimed in two chunks."""
 STOP_S = 60
 SETTLE_S = 60
-DELAY_S = GONE_S = 2
+DELAY_S = GONE_S = 1
 LONG_S = 600
 """A caller that waits as long lets a machine be slow."""
 
@@ -48,17 +49,13 @@ def boot(caller, audit, count):
 
 
 @pytest.mark.scenario('F4', 'I2')
-@pytest.mark.parametrize(
-    ('fault', 'nth', 'count', 'left'),
-    [
-        pytest.param(proxy.late, 1, MANY, MANY, id='it was granted'),
-        pytest.param(
-            *(proxy.drop, 1, MANY, 0),
-            marks=pytest.mark.exhaustive('half of it is lost in the first tier'),
-            id='it was lost',
-        ),
-        pytest.param(proxy.drop, 2, VERY_MANY, VERY_MANY // 2, id='half was lost'),
-    ],
+@cases(
+    'fault, nth, count, left',
+    ('half was lost', proxy.drop, 2, VERY_MANY, VERY_MANY // 2),
+    more=(
+        ('it was granted', proxy.late, 1, MANY, MANY),
+        ('it was lost', proxy.drop, 1, MANY, 0),
+    ),
 )
 def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
     made, daemons, connect, audit, fault, nth, count, left

@@ -23,8 +23,8 @@ CLAIMS = '^/allocations'
 QUERY = '^/allocation_candidates'
 OUTAGE_S = 1
 EVERY_S = 0.3
-IMPATIENT_S = 2
-"""`[placement] timeout` of the tests where placement never answers."""
+IMPATIENT_S = 0.5
+"""What a request waits for a placement that never answers."""
 THREADS = 4
 SETTLE_S = 5
 """Nothing is left to be done once a request is answered, but what a test delays."""
@@ -120,8 +120,10 @@ def test_a_black_hole_takes_only_the_requests_that_fall_into_it(cloud, callers, 
     ('claims', 'PUT', CLAIMS),
 )
 def test_threads_come_back_from_a_black_hole(cloud, callers, audit, method, pattern):
-    made = cloud(HOSTS, timeout_s=IMPATIENT_S, DEFAULT=FEW)
+    made = cloud(HOSTS, DEFAULT=FEW)
     made.serve()
+    session = made.adapter.session
+    patient_s, session.timeout = session.timeout, IMPATIENT_S
     clients, ended = callers(made), threading.Event()
     made.proxy.on(method, pattern, until(ended, swallow), times=999)
     audit.bounds = Bounds(latency_s=2 * WAIT_S)
@@ -129,6 +131,7 @@ def test_threads_come_back_from_a_black_hole(cloud, callers, audit, method, patt
         clients.boot()
     clients.wait()
     ended.set()
+    session.timeout = patient_s
     made.proxy.release()
     for _ in range(THREADS):
         clients.boot()
@@ -165,9 +168,9 @@ def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
                 made.proxy.on(method, pattern, fault)
             clients.boot(count)
             clients.wait()
-        clients.boot(room=True)
-        clients.wait()
         made.proxy.heal()
+    clients.boot(room=True)
+    clients.wait()
     audit.check(*ALL)
 
 
