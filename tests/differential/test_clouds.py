@@ -32,6 +32,7 @@ def test_a_seed_makes_the_same_cloud_again(comparison):
     assert comparison.cloud(5) != comparison.cloud(6)
 
 
+@pytest.mark.exhaustive('of the clouds, not of what decides on them')
 def test_a_cloud_that_is_saved_stays_the_same(comparison):
     for seed in SAME_SEEDS:
         cloud = comparison.cloud(seed)
@@ -45,6 +46,7 @@ def answers(peer, comparison):
     return [answer for answer in theirs if 'refused' not in answer]
 
 
+@pytest.mark.exhaustive('of the clouds, not of what decides on them')
 def test_clouds_make_every_filter_say_yes_and_no(comparison, answers):
     said = {
         name: {outcome for answer in answers for outcome in answer['filters'][name]}
@@ -54,6 +56,7 @@ def test_clouds_make_every_filter_say_yes_and_no(comparison, answers):
     assert {n for n, found in said.items() if False not in found} == {'AllHostsFilter'}
 
 
+@pytest.mark.exhaustive('of the clouds, not of what decides on them')
 def test_clouds_make_every_weigher_tell_hosts_apart(comparison, answers):
     def tells_apart(name):
         given = [answer['weighers'][name].get('weights', ()) for answer in answers]
@@ -62,6 +65,7 @@ def test_clouds_make_every_weigher_tell_hosts_apart(comparison, answers):
     assert [name for name in comparison.weighers if not tells_apart(name)] == []
 
 
+@pytest.mark.exhaustive('of the clouds, not of what decides on them')
 def test_clouds_make_decisions_of_every_length(answers):
     lengths = {len(answer['decisions']) for answer in answers}
     assert lengths == {1, 2, 3, 4}

@@ -35,11 +35,13 @@ def test_a_seed_makes_the_same_fit_again():
     assert fit(5) != fit(6)
 
 
+@pytest.mark.exhaustive('of the fits, not of what decides on them')
 def test_a_fit_that_is_saved_stays_the_same(made):
     for case in made:
         assert json.loads(json.dumps(case)) == case
 
 
+@pytest.mark.exhaustive('of the fits, not of what decides on them')
 def test_fits_make_every_filter_say_yes_and_no_and_drop_candidates(made):
     cases = [case for case in made if case['limits']]
     answers = [(case, ours_fits.answers(case, 'nova')[0][0]) for case in cases]
@@ -54,6 +56,7 @@ def test_fits_make_every_filter_say_yes_and_no_and_drop_candidates(made):
     assert instances == {1, 2, 3, 4}
 
 
+@pytest.mark.exhaustive('of the fits, not of what decides on them')
 def test_fits_ask_for_all_that_guests_may(made):
     cells = [
         cell['nova_object.data']

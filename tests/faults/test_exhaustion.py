@@ -24,7 +24,7 @@ from tests.unit.observability.recorder import FakeRecorder
 
 THREADS = 2
 REQUESTS = 20
-SLOW_S = 0.3
+SLOW_S = 0.2
 BOUND_S = 60
 HOSTS = [
     Host(f'h{number}', vcpus=256, memory_mb=1 << 20, disk_gb=1 << 16)

@@ -126,7 +126,7 @@ def by_api():
         {'availability_zone': 'az1'},
     ),
     ('a required trait, by the API', 'by_api', lost, REQUIRED),
-    ('an aggregate, by the API', 'by_api', left, {'availability_zone': 'az1'}),
+    more=[('an aggregate, by the API', 'by_api', left, {'availability_zone': 'az1'})],
 )
 @pytest.mark.scenario('F42', 'I6')
 def test_a_host_that_is_fit_no_more_is_not_chosen(

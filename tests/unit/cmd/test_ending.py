@@ -75,12 +75,14 @@ def conf(tmp_path):
     ('novasched, while it is imported', 'main', 'cliff.app'),
     ('novasched, at work', 'main', 'novasched_lab.api.servers'),
     ('novasched-manage', 'manage', 'sqlalchemy'),
-    ('novasched-status', 'status', 'numpy'),
-    ('novasched-compute', 'compute', 'oslo_config'),
     ('novasched-conductor', 'conductor', 'oslo_service'),
     ('the scheduler, at once', 'scheduler', 'oslo_config'),
-    ('the scheduler, later', 'scheduler', 'oslo_messaging'),
     ('the scheduler, when it has a log', 'scheduler', 'pymysql'),
+    more=(
+        ('novasched-status', 'status', 'numpy'),
+        ('novasched-compute', 'compute', 'oslo_config'),
+        ('the scheduler, later', 'scheduler', 'oslo_messaging'),
+    ),
 )
 def test_ctrl_c_ends_a_program_without_a_word(conf, module, name):
     words = ['--config-file', str(conf), *(['list'] if module == 'main' else [])]
@@ -136,7 +138,11 @@ def test_output_that_is_not_read_on_is_no_error(module):
         '--config-file: /proc/self: Is a directory. ',
     ),
 )
-@pytest.mark.parametrize('program', ['novasched-scheduler', 'novasched-conductor'])
+@cases(
+    'program',
+    ('the scheduler', 'novasched-scheduler'),
+    more=[('the conductor', 'novasched-conductor')],
+)
 def test_a_daemon_says_in_one_line_what_is_wrong(conf, program, words, says):
     named = [] if '--shell_completion' in words else ['--config-file', conf]
     done = completed([preloaded.BIN / program, *words, *named], timeout_s=RUN_S)

@@ -22,6 +22,7 @@ from novasched.objects.context import RequestContext
 from novasched.resources import prefilters
 from novasched.rpc.serializer import decode
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakePlacement
 from tests.properties.installed import FILTERS, WEIGHERS
@@ -173,7 +174,12 @@ def assert_unmarked(text, what):
     assert found is None, f'{what}: {found[0]}'
 
 
-@pytest.mark.parametrize('level', list(Level))
+@cases(
+    'level',
+    ('to users', Level.USER),
+    ('to admins', Level.ADMIN),
+    more=[('to nobody', Level.NONE)],
+)
 def test_what_is_not_on_the_list_is_nowhere(request_, level, caplog):
     spec, context, uuids = request_
     caplog.set_level(logging.DEBUG, 'novasched.decision_log')
