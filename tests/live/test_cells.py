@@ -16,6 +16,7 @@ from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 pytestmark = pytest.mark.ours
 
 START_S = 60
+OFTEN = {'check_interval': 1, 'no_valid_host_detail': 'admin'}
 
 
 @pytest.fixture
@@ -34,15 +35,15 @@ def cells(mixed_cloud):
 def start(daemon, cells):
     """Start a daemon on these cells that looks at them once a second."""
 
-    def started(**novasched):
-        return daemon(on=cells, novasched={'check_interval': 1, **novasched})
+    def started(novasched=None, **sections):
+        return daemon(on=cells, novasched=OFTEN | (novasched or {}), **sections)
 
     return started
 
 
 @pytest.fixture(scope='module')
 def shared(module_daemon, mixed_cloud):
-    return module_daemon(on=mixed_cloud, novasched={'check_interval': 1})
+    return module_daemon(on=mixed_cloud, novasched=OFTEN)
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_cells_on_servers_of_different_kinds_are_disabled_and_enabled_without_a_
 def test_a_host_that_moves_to_another_cell_is_found_there(
     start, cells, claims, eventually
 ):
-    asked = start(reconcile_interval=1)
+    asked = start({'reconcile_interval': 1})
     named = {'host': NODE}
     here, there = ({'uuid': cells.cell_uuid(name)} for name in ('cell3', 'cell1'))
     assert host(asked, claims, destination={**named, 'cell': here}) == NODE

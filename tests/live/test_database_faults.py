@@ -11,39 +11,11 @@ from tests.live.hosts import HOSTS
 from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 from tests.live.peer import PeerError
 from tests.live.servers.tcp_gate import TcpGate
+from tests.live.test_cells import asked, cells, shared, start
+
+__all__ = ['asked', 'cells', 'shared', 'start']
 
 pytestmark = pytest.mark.ours
-OFTEN = {'check_interval': 1, 'no_valid_host_detail': 'admin'}
-
-
-@pytest.fixture
-def cells(mixed_cloud):
-    """A cloud of three cells, each on a server of its own."""
-    return mixed_cloud
-
-
-@pytest.fixture
-def start(daemon, cells):
-    """Start a daemon on these cells that looks at them once a second."""
-
-    def started(*, novasched=None, **sections):
-        return daemon(on=cells, novasched=OFTEN | (novasched or {}), **sections)
-
-    return started
-
-
-@pytest.fixture(scope='module')
-def shared(module_daemon, mixed_cloud):
-    return module_daemon(on=mixed_cloud, novasched=OFTEN)
-
-
-@pytest.fixture
-def asked(shared, claims, eventually):
-    """A daemon that several tests ask; it has all cells. `logged()` is since then."""
-    eventually(lambda: host(shared, claims, zone='az3') == 'node-5', 'cells', BACK_S)
-    begins = len(shared.log)
-    shared.logged = lambda: shared.log[begins:]
-    return shared
 
 
 @pytest.fixture
