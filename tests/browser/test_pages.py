@@ -6,12 +6,21 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import addresses
 
 
-def test_overview_refreshes_and_pauses_when_hidden(browser):
+@pytest.fixture
+def hasty(browser):
+    """The browser, in whose pages two seconds are a fifth of one."""
+    with browser.hastened(10):
+        yield browser
+
+
+def test_overview_refreshes_and_pauses_when_hidden(hasty):
+    browser = hasty
     browser.open('/')
     region = browser.one('[data-refresh]')
     assert region.is_displayed()
@@ -40,22 +49,24 @@ def test_overview_refreshes_and_pauses_when_hidden(browser):
     assert browser.driver.execute_async_script(
         'let ticks = 0; const done = arguments[0];'
         'const timer = setInterval(() => {'
-        '  if (++ticks === 4) { clearInterval(timer); done(ticks); } }, 1000);'
+        '  if (++ticks === 3) { clearInterval(timer); done(ticks); } }, 1000);'
     )
     assert refreshed() <= before + 1  # one may have been under way
     browser.uncover(other)
     browser.until(lambda: refreshed() > before + 1, 'it does not go on')
 
 
-def test_what_has_the_focus_is_not_replaced(browser):
+def test_what_has_the_focus_is_not_replaced(hasty):
+    browser = hasty
     browser.open('/')
-    browser.run(
+    marked = browser.run(
         "for (const id of ['figures', 'newest-rows']) {"
         "  const old = document.createElement('i'); old.className = 'old';"
         '  document.getElementById(id).append(old); }'
-        "document.querySelector('#newest-rows a').focus()"
+        "document.querySelector('#newest-rows a').focus();"
+        "return document.querySelectorAll('.old').length"
     )
-    assert len(browser.all('.old')) == 2
+    assert marked == 2
     browser.until(lambda: not browser.all('#figures .old'), 'it does not refresh')
     assert browser.all('#newest-rows .old')
     browser.run('document.activeElement.blur()')

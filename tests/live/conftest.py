@@ -8,8 +8,10 @@ import itertools
 import uuid
 
 import pytest
+import sqlalchemy as sa
 from oslo_messaging._drivers import impl_rabbit
 
+from tests.live import flow
 from tests.live.cloud import Cloud
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
 from tests.live.mixed_cloud import Mixed, MixedCloud
@@ -203,6 +205,29 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_pr
 
 
 @pytest.fixture(scope='session')
+def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """All our programs, running on four hosts in two cells.
+
+    The mappings of cells have templates, so that each program reads them by the account
+    of its own configuration.
+    """
+
+    def prepare(cloud):
+        for cell in flow.CELLS:
+            url = sa.make_url(cloud.urls[cell])
+            template = f'{url.drivername}://{{username}}:{{password}}@{url.host}'
+            template += f':{url.port}/{url.database}?charset=utf8'
+            values = {'database_connection': template}
+            cloud.update('api', 'cell_mappings', values, name=cell)
+
+    directory = tmp_path_factory.mktemp('flow', numbered=False)
+    servers = (rabbitmq, mariadb, placement, keystone)
+    names, hosts = [name for name, _ in flow.HOSTS], flow.fleet(*flow.HOSTS)
+    with flow.running(directory, servers, names, hosts, prepare=prepare) as made:
+        yield made
+
+
+@pytest.fixture(scope='session')
 def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
     """Make, once each, a cloud by our novasched-manage on a named database server."""
     made = {}
@@ -332,7 +357,7 @@ def module_daemon(cloud, scratch, rabbitmq, peer):
     """Start daemons that live as long as the module: `start(**sections)`."""
     made = _Daemons(scratch, rabbitmq, peer)
     try:
-        yield lambda **options: made.start(cloud, **options)
+        yield lambda on=cloud, **options: made.start(on, **options)
     finally:
         made.stop()
 

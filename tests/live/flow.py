@@ -88,6 +88,7 @@ class Flow:
         self._transport = oslo_messaging.get_rpc_transport(conf)
         self.conductor = rpc_api.ConductorClient(self._transport)
         self.context = RequestContext(overwrite=False, **PROJECT)
+        self.asked = []
 
     def _fleet_path(self, name):
         return self.dir / f'{name}.toml'
@@ -154,6 +155,7 @@ class Flow:
             extra_specs=extra_specs or {},
             description=None,
         )
+        self.asked += uuids
         requests = [
             request_spec(
                 uuid,
@@ -205,6 +207,20 @@ class Flow:
             return next(filter(None, faults), None)
 
         return wait_until(written, START_S, f'the fault of {uuid}')
+
+    def delete_all(self):
+        """Delete all instances that were asked for here and run; wait for their end."""
+        found = {uuid: self.instance(uuid) for uuid in self.asked}
+        self.asked = [uuid for uuid, each in found.items() if each and each.host]
+        for uuid in self.asked:
+            self.computes().terminate_instance(
+                self.context, found[uuid].host, found[uuid]
+            )
+        while self.asked:
+            uuid = self.asked.pop()
+            wait_until(
+                lambda uuid=uuid: self.instance(uuid) is None, START_S, f'{uuid} to end'
+            )
 
     def computes(self):
         """A client of the computes, all of which are on the one broker."""
@@ -288,13 +304,13 @@ flavors = ["nowhere"]
 
 
 def fleet(*hosts):
-    """The text of a fleet of (name, cell) with eight CPUs each, and RULES."""
+    """The text of a fleet of (name, cell) with 32 CPUs each, and RULES."""
     return (
         '\n'.join(
             f'''[[hosts]]
 name = "{name}"
 cell = "{cell}"
-vcpus = 8
+vcpus = 32
 memory_mb = 16384
 disk_gb = 100
 '''

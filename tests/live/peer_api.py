@@ -14,6 +14,8 @@ MICROVERSION = '2.90'
 IMAGE = '11111111-2222-4333-8444-555555555555'
 START_S = 120
 WORK_S = 60
+EVERY_S = 0.2
+"""A look keeps the API busy that is to do the work."""
 
 
 class PeerApi:
@@ -111,7 +113,9 @@ class PeerApi:
             at_rest = server['OS-EXT-STS:task_state'] is None
             return server if at_rest and server['status'] in statuses else None
 
-        return wait_until(there, WORK_S, f'{uuid} to become {statuses}')
+        return wait_until(
+            there, WORK_S, f'{uuid} to become {statuses}', every_s=EVERY_S
+        )
 
     def active(self, uuid):
         """Wait until a server is built or has failed; give it, which must run."""
@@ -128,7 +132,12 @@ class PeerApi:
         for uuid in uuids:
             self.request('DELETE', f'/servers/{uuid}')
         for uuid in uuids:
-            wait_until(lambda u=uuid: self._is_gone(u), WORK_S, f'the end of {uuid}')
+            wait_until(
+                lambda u=uuid: self._is_gone(u),
+                WORK_S,
+                f'the end of {uuid}',
+                every_s=EVERY_S,
+            )
             self.made.remove(uuid)
 
     def _is_gone(self, uuid):

@@ -26,8 +26,7 @@ START_S = 120
 COMPUTES = {
     'peer-1': ('cell1', 'fake.MediumFakeDriver'),
     'peer-2': ('cell1', 'fake.MediumFakeDriver'),
-    'peer-3': ('cell1', 'fake.MediumFakeDriver'),
-    'peer-4': ('cell2', 'fake.MediumFakeDriver'),
+    'peer-3': ('cell2', 'fake.MediumFakeDriver'),
     'peer-mortal': ('cell1', 'fake.FakeDriverWithoutFakeNodes'),
     'peer-picky': ('cell1', 'fake.FakeRescheduleDriver'),
 }

@@ -16,6 +16,7 @@ from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 pytestmark = pytest.mark.ours
 
 START_S = 60
+OFTEN = {'check_interval': 1, 'no_valid_host_detail': 'admin'}
 
 
 @pytest.fixture
@@ -34,10 +35,24 @@ def cells(mixed_cloud):
 def start(daemon, cells):
     """Start a daemon on these cells that looks at them once a second."""
 
-    def started(**novasched):
-        return daemon(on=cells, novasched={'check_interval': 1, **novasched})
+    def started(novasched=None, **sections):
+        return daemon(on=cells, novasched=OFTEN | (novasched or {}), **sections)
 
     return started
+
+
+@pytest.fixture(scope='module')
+def shared(module_daemon, mixed_cloud):
+    return module_daemon(on=mixed_cloud, novasched=OFTEN)
+
+
+@pytest.fixture
+def asked(shared, claims, eventually):
+    """A daemon that several tests ask; it has all cells. `logged()` is since then."""
+    eventually(lambda: host(shared, claims, zone='az3') == 'node-5', 'cells', BACK_S)
+    begins = len(shared.log)
+    shared.logged = lambda: shared.log[begins:]
+    return shared
 
 
 @pytest.fixture
@@ -57,9 +72,8 @@ def paused(second):
 
 
 def test_cells_on_servers_of_different_kinds_are_disabled_and_enabled_without_a_signal(
-    start, cells, claims, eventually
+    asked, cells, claims, eventually
 ):
-    asked = start()
     for number, of in ((1, 'cell1'), (5, 'cell2'), (4, 'cell3')):
         name = f'node-{number}'
         assert host(asked, claims, destination={'host': name}) == name
@@ -79,7 +93,7 @@ def test_cells_on_servers_of_different_kinds_are_disabled_and_enabled_without_a_
 def test_a_host_that_moves_to_another_cell_is_found_there(
     start, cells, claims, eventually
 ):
-    asked = start(reconcile_interval=1)
+    asked = start({'reconcile_interval': 1})
     named = {'host': NODE}
     here, there = ({'uuid': cells.cell_uuid(name)} for name in ('cell3', 'cell1'))
     assert host(asked, claims, destination={**named, 'cell': here}) == NODE
@@ -101,9 +115,8 @@ def test_a_host_that_moves_to_another_cell_is_found_there(
 
 @pytest.mark.scenario('F20', 'I6', 'I7')
 def test_a_paused_cell_delays_one_request_and_comes_back(
-    start, paused, claims, eventually
+    asked, paused, claims, eventually
 ):
-    asked = start()
     assert host(asked, claims, zone='az3') == 'node-5'
     usual_s = max(timed(lambda: host(asked, claims))[1] for _ in range(3))
     paused()
@@ -116,16 +129,16 @@ def test_a_paused_cell_delays_one_request_and_comes_back(
     assert host(asked, claims, zone='az3') is None
     paused.end()
     eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
-    told = [line for line in asked.log.splitlines() if 'is left out of all' in line]
+    told = [
+        each for each in asked.logged().splitlines() if 'is left out of all' in each
+    ]
     assert len(told) == 1
     assert 'cell2' in told[0]
-    assert asked.log.count('Timeout getting computes') == 1
+    assert asked.logged().count('Timeout getting computes') == 1
 
 
 @pytest.mark.scenario('F20', 'I7')
-def test_requests_at_once_are_delayed_once(start, paused, claims):
-    asked = start()
-    host(asked, claims)
+def test_requests_at_once_are_delayed_once(asked, paused, claims):
     paused()
     took = []
 
@@ -160,10 +173,7 @@ def test_a_start_and_a_reload_do_not_wait_for_a_paused_cell(
 
 
 @pytest.mark.scenario('F25', 'I6')
-def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(
-    start, cells, claims, eventually
-):
-    asked = start()
+def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(asked, cells, claims):
     assert host(asked, claims) == 'node-1'
     ago = datetime.timedelta(seconds=90)
     cells.heartbeat, beat = lambda: None, cells.heartbeat
@@ -179,5 +189,5 @@ def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(
     finally:
         cells.heartbeat = beat
         cells.heartbeat()
-    assert 'have fallen silent at once' in asked.log
+    assert 'have fallen silent at once' in asked.logged()
     assert host(asked, claims, zone='az3') == 'node-5'

@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.combinations import BACKENDS
 from tests.live import wire as wire_
-from tests.live.daemon import QUEUE
+from tests.live.daemon import OURS, QUEUE
+from tests.live.servers.process import free_port
 from tests.live.wire import Wire
 
 STOP_S = 20
@@ -63,7 +65,20 @@ def test_an_idle_daemon_stops_at_once_and_the_next_takes_its_row_over(daemon, cl
 def test_a_request_in_progress_is_answered_after_sigterm(
     daemon, rabbitmq, gate, placement, cloud, claims, eventually
 ):
-    stopping = daemon(placement={'endpoint_override': gate.url})
+    """And the daemon is ready until then, if it has a word for that."""
+    port = free_port()
+    stopping = daemon(
+        placement={'endpoint_override': gate.url},
+        healthcheck={'uri': f'tcp://127.0.0.1:{port}'},
+        scheduler={'workers': 2},
+    )
+
+    def ready():
+        answer = requests.get(f'http://127.0.0.1:{port}/ready', timeout=STOP_S)
+        return answer.status_code, answer.json().get('reason')
+
+    if OURS:
+        eventually(lambda: ready() == (200, ''), 'readiness')
     gate.close()
     uuids, answer = stopping.client.submit()
     assert gate.arrived.wait(20)
@@ -73,6 +88,8 @@ def test_a_request_in_progress_is_answered_after_sigterm(
         lambda: stopping.log != said or rabbitmq.queue(stopping.url, QUEUE) == (0, 0),
         'a sign that the signal has arrived',
     )
+    if OURS:
+        eventually(lambda: ready() == (503, 'stopping'), 'a word about the stop')
     started = time.monotonic()
     gate.open()
     ((best, *_),) = answer.result(STOP_S)

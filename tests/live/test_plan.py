@@ -10,9 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.examples import scaled
-from tests.live.cloud import CELLS
 from tests.live.daemon import own_program
-from tests.live.flow import HOSTS, fleet, running
+from tests.live.flow import HOSTS
 from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
@@ -23,24 +22,8 @@ READER = {'username': 'reader', 'password': 'reader-secret'}
 
 
 @pytest.fixture(scope='module')
-def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
-    """All programs on four hosts. The mappings of cells have templates, so that each
-    program reads them by the account of its own configuration."""
-    directory = tmp_path_factory.mktemp('plan', numbered=False)
-
-    def prepare(cloud):
-        for cell in CELLS:
-            url = sa.make_url(cloud.urls[cell])
-            template = f'{url.drivername}://{{username}}:{{password}}@{url.host}'
-            template += f':{url.port}/{url.database}?charset=utf8'
-            values = {'database_connection': template}
-            cloud.update('api', 'cell_mappings', values, name=cell)
-
-    servers = (rabbitmq, mariadb, placement, keystone)
-    names, hosts = [name for name, _ in HOSTS], fleet(*HOSTS)
-    large = hosts.replace('vcpus = 8', 'vcpus = 32')
-    with running(directory, servers, names, large, prepare=prepare) as made:
-        yield made
+def flow(flow_cloud):
+    return flow_cloud
 
 
 @pytest.fixture(scope='module')
