@@ -17,10 +17,12 @@ from novasched import errors
 from novasched.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregates import AggregateSync
+from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
-from novasched.drivers.claims import ClaimJournal, Claims
+from novasched.drivers.claim_journal import ClaimJournal
+from novasched.drivers.claims import Claims
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
@@ -35,7 +37,7 @@ from novasched.ports import (
     Placement,
     QueryFailed,
 )
-from novasched.ports.decisions import DecisionLog, DecisionRecorder, NoDecisionLog
+from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.prefilter_context import PrefilterContexts
 from novasched.resources import (
     Query,
@@ -128,6 +130,7 @@ class SchedulerManager:
             caller=caller,
             recorder=recorder,
             check=check,
+            look=ClusterLook.of_now(self._view, recorder.stage, self._clock),
         )
         try:
             selections, answer = self._selected(work, return_objects)
@@ -160,10 +163,27 @@ class SchedulerManager:
             try:
                 return self._place(work, return_objects)
             except errors.NoValidHost:
-                more = self._asked_again(work, query)
+                more = self._once_more(work, query)
                 if more is None:
                     raise
             work = replace(work, candidates=more)
+
+    def _once_more(
+        self, work: ScheduleRequest, query: Query | None
+    ) -> Candidates | None:
+        """Return the candidates to choose from once more: others, or the same where the
+        cells were not looked at for this request yet; None: that would not help."""
+        may_be_old = work.look is not None and not work.look.is_new
+        more = self._asked_again(work, query)
+        left_behind = work.claims is not None and work.claims.left_behind
+        if more is None and may_be_old and not left_behind:
+            self._look_anew(work)
+            return work.candidates
+        return more
+
+    def _look_anew(self, work: ScheduleRequest) -> bool:
+        """Look at all cells, unless that was done; return whether it was done now."""
+        return work.look is not None and work.look.anew()
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
@@ -175,21 +195,26 @@ class SchedulerManager:
                 self._notifier.select_destinations(work.context, placed.request, 'end')
             return placed.selections, _answer(placed, return_objects)
 
-    def _refresh(self, recorder: DecisionRecorder) -> None:
-        with recorder.stage('refresh'):
-            self._view.refresh()
+    def _see_hosts(self, work: ScheduleRequest) -> None:
+        """Be content with what is known of the hosts, if the picks are verified."""
+        if work.look is None:
+            return
+        if self._driver.VERIFIES_HOSTS and work.instance_uuids is not None:
+            work.look.at_known()
+        else:
+            work.look.anew()
 
     def _candidates(
         self, work: ScheduleRequest
     ) -> tuple[RequestSpec, Query | None, Candidates | None]:
         """Ask placement; a rebuild does not, nor a driver that does without.
 
-        The request comes back with the node that it names. The view is refreshed
+        The request comes back with the node that it names. The cells are looked at
         once, as late as can be.
         """
         request, recorder = work.request, work.recorder
         if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
-            self._refresh(recorder)
+            self._look_anew(work)
             return request, None, None
         request, query, nodes, added = self._query(work)
         if nodes == []:
@@ -210,7 +235,7 @@ class SchedulerManager:
             )
             raise errors.NoValidHost('')
         if nodes is None:
-            self._refresh(recorder)
+            self._see_hosts(work)
         return with_aggregates(request, added), query, answer
 
     def _query(
@@ -219,7 +244,7 @@ class SchedulerManager:
         """Return the query of a request, the nodes that it names, and what prefilters
         add; the request comes back with the node that it names."""
         added = self._prefilter(work)
-        request, nodes = self._named_nodes(work.request, work.recorder)
+        request, nodes = self._named_nodes(work)
         query = build_query(
             request,
             added,
@@ -308,13 +333,14 @@ class SchedulerManager:
     def _asked(
         self, work: ScheduleRequest, query: Query, **how: bool
     ) -> Candidates | None:
-        """Ask for candidates, and bring the view up to date; None: it failed."""
+        """Ask for candidates, then look at all cells; None: the former failed."""
         with work.recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query, **how)
         work.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
             return None
-        self._refresh(work.recorder)
+        if work.look is not None:
+            work.look.again()
         return answer
 
     def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
@@ -338,23 +364,26 @@ class SchedulerManager:
             recorder=work.recorder,
             verifier=work.candidates.verifier,
             most_void=math.inf if work.candidates.further else MOST_VOID,
+            look=work.look,
         )
         return replace(work, claims=claims)
 
     def _named_nodes(
-        self, request: RequestSpec, recorder: DecisionRecorder
+        self, work: ScheduleRequest
     ) -> tuple[RequestSpec, list[str] | None]:
-        """Look up the host or node that the request names, if it names one.
+        """ClusterLook up the host or node that the request names, if it names one.
 
         A single node found becomes the whole of the requested destination.
         """
+        request = work.request
         target = target_of(request)
         if target is None:
             return request, None
-        self._refresh(recorder)
-        nodes = self._view.nodes_named(
-            target.host, target.node, request.target_cell_uuid
-        )
+        self._see_hosts(work)
+        named = target.host, target.node, request.target_cell_uuid
+        nodes = self._view.nodes_named(*named)
+        if not nodes and self._look_anew(work):
+            nodes = self._view.nodes_named(*named)
         destination = request.requested_destination
         if len(nodes) == 1 and destination is not None:
             host, node, _ = nodes[0]

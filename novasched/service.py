@@ -143,6 +143,7 @@ class Scheduler:
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
+        self.view.stop()
         if self.mirror is not None:
             self.mirror.stop()
         self.periodic.stop()

@@ -76,20 +76,20 @@ def changed_compute_nodes_are_those_stamped_since(databases):
     store = SqlCellStore(databases.cell)
     # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
     news = store.compute_node_news(NOON + datetime.timedelta(microseconds=900000))
-    rows = store.compute_nodes_of(sorted(news.ids))
+    rows = store.compute_nodes_of(sorted(news.marks))
     assert [row.hypervisor_hostname for row in rows] == [
         'updated',
         'created',
         'deleted',
     ]
     assert [row.deleted for row in rows] == [0, 0, 9]
-    assert store.compute_node_news(NOON + 2 * SECOND).ids == []
+    assert store.compute_node_news(NOON + 2 * SECOND).marks == {}
     assert store.compute_nodes_of([]) == []
 
 
 def live_compute_nodes_are_summed_up_by_their_marks(databases):
     before = NOON - SECOND
-    databases.add(
+    *_, gone, _ = databases.add(
         tables.compute_nodes,
         node(hypervisor_hostname='a', updated_at=NOON, created_at=before),
         node(hypervisor_hostname='b', updated_at=NOON, created_at=None),
@@ -101,7 +101,7 @@ def live_compute_nodes_are_summed_up_by_their_marks(databases):
     marks = {row.id: row.mark for row in store.compute_nodes()}
     news = store.compute_node_news(NOON)
     assert (news.live, news.total) == (3, sum(marks.values()))
-    assert len(news.ids) == 3
+    assert news.marks == {**dict(list(marks.items())[:2]), gone: 0}
     assert store.compute_node_marks(None) == marks
     assert store.compute_node_marks(NOON) == dict(list(marks.items())[:2])
     assert len(set(marks.values())) == 3
@@ -132,7 +132,7 @@ def a_thousand_new_nodes_are_listed(databases):
     with databases.cell.begin() as connection:
         connection.execute(sa.insert(tables.compute_nodes), rows)
     news = SqlCellStore(databases.cell).compute_node_news(NOON)
-    assert (news.live, len(news.ids)) == (1000, 1000)
+    assert (news.live, len(news.marks)) == (1000, 1000)
 
 
 def compute_services_include_disabled_ones(databases):
@@ -223,7 +223,7 @@ def nodes_share_texts_that_are_alike(databases):
     store = SqlCellStore(databases.cell)
     one, two = store.compute_nodes()
     three, _ = store.compute_nodes_of(
-        sorted(store.compute_node_news(NOON - 3600 * SECOND).ids)
+        sorted(store.compute_node_news(NOON - 3600 * SECOND).marks)
     )
     assert one.numa_topology is two.numa_topology is three.numa_topology
     assert one.stats is None

@@ -105,8 +105,11 @@ class FakeCellStore:
                 for row in self.nodes.values()
             }
             ids = [id_ for id_, found in stamps.items() if is_since(since, *found)]
-            listed = ids if len(ids) <= self.longest_list else None
-            return NodeNews(len(live), sum(row.mark for row in live), listed)
+            marks = {row.id: row.mark for row in live}
+            listed = {id_: marks.get(id_, 0) for id_ in ids}
+            total = sum(marks.values())
+            is_whole = len(ids) <= self.longest_list
+            return NodeNews(len(live), total, listed if is_whole else None)
 
         return self._answer('compute_node_news', news)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 
 import numpy as np
 
@@ -277,6 +278,10 @@ class FakeView:
 
     def refresh(self):
         self.refreshed += 1
+        return math.inf
+
+    def known(self):
+        return self.refresh()
 
     def unavailable_cells(self, cell_uuid=None):
         return tuple(

@@ -293,6 +293,7 @@ def compose(
     )
     periodic_tasks = [
         *journal.periodic_tasks,
+        *view.periodic_tasks(),
         *(mirror.periodic_tasks() if mirror is not None else ()),
         *driver_loading.periodic_tasks(conf, driver),
         *discovery_tasks(conf, host, services, clock, discover),

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.columns import Instances
+from novasched.scheduler.columns import Instances, column_identity
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import (
@@ -432,11 +432,6 @@ class AssumedInstances:
         rows = UsageRow.all_at(base, [host.place for host in found])
         for host, row in zip(found, rows, strict=True):
             host.row = row
-
-
-def column_identity(column: Any) -> Any:
-    """Return the array that is another one whenever the column is."""
-    return column.codes if isinstance(column, Categories) else column
 
 
 def with_members(hosts: HostTable, members: Mapping[int, list[Pick]]) -> HostTable:

@@ -42,6 +42,14 @@ class QueryTime(NamedTuple):
         return min(self.window.now, later.window.now - elapsed)
 
 
+class NodesNow(NamedTuple):
+    """Some compute nodes, deleted ones too, and the live services of their hosts."""
+
+    nodes: list[ComputeNodeRow]
+    services: list[ServiceRow]
+    invalid: Sequence[InvalidValue] = ()
+
+
 class CellAnswer(NamedTuple):
     """Answer of one cell. ``services`` are all, or None when only the news were
     asked for, and the services ``found`` of hosts that had none.
@@ -67,6 +75,7 @@ class CellQuery:
     ``number`` says which began later; ``since`` is None when all is asked for.
     ``rows`` are the nodes of the cell by id, as answers bring them; when the query
     began they summed up to ``summed``, as ports.NodeNews does, after ``takes`` answers.
+    Those ``unsettled`` were written of late: another write may show the same mark.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
     that is to be found out again. ``heartbeats`` count instead of those in the rows.
     """
@@ -79,6 +88,7 @@ class CellQuery:
     rows: Mapping[int, ComputeNodeRow]
     summed: tuple[int, int]
     takes: int
+    unsettled: Collection[int]
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]
@@ -109,6 +119,17 @@ class CellQuery:
             services = self._dated(rows.compute_services_of(unknown))
             return answer._replace(found=readable_services(services, invalid))
 
+    def ask_for(self, store: CellStore, ids: Collection[int]) -> NodesNow:
+        """Read these nodes and their services as they are now."""
+        invalid = list[InvalidValue]()
+        with store.together() as rows:
+            nodes = rows.compute_nodes_of(sorted(ids))
+            known = (self.rows.get(id_) for id_ in ids)
+            hosts = {row.host for row in (*nodes, *known) if row and row.host}
+            services = self._dated(rows.compute_services_of(sorted(hosts)))
+        nodes = readable_nodes(nodes, invalid, self.rows)
+        return NodesNow(nodes, readable_services(services, invalid), invalid)
+
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
         return self.heartbeats.dated(rows) if self.heartbeats else rows
 
@@ -133,24 +154,18 @@ class CellQuery:
     def _changed_nodes(self, rows: CellStore, since: datetime.datetime) -> CellAnswer:
         """Return the rows that changed, and the ids of those that are gone.
 
-        They are those stamped since a moment; where these do not explain the sum of
-        all, those whose marks differ, too: first of the recent ones, then of all.
+        They are those stamped since a moment whose marks differ; where these do not
+        explain the sum of all, others, too: first of the recent ones, then of all.
         """
         known, news = self.rows, rows.compute_node_news(since)
-        ids = rows.compute_node_marks(since) if news.ids is None else news.ids
-        found = _by_id(rows, ids)
-        marks: dict[int, int] = {}
+        marks = rows.compute_node_marks(since) if news.marks is None else news.marks
+        found = _by_id(rows, {*_differing(marks, known), *self.unsettled})
         summed = news.live, news.total
         for moment in (since - self.moment.window.span, None):
             if self._explains(news, found):
                 return CellAnswer(list(found.values()), summed=summed)
             marks = rows.compute_node_marks(moment)
-            differing = []
-            for id_, mark in marks.items():
-                row = found.get(id_) or known.get(id_)
-                if row is None or row.mark != mark:
-                    differing.append(id_)
-            found |= _by_id(rows, differing)
+            found |= _by_id(rows, _differing(marks, {**known, **found}))
         gone = known.keys() - marks.keys() - found.keys()
         return CellAnswer(list(found.values()), gone=gone, summed=summed)
 
@@ -168,6 +183,17 @@ class CellQuery:
         hosts = {row.host for row in answer.nodes if row.host and row.deleted == 0}
         unknown = {h for h in hosts - known if not self.services.knows(h)}
         return sorted(unknown.union(self.look_for))
+
+
+def _differing(
+    marks: Mapping[int, int], known: Mapping[int, ComputeNodeRow]
+) -> list[int]:
+    """Return the ids of the rows that are not known by these marks."""
+    return [
+        id_
+        for id_, mark in marks.items()
+        if id_ not in known or known[id_].mark != mark
+    ]
 
 
 def _by_id(rows: CellStore, ids: Iterable[int]) -> dict[int, ComputeNodeRow]:

@@ -135,7 +135,7 @@ class Cells:
         self.patience_s = timeout_s if patience_s is None else patience_s
         self._stores = stores
         self._clock = clock
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._retry_interval_s = retry_interval_s
         self._threads = threads
         self._lock = threading.Lock()
@@ -240,7 +240,7 @@ class Cells:
             for cell in cells
             if not self._closed and (probe or self._is_available(cell))
         }
-        limit_s = timeout_s or self._timeout_s
+        limit_s = timeout_s or self.timeout_s
         patience_s = self.patience_s if timeout_s is None else limit_s
         late_ones = wait(asked, limit_s, patience_s)
         answers = {}

@@ -276,7 +276,8 @@ class HostColumns:
 
     ``members`` grows whenever a place may hold another host than before, or a host
     may belong to another service. ``by_uuid`` gives the place of each node; if
-    several hosts have one uuid, the last, and ``duplicate_uuids`` gives all of them.
+    several hosts have one uuid, the last, and ``duplicate_uuids`` gives all of them;
+    ``keys`` are the hosts by their places.
     """
 
     def __init__(self) -> None:
@@ -290,6 +291,7 @@ class HostColumns:
             parse: Callable[[Any], Any] = functools.partial(read, complain=complain)
             self._encoders[name] = Encoder(parse)
         self.members = 0
+        self.keys: list[NodeKey] = []
         self.by_uuid: dict[str, int] = {}
         self.duplicate_uuids: dict[str, list[int]] = {}
 
@@ -319,6 +321,8 @@ class HostColumns:
         renamed = self._write(changed, position, arrays)
         self._position, self._arrays = position, arrays
         self._compact()
+        if going or coming:
+            self.keys = list(position)
         if going or coming or 'host' in renamed:
             self.members += 1
         if going or coming or 'uuid' in renamed:

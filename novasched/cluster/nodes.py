@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from novasched.clock import Clock
-from novasched.cluster.cell_query import CellAnswer, CellQuery, QueryTime
+from novasched.cluster.cell_query import CellAnswer, CellQuery, NodesNow, QueryTime
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import log_stamps
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
@@ -28,6 +28,13 @@ SERVICES_AGE_S = 5.0
 
 ASIDE_AGE_S = 60.0
 """How long changes are used of a cell that only requests which name it read."""
+
+SETTLED_S = 2.0
+"""For how long a row is read again that was written just now: a second write within a
+second may not change its mark."""
+
+JUST_NOW = datetime.timedelta(seconds=10)
+"""Clocks that stamp rows are rarely further behind."""
 
 ATTEMPTS = 5
 """How often a cell is asked whose answer an older one came in between of."""
@@ -43,7 +50,8 @@ class CellNodes:
     Of the queries answered, ``taken`` is the newest, ``whole`` the number of the newest
     for all nodes and ``listed`` that for all services. Since these, ``seen`` has the
     newest that showed a node, be it alive or deleted, and ``heard`` that which showed
-    that the service of a host came or went. ``looked_s`` is when the services of
+    that the service of a host came or went. ``unsettled`` has when the queries began
+    that showed a write of just now. ``looked_s`` is when the services of
     ``hosts_without_service`` were looked for. The LogOnce are for its log lines.
     """
 
@@ -59,6 +67,7 @@ class CellNodes:
     listed: int = 0
     seen: dict[int, int] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
+    unsettled: dict[int, float] = field(default_factory=dict)
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
 
@@ -117,12 +126,8 @@ class CellNodes:
         if query.since is None and number > self.whole:
             self.whole = number
             self.seen = {id_: n for id_, n in self.seen.items() if n > number}
-        for id_, row in changed.items():
-            before = self.rows.get(id_)
-            self.total += row.mark - (0 if before is None else before.mark)
-            self.rows[id_] = row
-        for id_ in gone:
-            self.total -= self.rows.pop(id_).mark
+        self._put(changed, gone)
+        self._settle(query.moment, changed.values())
         self._take_services(query, answer)
         asked, without = changed, self.hosts_without_service
         if answer.services is not None or answer.news.deleted:
@@ -131,6 +136,52 @@ class CellNodes:
         self.hosts_without_service = frozenset(
             h for h in hosts if not self.services.knows(h)
         )
+
+    def _put(
+        self, changed: Mapping[int, ComputeNodeRow], gone: Collection[int]
+    ) -> None:
+        for id_, row in changed.items():
+            before = self.rows.get(id_)
+            self.total += row.mark - (0 if before is None else before.mark)
+            self.rows[id_] = row
+        for id_ in gone:
+            self.total -= self.rows.pop(id_).mark
+
+    def _settle(self, moment: QueryTime, changed: Iterable[ComputeNodeRow]) -> None:
+        recent = moment.window.now - JUST_NOW
+        written = {
+            row.id: moment.monotonic_s
+            for row in changed
+            if (stamp := row.updated_at or row.created_at) and stamp >= recent
+        }
+        self.unsettled = {
+            id_: at_s
+            for id_, at_s in {**self.unsettled, **written}.items()
+            if moment.monotonic_s - at_s < SETTLED_S and id_ in self.rows
+        }
+
+    def take_some(
+        self, query: CellQuery, ids: Collection[int], now: NodesNow
+    ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
+        """Take in nodes with these ids as they are now, with their services. Return the
+        rows that differ, and the ids of those that are gone."""
+        number, moment = query.number, query.moment
+        live = {row.id: row for row in now.nodes if row.deleted == 0}
+        before = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
+        hosts = {row.host for row in (*live.values(), *before.values()) if row.host}
+        services = self.services.with_hosts(hosts, now.services, moment.window)
+        if services is not self.services:
+            self.services, self.services_version = services, self.services_version + 1
+            self.heard.update(dict.fromkeys(hosts, number))
+        settled = [id_ for id_ in ids if not self._is_outdone(id_, query)]
+        news = {i: live[i] for i in settled if i in live and live[i] != before.get(i)}
+        gone = {i for i in settled if i in before and i not in live}
+        if news or gone:
+            self.takes += 1
+            self.seen.update(dict.fromkeys((*news, *gone), number))
+            self._put(news, gone)
+            self._settle(moment, news.values())
+        return news, gone
 
     def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
         services, number = self.services, query.number
@@ -204,6 +255,7 @@ class ComputeNodes:
             rows=cell.rows,
             summed=(len(cell.rows), cell.total),
             takes=cell.takes,
+            unsettled=frozenset(cell.unsettled),
             services=cell.services,
             hosts_without_service=cell.hosts_without_service,
             look_for=cell.look_for(moment),
@@ -230,12 +282,35 @@ class ComputeNodes:
         cell.take(query, answer, changed, gone)
         return not cell.is_in_doubt(query, answer)
 
+    def take_some(self, query: CellQuery, ids: Collection[int], now: NodesNow) -> None:
+        """Take in some nodes of a cell, if it was not forgotten meanwhile."""
+        uuid, cell = query.cell_uuid, self.cells.get(query.cell_uuid)
+        if cell is None or cell.rows is not query.rows:
+            return
+        log_invalid(cell.invalid_rows, uuid, now.invalid)
+        news, gone = cell.take_some(query, ids, now)
+        self._change(
+            {(uuid, id_): row for id_, row in news.items()},
+            [(uuid, id_) for id_ in gone],
+        )
+
     def forget(self, cell_uuids: Collection[str]) -> None:
         """Forget everything about some cells."""
         for uuid in cell_uuids:
             cell = self.cells.pop(uuid, None)
             if cell is not None:
                 self._change({}, [(uuid, id_) for id_ in cell.rows])
+
+    def ids_of(self, uuids: Iterable[str]) -> dict[str, list[int]]:
+        """Return the ids of the nodes with these uuids, by the uuid of the cell."""
+        found: dict[str, list[int]] = {}
+        hosts = self.hosts
+        for uuid in uuids:
+            place = hosts.by_uuid.get(uuid)
+            places = [] if place is None else hosts.duplicate_uuids.get(uuid, [place])
+            for cell, id_ in (hosts.keys[each] for each in places):
+                found.setdefault(cell, []).append(id_)
+        return found
 
     def asked_at(self) -> dict[str, float]:
         """Return when what is known of each cell was asked for, by uuid."""
@@ -342,6 +417,24 @@ class CellReader:
         )
         with self.lock:
             return {u: self.nodes.take(queries[u], a) for u, a in answers.items()}
+
+    def read_some(
+        self, nodes: Mapping[str, Collection[int]], timeout_s: float | None
+    ) -> frozenset[str]:
+        """Read some nodes again, by cell uuid and id, with their services; return the
+        uuids of the cells that answered."""
+        moment = QueryTime(self.window(), self.clock.monotonic())
+        with self.lock:
+            queries = {uuid: self.nodes.begin(uuid, moment) for uuid in nodes}
+        answers = self.cells.ask(
+            lambda cell, store: queries[cell.uuid].ask_for(store, nodes[cell.uuid]),
+            [cell for cell in self.cells.enabled() if cell.uuid in nodes],
+            timeout_s=timeout_s,
+        )
+        with self.lock:
+            for uuid, now in answers.items():
+                self.nodes.take_some(queries[uuid], nodes[uuid], now)
+        return frozenset(answers)
 
     def read_aside(self, cell: Cell) -> frozenset[str]:
         """Read what changed in a cell; all, if that was not done lately."""

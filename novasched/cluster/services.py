@@ -162,13 +162,27 @@ class Services(NamedTuple):
             return self
         return self._with({**kept, **new})
 
+    def with_hosts(
+        self, hosts: Collection[str], rows: Iterable[ServiceRow], window: Window
+    ) -> Services:
+        """Take in all live rows of some hosts, as they are now; self, if filters see
+        the same."""
+        live = {row.host: row for row in rows if row.host in hosts}
+        found = _unavailable(live.values(), window)
+        if all(
+            (host in live) == self.knows(host)
+            and _state(found.get(host)) == _state(self.unavailable.get(host))
+            for host in hosts
+        ):
+            return self
+        others = {h: each for h, each in self.unavailable.items() if h not in hosts}
+        known = {h: row for h, row in self.rows.items() if h not in hosts}
+        taken = self._with({**known, **live})
+        return taken._replace(unavailable={**others, **found})
+
     def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
         """Take all that must not be used, as they are now, from among these rows."""
-        found = {}
-        for row in rows:
-            up = not row.forced_down and window.holds(row)
-            if row.disabled or not up:
-                found[row.host] = Unavailable(row, up)
+        found = _unavailable(rows, window)
         some_up = any(host not in found for host in self.rows)
         silent = None if some_up else _fallen_silent(found.values(), window)
         return self._replace(unavailable=found, silent=silent)
@@ -217,6 +231,16 @@ class Services(NamedTuple):
         )
 
 
+def _unavailable(rows: Iterable[ServiceRow], window: Window) -> dict[str, Unavailable]:
+    """Return those of the services that must not be used, by host."""
+    found = {}
+    for row in rows:
+        up = not row.forced_down and window.holds(row)
+        if row.disabled or not up:
+            found[row.host] = Unavailable(row, up)
+    return found
+
+
 def _fallen_silent(
     found: Collection[Unavailable], window: Window
 ) -> SilentComputes | None:
@@ -240,11 +264,16 @@ def _fallen_silent(
     return SilentComputes(last, last + window.span, hosts)
 
 
-def _states(services: Services) -> dict[str, tuple[Any, ...]]:
-    return {
-        host: (up, row.disabled, row.disabled_reason)
-        for host, (row, up) in services.unavailable.items()
-    }
+def _states(services: Services) -> dict[str, tuple[Any, ...] | None]:
+    """Return the states of all services that must not be used."""
+    return {host: _state(found) for host, found in services.unavailable.items()}
+
+
+def _state(found: Unavailable | None) -> tuple[Any, ...] | None:
+    """Return the state that filters see of a service that must not be used."""
+    if found is None:
+        return None
+    return found.up, found.row.disabled, found.row.disabled_reason
 
 
 def aware(moment: datetime.datetime | None) -> datetime.datetime | None:

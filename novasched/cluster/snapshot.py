@@ -16,8 +16,11 @@ from novasched.cluster.services import Services, Window
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.table import ProviderTable
 from novasched.scheduler.aggregates import Aggregates
-from novasched.scheduler.columns import PerHost, Rows
+from novasched.scheduler.columns import PerHost, Rows, column_identity
 from novasched.scheduler.hosts import Categories, HostTable, Mask, Objects, Snapshot
+
+WRITTEN_ALWAYS = {'updated'}
+"""Columns that each write of a compute changes."""
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +55,35 @@ class Composed(NamedTuple):
                 for uuid, place in zip(known, listed, strict=True)
             ]
         return np.array([place for place in listed if self.usable[place]], np.intp)
+
+    def changed(self, uuids: Iterable[str], seen: Snapshot) -> set[str]:
+        """Return which of these nodes are not what a snapshot has of them: gone, of no
+        use, or other than there in what filters see."""
+        now = self.snapshot
+        others = [
+            name
+            for name in now.names - WRITTEN_ALWAYS
+            if column_identity(now.column(name))
+            is not column_identity(seen.column(name))
+        ]
+        found = set()
+        for uuid in uuids:
+            places = self.duplicate_uuids.get(uuid) or [self.by_uuid.get(uuid, -1)]
+            then = [*places]
+            if 'uuid' in others:
+                then = np.flatnonzero(seen.column('uuid') == uuid).tolist()
+            if (
+                len(then) != len(places)
+                or min(places) < 0
+                or not self.usable[places].any()
+                or any(
+                    now.column(name).item(at) != seen.column(name).item(before)
+                    for at, before in zip(places, then, strict=True)
+                    for name in others
+                )
+            ):
+                found.add(uuid)
+        return found
 
     def service_column(self, table: HostTable, window: Window) -> Objects:
         """Return the services of the hosts of a table, as filters see them."""

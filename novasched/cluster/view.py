@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -27,11 +27,12 @@ from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import CellReader, ComputeNodes
+from novasched.cluster.periodic import PeriodicTask
 from novasched.cluster.services import down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.ports import ApiStore, Cell, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
-from novasched.scheduler.hosts import HostTable, Lazy
+from novasched.scheduler.hosts import HostTable, Lazy, Snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -39,10 +40,12 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
         cfg.FloatOpt(
             'host_state_max_age',
-            default=0.0,
+            default=1.0,
             min=0.0,
-            help='Seconds that what is known of the hosts may be old. 0: a decision '
-            'sees every compute node committed before its request arrived.',
+            help='Seconds that what is known of the hosts may be old when a decision '
+            'begins. What is picked is verified in its cell before it is claimed, and '
+            'all cells are looked at again before a request gets no host, or fewer '
+            'alternates than it asks for. 0: every request looks at all cells first.',
         ),
         cfg.FloatOpt(
             'host_state_overlap',
@@ -64,31 +67,34 @@ not for cells that are late with a small question."""
 class Refresh:
     """Runs ``read`` so that each caller gets one that began after it called.
 
-    Callers that come while one is running share the next. ``max_age_s`` lets a
-    caller be content with a refresh that began at most so long ago.
+    Callers that come while one is running share the next.
     """
 
     read: Callable[[], None]
     clock: Clock
-    max_age_s: float = 0.0
     _turn: threading.Condition = field(default_factory=threading.Condition)
     _running: bool = False
     _started: int = 0
     _finished: int = 0
     _began_at: float = float('-inf')
+    _running_since: float = float('-inf')
 
-    def __call__(self) -> None:
+    def __call__(self, max_age_s: float = 0.0) -> float:
+        """Return when the newest refresh began; one that began at most ``max_age_s``
+        ago is enough."""
         with self._turn:
-            if self.clock.monotonic() - self._began_at < self.max_age_s:
-                return
-            wanted = self._started + 1
+            oldest = self.clock.monotonic() - max_age_s
+            if max_age_s and self._began_at >= oldest:
+                return self._began_at
+            is_enough = max_age_s and self._running and self._running_since >= oldest
+            wanted = self._started + (0 if is_enough else 1)
             while self._running and self._finished < wanted:
                 self._turn.wait()
             if self._finished >= wanted:
-                return
+                return self._began_at
             self._running = True
             self._started += 1
-            began_at = self.clock.monotonic()
+            began_at = self._running_since = self.clock.monotonic()
         succeeded = False
         try:
             self.read()
@@ -100,6 +106,7 @@ class Refresh:
                     self._finished = self._started
                     self._began_at = began_at
                 self._turn.notify_all()
+        return began_at
 
 
 class ClusterView:
@@ -136,7 +143,11 @@ class ClusterView:
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
-        self._shared_refresh = Refresh(self._refresh, clock, max_age_s)
+        self._shared_refresh = Refresh(self._refresh, clock)
+        self.max_age_s = max_age_s
+        self._clock = clock
+        self._known_for = float('-inf')
+        self._wake, self._stopped = threading.Event(), threading.Event()
         self._measure_refresh = measure_refresh
         self.asked_at = self._nodes.asked_at
 
@@ -265,13 +276,51 @@ class ClusterView:
         )
         self._read_patiently([c for c in self.cells.enabled() if c.uuid in answering])
 
-    def refresh(self) -> None:
-        """Read what changed in the enabled cells since the last time.
+    def refresh(self) -> float:
+        """Read what changed in the enabled cells since the last time; return when that
+        began.
 
         Callers at the same time share one read, which began after each of them called.
         """
         with self._measure_refresh():
-            self._shared_refresh()
+            return self._shared_refresh()
+
+    def known(self) -> float:
+        """Be content with a look that began at most ``max_age_s`` ago, and have the
+        cells looked at behind the scenes for as long; return when it began."""
+        self._known_for = self._clock.monotonic() + self.max_age_s
+        self._wake.set()
+        with self._measure_refresh():
+            return self._shared_refresh(self.max_age_s)
+
+    def periodic_tasks(self) -> list[PeriodicTask]:
+        """Return the task that looks at the cells while requests come."""
+        return [(0.0, self.keep_up)] if self.max_age_s else []
+
+    def keep_up(self) -> None:
+        """Wait until it is time to look, or there are requests again; then look."""
+        if self._clock.monotonic() >= self._known_for:
+            self._wake.wait()
+        self._wake.clear()
+        if not self._stopped.wait(self.max_age_s / 2):
+            self._shared_refresh(self.max_age_s / 2)
+
+    def stop(self) -> None:
+        """Let ``keep_up`` end soon."""
+        self._stopped.set()
+        self._wake.set()
+
+    def changed(self, node_uuids: Collection[str], seen: Snapshot) -> set[str]:
+        """Read compute nodes again, with their services; return those that are not as
+        they were in a snapshot. So are those of a cell that does not answer: no host is
+        taken from it before a refresh."""
+        with self._lock:
+            ids = self._nodes.ids_of(node_uuids)
+        has_others = bool(self._available - ids.keys())
+        limit_s = self.cells.timeout_s if has_others else None
+        self._available -= ids.keys() - self._reader.read_some(ids, limit_s)
+        with self._lock:
+            return self._composer.compose(self._available).changed(node_uuids, seen)
 
     def _refresh(self) -> None:
         if not self.cells.all():

@@ -96,12 +96,17 @@ _WRITTEN = sa.or_(
 )
 _DELETED = _c.deleted_at >= sa.bindparam('since', type_=sa.DateTime)
 _IS_NEW = sa.or_(_WRITTEN, _DELETED)
+_ID_AND_MARK = (
+    sa.cast(_c.id, sa.String(20))
+    + ':'
+    + sa.cast(sa.case((_LIVE, _MARK), else_=_ZERO), sa.String(20))
+)
 # All by one scan, which any question by time stamps needs: they have no index.
 NEWS = sa.select(
     sa.func.count(sa.case((_LIVE, _ONE))),
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE, _MARK))), _ZERO),
     sa.func.coalesce(sa.func.sum(sa.case((_IS_NEW, _c.id))), _ZERO),
-    sa.func.aggregate_strings(sa.case((_IS_NEW, sa.cast(_c.id, sa.String(20)))), ','),
+    sa.func.aggregate_strings(sa.case((_IS_NEW, _ID_AND_MARK)), ','),
 ).where(sa.or_(_LIVE, _DELETED))
 # MySQL cuts the list to 1024 characters by default. It heeds this, others skip it.
 NEWS = NEWS.prefix_with(
@@ -128,9 +133,15 @@ def read_news(connection: sa.Connection, since: datetime.datetime) -> NodeNews:
     """
     values = {'since': since.replace(microsecond=0)}
     live, total, sum_of_ids, listed = connection.execute(NEWS, values).one()
-    ids = [int(id_) for id_ in (listed or '').split(',') if id_]
-    # Servers cut long lists, even within a number; that makes the sum smaller.
-    return NodeNews(live, int(total), ids if sum(ids) == sum_of_ids else None)
+    marks = {
+        int(id_): int(mark or 0)
+        for id_, _, mark in (
+            each.partition(':') for each in (listed or '').split(',') if each
+        )
+    }
+    # Servers cut long lists, even within a number; that makes the sum of ids smaller,
+    # or the last mark another one: then its row is read once more than need be.
+    return NodeNews(live, int(total), marks if sum(marks) == sum_of_ids else None)
 
 
 def read_marks(

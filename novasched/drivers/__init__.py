@@ -12,6 +12,7 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched.cluster.assumed import AssumedInstances
+from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.drivers.claims import Claims
@@ -107,7 +108,8 @@ class ScheduleRequest:
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
     not name the instances. ``recorder`` gets each decision. ``check`` is called
-    between two instances; it raises where the work is to end.
+    between two instances; it raises where the work is to end. ``look`` is what the
+    hosts were seen by; None: by nothing older than the request.
     """
 
     context: RequestContext
@@ -119,6 +121,7 @@ class ScheduleRequest:
     caller: Caller | None = None
     recorder: DecisionRecorder = NO_RECORDER
     check: Check = never
+    look: ClusterLook | None = None
 
     @property
     def required(self) -> int:
@@ -142,10 +145,12 @@ class Driver(abc.ABC):
     """Chooses a host per instance and claims it.
 
     Where USES_ALLOCATION_CANDIDATES is false, placement is not asked, no prefilter
-    runs and nothing is claimed.
+    runs and nothing is claimed. Where VERIFIES_HOSTS is false, all cells are looked at
+    before each request.
     """
 
     USES_ALLOCATION_CANDIDATES: bool = True
+    VERIFIES_HOSTS: bool = False
 
     def __init__(self, parts: DriverContext) -> None:
         self.parts = parts
@@ -154,7 +159,7 @@ class Driver(abc.ABC):
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         """Return the selections; what was claimed for them is in ``work.claims``.
 
-        The caller has refreshed the view, and undoes the claims when this raises.
+        The caller has looked at the cells, and undoes the claims when this raises.
         Raises errors.NoValidHost when there is no host for every instance.
         """
 

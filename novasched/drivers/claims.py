@@ -13,19 +13,17 @@ from typing import NoReturn, Self
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster.look import ClusterLook
+from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import (
-    Caller,
     Candidate,
     Claimed,
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
-    Entry,
-    Intent,
-    Journal,
     Placement,
     Verifier,
 )
@@ -38,6 +36,9 @@ LEFT_BEHIND = (
     'them with: openstack resource provider allocation delete %s'
 )
 VOID = 'placement would not offer it now: the copy of its state was behind'
+CHANGED = 'the host, or its service, has changed since it was looked at'
+MOST_CHANGED = 8
+"""Picks of which the host may have changed; then all cells are looked at anew."""
 UNDONE_LATER = (
     'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
     'undone as soon as placement accepts it.'
@@ -82,102 +83,8 @@ def chunks(
     return found
 
 
-class ClaimJournal:
-    """Keeps the open journal entries of a request by consumer; without a journal, none.
-
-    Without a ``caller`` the request counts as answered as soon as the claims stand.
-    """
-
-    def __init__(
-        self, journal: Journal | None = None, caller: Caller | None = None
-    ) -> None:
-        self._journal = journal
-        self._caller = caller
-        self._open: dict[str, Entry] = {}
-
-    def intend(
-        self,
-        request_id: str | None,
-        project_id: str | None,
-        wanted: Sequence[ClaimRequest],
-    ) -> None:
-        """Write down claims that are about to be made."""
-        if self._journal is None:
-            return
-        within_s = self._caller.patience_left_s() if self._caller else None
-        intents = []
-        for one in wanted:
-            allocations = one.candidate['allocations']
-            amounts = {name: part['resources'] for name, part in allocations.items()}
-            intents.append(
-                Intent(
-                    request_id,
-                    one.consumer_uuid,
-                    project_id,
-                    amounts,
-                    undo_within_s=within_s,
-                )
-            )
-        consumers = [one.consumer_uuid for one in wanted]
-        self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
-
-    def settle(self, *consumers: str) -> None:
-        """Settle the entries of consumers: recovery leaves their claims alone."""
-        for consumer in consumers:
-            if entry := self._open.pop(consumer, None):
-                entry.settle()
-
-    def undo_later(self, consumer: str, by_s: float) -> bool:
-        """Leave a claim to recovery, which was made by this monotonic time, if it was;
-        False: there is no journal."""
-        entry = self._open.pop(consumer, None)
-        if entry is None:
-            return False
-        entry.undo_later(SYSTEM_CLOCK.monotonic() - by_s)
-        return True
-
-    def end(self, error: BaseException) -> None:
-        """Leave to recovery what is neither answered nor undone.
-
-        An ``error`` that is no Exception ends the process, and no caller hears of it.
-        """
-        for consumer in list(self._open):
-            if isinstance(error, Exception):
-                self.undo_later(consumer, SYSTEM_CLOCK.monotonic())
-            else:
-                self._open.pop(consumer).leave()
-
-    def check_caller(self) -> None:
-        """Raise CallerGone when the caller waits no more for the answer."""
-        if self._caller is not None:
-            self._caller.check()
-
-    def answer(self, undo: Callable[[], None] = lambda: None) -> None:
-        """Settle the entries once the answer is delivered.
-
-        ``undo`` is called if the answer cannot be delivered.
-        """
-        answered, self._open = self._open, {}
-
-        def settle() -> None:
-            for entry in answered.values():
-                entry.settle()
-
-        def take_back() -> None:
-            self._open.update(answered)
-            try:
-                undo()
-            except BaseException as defect:
-                self.end(defect)
-                raise
-
-        if self._caller is None:
-            settle()
-            return
-        for entry in answered.values():
-            entry.answering()
-        self._caller.when_answered(settle)
-        self._caller.if_undeliverable(take_back)
+class HostsChanged(Exception):
+    """Nothing is claimed, and what the hosts were picked by has changed."""
 
 
 class Claims:
@@ -191,7 +98,9 @@ class Claims:
     ``claim_journal`` has all written down, should this process be killed.
     ``if_undone`` are called after undoing. What is claimed is verified first by the
     ``verifier``, if there is one; after ``most_void`` picks that are void by now, the
-    candidates are not worth another one. ``unverified``: that could not be done.
+    candidates are not worth another one. ``unverified``: that could not be done. So are
+    the hosts, by the ``look`` that showed them; HostsChanged is raised where one is not
+    as it was, and nothing is claimed yet.
     """
 
     def __init__(
@@ -204,6 +113,7 @@ class Claims:
         recorder: DecisionRecorder = NO_RECORDER,
         verifier: Verifier | None = None,
         most_void: float = math.inf,
+        look: ClusterLook | None = None,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
@@ -216,7 +126,9 @@ class Claims:
         self._recorder = recorder
         self._verifier = verifier
         self._void_left = most_void
-        self._seen: dict[str, tuple[Candidate, bool]] = {}
+        self._look = look
+        self._changed_left = MOST_CHANGED
+        self._seen: dict[str, tuple[Candidate, str]] = {}
         self.unverified = False
         self.refused = 0
         self.conflicts = 0
@@ -253,50 +165,76 @@ class Claims:
             self._journal.check_caller()
 
     def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which alternates placement offers; those that were looked at with a
-        pick are not looked at again. Raises as _still_offered does."""
-        self._still_offered([one for one in wanted if self._of(one) is None])
-        return [self._of(one) is not False for one in wanted]
+        """Return which alternates may be offered; those that were looked at with a
+        pick are not looked at again. Raises as _reasons does."""
+        self._reasons([one for one in wanted if self._of(one) is None])
+        return [not self._of(one) for one in wanted]
 
-    def _of(self, pick: ClaimRequest) -> bool | None:
-        """Return whether a pick was seen to be offered; None: it was not looked at."""
-        candidate, is_so = self._seen.get(pick.node_uuid, (None, None))
-        return is_so if candidate == pick.candidate else None
+    def _of(self, pick: ClaimRequest) -> str | None:
+        """Return why a pick is void, empty if it is not; None: it was not looked at."""
+        candidate, why = self._seen.get(pick.node_uuid, (None, None))
+        return why if candidate == pick.candidate else None
 
-    def _still_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which picks placement would offer now. Raises errors.NoValidHost where
-        that cannot be found out, and once too many were void."""
+    def _reasons(self, wanted: Sequence[ClaimRequest]) -> list[str]:
+        """Return why each pick is void by now, empty if it is not. Raises
+        errors.NoValidHost where that cannot be found out, and once too many were."""
+        hosts = {one.node_uuid for one in wanted if one.node_uuid}
+        changed = self._look.changed(hosts) if self._look is not None else ()
+        offered = iter(
+            self._are_in_placement([o for o in wanted if o.node_uuid not in changed])
+        )
+        reasons = []
+        for one in wanted:
+            if one.node_uuid in changed:
+                why = CHANGED
+            else:
+                why = '' if next(offered) else VOID
+            if why:
+                LOG.debug('The pick of %s is void: %s', one.node_uuid, why)
+            if why == VOID:
+                self.remaining.exclude(one.candidate)
+                self._void_left -= 1
+            self._seen[one.node_uuid] = one.candidate, why
+            reasons.append(why)
+        if self._void_left < 0:
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+        return reasons
+
+    def _are_in_placement(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
+        """Return which picks placement would offer now."""
         if self._verifier is None or not wanted:
             return [True] * len(wanted)
         try:
             with self._recorder.stage('verify'):
-                offered = self._verifier.still_offered(
+                return self._verifier.still_offered(
                     [(one.node_uuid, one.candidate) for one in wanted]
                 )
         except errors.MirrorError as problem:
             LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
             self.unverified = True
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
-        for one, is_so in zip(wanted, offered, strict=True):
-            self._seen[one.node_uuid] = one.candidate, is_so
-            if not is_so:
-                LOG.debug('The pick of %s is void: %s', one.node_uuid, VOID)
-                self.remaining.exclude(one.candidate)
-                self._void_left -= 1
-        if self._void_left < 0:
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-        return offered
 
     def _are_offered(
         self, wanted: Sequence[ClaimRequest], ahead: Sequence[ClaimRequest] = ()
     ) -> bool:
-        """Return whether placement would offer all picks now; record those that are
-        void. What may be alternates is looked at with them."""
-        offered = self._still_offered([*wanted, *ahead])[: len(wanted)]
-        void = [one for one, is_so in zip(wanted, offered, strict=True) if not is_so]
-        if void:
-            self._recorder.claimed(void, 'void', VOID)
-        return not void
+        """Return whether all picks are what they were picked as; record those that are
+        void. What may be alternates is looked at with them. Raises HostsChanged."""
+        reasons = self._reasons([*wanted, *ahead])[: len(wanted)]
+        for reason in (VOID, CHANGED):
+            void = [o for o, why in zip(wanted, reasons, strict=True) if why == reason]
+            if void:
+                self._recorder.claimed(void, 'void', reason)
+        if self._look is not None and CHANGED in reasons:
+            if not self._made:
+                self._seen.clear()
+                if not self._changed_left:
+                    self._look.again()
+                self._changed_left -= 1
+                raise HostsChanged
+            for one in wanted:
+                if self._of(one) == CHANGED:
+                    self.remaining.exclude(one.candidate)
+        return not any(reasons)
 
     def make(
         self,

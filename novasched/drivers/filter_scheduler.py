@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.claims import Claims
+from novasched.drivers.claims import Claims, HostsChanged
 from novasched.drivers.host_candidates import (
     KnownRoots,
     RemainingCapacity,
@@ -51,6 +53,8 @@ Pick = Callable[['_State', set[int]], Picked | None]
 class FilterScheduler(Driver):
     """Nova: scheduler/manager.py, _schedule and what it calls."""
 
+    VERIFIES_HOSTS = True
+
     def __init__(self, parts: DriverContext) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
@@ -62,7 +66,10 @@ class FilterScheduler(Driver):
 
         def hosts() -> HostTable:
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
-            return self.parts.view.hosts(offered, cell_uuid)
+            found = self.parts.view.hosts(offered, cell_uuid)
+            if work.look is not None:
+                work.look.seen = found.snapshot
+            return found
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
         with reservation.group_lock():
@@ -122,6 +129,13 @@ class _Placing:
 
     def place(self) -> _State:
         """Return the state once each instance has a host, or there is none for one."""
+        while True:
+            try:
+                return self._place()
+            except HostsChanged:
+                LOG.debug('What is known of the hosts has changed; selecting again.')
+
+    def _place(self) -> _State:
         claims, uuids = self._work.claims, self._work.instance_uuids or ()
         if claims is None:
             return self._place_each(self._start(), self._work.required, _best)
@@ -195,12 +209,26 @@ class _Placing:
             state = self._decide(state, index)
             if state.decision is not None:
                 self._work.recorder.decided(state.decision, index)
+            if not state.picks:
+                self._check_enough(state.hosts)
             picked = pick(state, excluded_rows)
             fitting = self._parts.profile.fitting
             hosts = self._reservation.rebased(state.hosts, fitting)
             if hosts is None:
                 return state, picked
             state = replace(state, hosts=hosts, decision=None)
+
+    def _check_enough(self, hosts: HostTable) -> None:
+        """Raise HostsChanged where there are too few hosts for the answer, its
+        alternates included, and the cells were not looked at for the request yet."""
+        work, look = self._work, self._work.look
+        wanted = work.required
+        if work.return_alternates:
+            wanted += self._parts.max_attempts - 1
+        if look is None or look.is_new or _in_cell_of_best(hosts) >= wanted:
+            return
+        look.anew()
+        raise HostsChanged
 
     def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""
@@ -345,6 +373,14 @@ class _Placing:
         if placed.topology is not None:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+
+def _in_cell_of_best(hosts: HostTable) -> int:
+    """Return how many of the hosts are in the cell of the first one."""
+    if not len(hosts):
+        return 0
+    codes = hosts.cell_uuid.codes
+    return int(np.count_nonzero(codes == codes[0]))
 
 
 def _origin(candidates: Candidates | None) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class ChangedCellStore:
         return self._nodes
 
     def compute_node_news(self, since: datetime.datetime) -> NodeNews:
-        return NodeNews(len(self._nodes), sum(row.mark for row in self._nodes), [])
+        return NodeNews(len(self._nodes), sum(row.mark for row in self._nodes), {})
 
     def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
         return {row.id: row.mark for row in self._nodes}

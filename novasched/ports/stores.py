@@ -71,12 +71,13 @@ def shared(text: str) -> str:
 
 
 class NodeNews(NamedTuple):
-    """How many compute nodes of a cell are live, the sum of their marks, and the ids of
-    rows created, updated or deleted since a moment; None: too many to list."""
+    """How many compute nodes of a cell are live, the sum of their marks, and by id the
+    marks of rows created, updated or deleted since a moment, 0 of those deleted; None:
+    too many to list."""
 
     live: int
     total: int
-    ids: list[int] | None
+    marks: dict[int, int] | None
 
 
 class ServiceRow(NamedTuple):

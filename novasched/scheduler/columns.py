@@ -44,6 +44,11 @@ class Categories(Generic[S]):
         return answers[self.codes]
 
 
+def column_identity(column: Any) -> Any:
+    """Return the array that is another one whenever the column is."""
+    return column.codes if isinstance(column, Categories) else column
+
+
 def combined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return a column that is the same for two hosts if all of some columns are."""
     groups, *others = columns

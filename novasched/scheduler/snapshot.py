@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,10 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self._columns['host'])
+
+    @property
+    def names(self) -> KeysView[str]:
+        return self._columns.keys()
 
     def column(self, name: str) -> Any:
         column = self._columns[name]

@@ -82,7 +82,7 @@ def test_as_in_nova_two_requests_get_one_node(two_nodes):
 
 
 def test_a_row_that_shows_the_pick_is_believed(two_nodes):
-    made = two_nodes(assume_picks=True)
+    made = two_nodes(assume_picks=True, host_state_max_age=0)
     scheduler = made.compose()
     made.ask(scheduler, new_uuids(), **pinned())
     used = factories.numa_cell(0, range(4), pinned=range(4))

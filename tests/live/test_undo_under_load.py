@@ -11,7 +11,8 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import ClaimJournal, Claims
+from novasched.drivers.claim_journal import ClaimJournal
+from novasched.drivers.claims import Claims
 from novasched.journal.recovery import Recovery
 from novasched.journal.store import FileJournal
 from novasched.objects.context import RequestContext

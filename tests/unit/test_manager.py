@@ -275,6 +275,7 @@ class Watched(FakeView):
 
     def refresh(self):
         self.queries_before.append(len(self._placement.queries))
+        return super().refresh()
 
 
 @cases(

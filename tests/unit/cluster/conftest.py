@@ -52,7 +52,7 @@ class Cloud:
 
     def hurry(self, patience_s=TIMEOUT_S):
         """Wait for a cell that hangs no longer than ``SHORT_S``, if another answers."""
-        self.view.cells._timeout_s = SHORT_S
+        self.view.cells.timeout_s = SHORT_S
         self.view.cells.patience_s = patience_s
 
     def retry(self):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from novasched.cluster import assumed
-from novasched.scheduler.columns import Instances, Lazy
+from novasched.scheduler.columns import Instances, Lazy, column_identity
 from novasched.scheduler.hosts import Categories, Snapshot
 from tests import factories
 from tests.cases import cases
@@ -39,8 +39,8 @@ def test_shapes():
 
 def test_what_tells_that_a_column_is_another():
     codes = np.array([0])
-    assert assumed.column_identity(codes) is codes
-    assert assumed.column_identity(Categories(['a'], codes)) is codes
+    assert column_identity(codes) is codes
+    assert column_identity(Categories(['a'], codes)) is codes
 
 
 @pytest.mark.parametrize('changed_before', [False, True])

@@ -153,7 +153,7 @@ def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate
 def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
-    cells._timeout_s = SHORT_S
+    cells.timeout_s = SHORT_S
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert time.monotonic() - started < DEADLINE_S / 2
     assert uuids(cells.unavailable()) == ['a']
@@ -237,11 +237,11 @@ def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gat
 
 def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
-    cells._timeout_s = SHORT_S
+    cells.timeout_s = SHORT_S
     for _ in range(5):
         found = cells.ask(version, cells.all(), probe=True)
         assert found == {'b': 0}
-    cells._timeout_s = TIMEOUT_S
+    cells.timeout_s = TIMEOUT_S
     gate.set()
     assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}
 

@@ -7,7 +7,7 @@ import pytest
 
 from novasched.cluster.cell_query import QueryTime
 from novasched.cluster.host_columns import Ratios
-from novasched.cluster.nodes import ComputeNodes
+from novasched.cluster.nodes import SETTLED_S, ComputeNodes
 from novasched.cluster.services import Window
 from tests.cases import cases
 from tests.fake_databases import FakeCellStore, node, service
@@ -61,6 +61,7 @@ def reader():
     made.store.add_host(1)
     made.store.add_host(2)
     made.read()
+    made.nodes.cells['a'].unsettled.clear()
     made.store.calls.clear()
     made.clock.advance(1)
     return made
@@ -304,7 +305,22 @@ def test_a_new_node_brings_its_service(reader):
     assert reader.store.calls == [*asked, 'compute_services_of']
     reader.store.calls.clear()
     reader.read()
-    assert reader.store.calls == asked
+    assert reader.store.calls == ['compute_node_news', 'service_news']
+
+
+def test_a_row_written_just_now_is_read_again(reader):
+    """Another write within the second may leave its mark as it is."""
+    reader.store.change(1, reader.clock.utcnow(), pci_stats='one')
+    reader.read()
+    reader.store.nodes[1] = reader.store.nodes[1]._replace(pci_stats='two')
+    reader.clock.advance(1)
+    reader.read()
+    assert reader.nodes.cells['a'].rows[1].pci_stats == 'two'
+    for calls in (3, 2):
+        reader.clock.advance(SETTLED_S)
+        reader.store.calls.clear()
+        reader.read()
+        assert len(reader.store.calls) == calls
 
 
 def test_a_new_service_is_known_before_its_node(reader):

@@ -320,13 +320,14 @@ def test_an_older_view_may_do(cloud):
     cloud.view.close()
     cloud.view = cloud.new_view(max_age_s=5)
     cloud.view.load()
-    cloud.shown()
+    began_s = cloud.view.known()
     cloud.a.change(1, NOON, vcpus_used=5)
-    cloud.shown()
-    assert used(cloud) == [1, 1, 1]
     cloud.clock.advance(5)
-    cloud.shown()
-    assert used(cloud) == [5, 1, 1]
+    assert cloud.view.known() == began_s
+    assert cloud.view.hosts(None).vcpus_used.tolist() == [1, 1, 1]
+    cloud.clock.advance(0.1)
+    assert cloud.view.known() == cloud.clock.monotonic()
+    assert cloud.view.hosts(None).vcpus_used.tolist() == [5, 1, 1]
 
 
 def test_a_full_read_that_a_refresh_overtakes_does_not_turn_back_time(cloud, gate):

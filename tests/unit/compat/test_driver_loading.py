@@ -166,7 +166,7 @@ CACHING = 'caching_scheduler'
     [
         (CACHING, 'auto', 60.0),
         ('nova.scheduler.caching_scheduler.CachingScheduler', 'auto', 60.0),
-        ('filter_scheduler', 'auto', 0.0),
+        ('filter_scheduler', 'auto', 1.0),
     ],
 )
 def test_the_caching_scheduler_decides_from_memory(parts, named, candidates, max_age_s):

@@ -113,8 +113,8 @@ class SlowView(FakeView):
     clock: FakeClock
 
     def refresh(self):
-        super().refresh()
         self.clock.advance(1)
+        return super().refresh()
 
 
 class SlowPlacement(FakePlacement):

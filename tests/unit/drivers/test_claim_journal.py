@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.drivers.claims import ClaimJournal
+from novasched.drivers.claim_journal import ClaimJournal
 from novasched.ports import CallerGone, ClaimRequest, Intent
 from tests.fakes import FakeCaller, FakeJournal, candidate
 

@@ -10,7 +10,8 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import CHUNK, UNDO_WITHIN_S, ClaimJournal, Claims, chunks
+from novasched.drivers.claim_journal import ClaimJournal
+from novasched.drivers.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one request knows of the cells: how new it is, and whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.scheduler.snapshot import Snapshot
+
+
+class Cluster(Protocol):
+    """The view of the cells."""
+
+    def refresh(self) -> float:
+        """Look at the cells now; return when that began."""
+
+    def known(self) -> float:
+        """Be content with what a look of just now has shown; return when it began."""
+
+    def changed(self, node_uuids: Collection[str], seen: Snapshot) -> set[str]:
+        """Read nodes again; return those that are not as in a snapshot."""
+
+
+@dataclass(eq=False)
+class ClusterLook:
+    """The newest look that a request has seen; ``came_s`` is when the request came.
+
+    One that began later ``is_new``: it shows all that was committed before, and what it
+    shows is not verified. ``seen`` are the hosts that the request chooses from.
+    """
+
+    view: Cluster
+    came_s: float
+    stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
+    seen: Snapshot | None = None
+    is_new: bool = False
+
+    @classmethod
+    def of_now(
+        cls,
+        view: Cluster,
+        stage: Callable[[str], AbstractContextManager[None]],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> ClusterLook:
+        """Return that of a request that comes now."""
+        return cls(view, clock.monotonic(), stage)
+
+    def at_known(self) -> None:
+        """See what is known, unless a new look was seen already."""
+        if not self.is_new:
+            with self.stage('refresh'):
+                self.is_new = self.view.known() > self.came_s
+
+    def anew(self) -> bool:
+        """Look at all cells, unless that was done; return whether it was done now."""
+        if self.is_new:
+            return False
+        self.again()
+        return True
+
+    def again(self) -> None:
+        """Look at all cells, whether that was done or not."""
+        with self.stage('refresh'):
+            self.view.refresh()
+        self.is_new = True
+
+    def changed(self, node_uuids: Collection[str]) -> Collection[str]:
+        """Return which of these nodes are not as the request saw them, or cannot be
+        read; none, if the look is new."""
+        if self.is_new or self.seen is None or not node_uuids:
+            return ()
+        with self.stage('verify'):
+            return self.view.changed(node_uuids, self.seen)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal entries of one request: open until its claims are answered or undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
+
+
+class ClaimJournal:
+    """Keeps the open journal entries of a request by consumer; without a journal, none.
+
+    Without a ``caller`` the request counts as answered as soon as the claims stand.
+    """
+
+    def __init__(
+        self, journal: Journal | None = None, caller: Caller | None = None
+    ) -> None:
+        self._journal = journal
+        self._caller = caller
+        self._open: dict[str, Entry] = {}
+
+    def intend(
+        self,
+        request_id: str | None,
+        project_id: str | None,
+        wanted: Sequence[ClaimRequest],
+    ) -> None:
+        """Write down claims that are about to be made."""
+        if self._journal is None:
+            return
+        within_s = self._caller.patience_left_s() if self._caller else None
+        intents = []
+        for one in wanted:
+            allocations = one.candidate['allocations']
+            amounts = {name: part['resources'] for name, part in allocations.items()}
+            intents.append(
+                Intent(
+                    request_id,
+                    one.consumer_uuid,
+                    project_id,
+                    amounts,
+                    undo_within_s=within_s,
+                )
+            )
+        consumers = [one.consumer_uuid for one in wanted]
+        self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
+
+    def settle(self, *consumers: str) -> None:
+        """Settle the entries of consumers: recovery leaves their claims alone."""
+        for consumer in consumers:
+            if entry := self._open.pop(consumer, None):
+                entry.settle()
+
+    def undo_later(self, consumer: str, by_s: float) -> bool:
+        """Leave a claim to recovery, which was made by this monotonic time, if it was;
+        False: there is no journal."""
+        entry = self._open.pop(consumer, None)
+        if entry is None:
+            return False
+        entry.undo_later(SYSTEM_CLOCK.monotonic() - by_s)
+        return True
+
+    def end(self, error: BaseException) -> None:
+        """Leave to recovery what is neither answered nor undone.
+
+        An ``error`` that is no Exception ends the process, and no caller hears of it.
+        """
+        for consumer in list(self._open):
+            if isinstance(error, Exception):
+                self.undo_later(consumer, SYSTEM_CLOCK.monotonic())
+            else:
+                self._open.pop(consumer).leave()
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when the caller waits no more for the answer."""
+        if self._caller is not None:
+            self._caller.check()
+
+    def answer(self, undo: Callable[[], None] = lambda: None) -> None:
+        """Settle the entries once the answer is delivered.
+
+        ``undo`` is called if the answer cannot be delivered.
+        """
+        answered, self._open = self._open, {}
+
+        def settle() -> None:
+            for entry in answered.values():
+                entry.settle()
+
+        def take_back() -> None:
+            self._open.update(answered)
+            try:
+                undo()
+            except BaseException as defect:
+                self.end(defect)
+                raise
+
+        if self._caller is None:
+            settle()
+            return
+        for entry in answered.values():
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions on what is known of the hosts: what is picked is as its cell says by now.
+
+What is known is that of the start, however old, but where a test has it looked at.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db import tables
+from tests.cases import cases
+from tests.examples import scaled
+from tests.fakes import SECOND
+from tests.functional.conftest import Host, new_uuids
+
+SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
+FILTERS = ['ComputeFilter', 'NumInstancesFilter']
+FULL = '{"num_instances": "50"}'
+KNOWN = {'host_state_max_age': 3600}
+
+
+class Computes:
+    """Writes rows of hosts as their computes and operators do."""
+
+    def __init__(self, made):
+        self._made = made
+
+    def _write(self, table, host, **values):
+        engine = self._made.databases[self._made.hosts[host].cell].cell
+        with engine.begin() as connection:
+            connection.execute(
+                table.update().where(table.c.host == host).values(values)
+            )
+
+    def service(self, host, **values):
+        self._write(tables.services, host, **values)
+
+    def node(self, host, **values):
+        now = SYSTEM_CLOCK.utcnow().replace(microsecond=0)
+        self._write(tables.compute_nodes, host, updated_at=now, **values)
+
+    def disable(self, host):
+        self.service(host, disabled=True)
+
+    def force_down(self, host):
+        self.service(host, forced_down=True)
+
+    def fall_silent(self, host):
+        now = SYSTEM_CLOCK.utcnow()
+        self.service(host, last_seen_up=now - 3600 * SECOND)
+
+    def delete_service(self, host):
+        self.service(host, deleted=1)
+
+    def delete(self, host):
+        self.node(host, deleted=1, deleted_at=SYSTEM_CLOCK.utcnow())
+
+    def fill(self, host):
+        self.node(host, stats=FULL, running_vms=50)
+
+    def beat(self, host):
+        now = SYSTEM_CLOCK.utcnow()
+        self.service(host, last_seen_up=now, report_count=9)
+        self.node(host)
+
+    def restore(self, host):
+        now = SYSTEM_CLOCK.utcnow()
+        self.service(
+            host, disabled=False, forced_down=False, last_seen_up=now, deleted=0
+        )
+        self.node(host, stats='{}', running_vms=0, deleted=0, deleted_at=None)
+
+
+UNFIT = (
+    Computes.disable,
+    Computes.force_down,
+    Computes.fall_silent,
+    Computes.delete_service,
+    Computes.delete,
+    Computes.fill,
+)
+
+
+@pytest.fixture
+def make(cloud):
+    """Make a cloud of hosts h0, the best, to h5, and a scheduler that knows it."""
+
+    def made(hosts=6, **novasched):
+        of_cloud = cloud(
+            [Host(f'h{n}', memory_mb=16384 - n) for n in range(hosts)],
+            novasched={**KNOWN, **novasched},
+            filter_scheduler={'enabled_filters': FILTERS},
+        )
+        scheduler = of_cloud.compose()
+        scheduler.view.load()
+        scheduler.view.known()
+        return of_cloud, scheduler, Computes(of_cloud)
+
+    return made
+
+
+def at_verification(scheduler, do):
+    """Do something right before hosts are verified for the next time."""
+    view, verify = scheduler.view, scheduler.view.changed
+
+    def changed(*args):
+        view.changed = verify
+        do()
+        return verify(*args)
+
+    view.changed = changed
+
+
+@pytest.mark.parametrize('happens', UNFIT, ids=lambda each: each.__name__)
+@pytest.mark.parametrize('is_seen', [False, True], ids=['unseen', 'seen by others'])
+def test_a_host_that_has_become_unfit_is_not_answered(make, happens, is_seen):
+    made, scheduler, computes = make()
+
+    def happens_now():
+        happens(computes, 'h0')
+        if is_seen:  # another request has it read before this one's pick is verified
+            scheduler.view.refresh()
+
+    at_verification(scheduler, happens_now)
+    found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert found == [['h1', 'h2', 'h3']]
+    assert len(made.decisions) == 2
+
+
+def test_an_alternate_that_has_become_unfit_is_replaced(make):
+    made, scheduler, computes = make()
+    computes.disable('h1')
+    found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert found == [['h0', 'h2', 'h3']]
+    assert len(made.decisions) == 1
+
+
+def test_a_sign_of_life_costs_no_pick(make):
+    made, scheduler, computes = make()
+    computes.beat('h0')
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h0']]
+    assert len(made.decisions) == 1
+
+
+def test_servers_of_one_request_are_decided_anew_together(make):
+    made, scheduler, computes = make()
+    for host in ('h0', 'h2'):
+        computes.disable(host)
+    found = made.ask(scheduler, new_uuids(3), **SMALL)
+    assert {host for (host,) in found} <= {'h1', 'h3', 'h4', 'h5'}
+    assert len(found) == 3
+
+
+def test_before_a_no_all_cells_are_looked_at(make):
+    made, scheduler, computes = make()
+    for host in made.hosts:
+        computes.disable(host)
+    scheduler.view.refresh()
+    computes.restore('h4')
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h4']]
+
+
+def test_all_cells_are_looked_at_where_the_hosts_known_are_full(make):
+    made, scheduler, computes = make()
+    for host in ('h1', 'h2', 'h3', 'h4', 'h5'):
+        computes.disable(host)
+    scheduler.view.refresh()
+    computes.restore('h4')
+
+    def fill():
+        whole = {'resources': {'MEMORY_MB': 16384}}
+        body = {
+            'allocations': {made.hosts['h0'].uuid: whole},
+            'project_id': 'p',
+            'user_id': 'u',
+            'consumer_generation': None,
+        }
+        url = f'/allocations/{new_uuids()[0]}'
+        assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
+
+    at_verification(scheduler, fill)
+    assert made.ask(scheduler, new_uuids(), **SMALL) == [['h4']]
+
+
+def test_before_too_few_alternates_all_cells_are_looked_at(make):
+    made, scheduler, computes = make()
+    for host in ('h0', 'h1', 'h2', 'h3'):
+        computes.disable(host)
+    scheduler.view.refresh()
+    computes.restore('h0')
+    found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert found == [['h0', 'h4', 'h5']]
+
+
+def test_a_host_by_name_that_is_new_is_found(make):
+    made, scheduler, _ = make(hosts=1)
+    new = Host('new')
+    made.hosts['new'] = new
+    made._write_host(new)
+    made._provide([made.provider(new)])
+    asked = made.ask(scheduler, new_uuids(), force_hosts=['new'], **SMALL)
+    assert asked == [['new']]
+
+
+@cases(
+    'servers, novasched, looks',
+    ('what is known is enough', 1, {}, 0),
+    ('nothing is claimed', None, {}, 1),
+    ('as nova does', 1, {'host_state_max_age': 0}, 1),
+    ('too few hosts for the alternates', 5, {}, 1),
+)
+def test_a_request_looks_at_the_cells_when_it_must(make, servers, novasched, looks):
+    made, scheduler, _ = make(**novasched)
+    seen = []
+    look = scheduler.view._shared_refresh
+    read = look.read
+    look.read = lambda: seen.append(1) or read()
+    uuids = None if servers is None else new_uuids(servers)
+    made.ask(scheduler, uuids, return_alternates=True, **SMALL)
+    assert len(seen) == looks
+
+
+def test_a_cell_that_is_gone_gives_no_host(make):
+    made, scheduler, _ = make()
+
+    def breaks():
+        engine = made.databases[made.hosts['h0'].cell].cell
+        tables.compute_nodes.drop(engine)
+
+    at_verification(scheduler, breaks)
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(), **SMALL)
+    assert made.held() == {}
+
+
+def test_no_answer_names_a_host_that_a_look_would_have_rejected(make):
+    """Things happen before a request, and right before its pick is verified."""
+    rng = random.Random(7)
+    made, scheduler, computes = make(hosts=5)
+    unfit = set()
+
+    def happen():
+        host = rng.choice(list(made.hosts))
+        happens = rng.choice([*UNFIT, Computes.restore, Computes.restore])
+        happens(computes, host)
+        (unfit.discard if happens is Computes.restore else unfit.add)(host)
+
+    answered = 0
+    for _ in range(scaled(120)):
+        for _ in range(rng.randrange(3)):
+            happen()
+        if rng.random() < 0.3:
+            scheduler.view.refresh()
+        if rng.random() < 0.5:
+            at_verification(scheduler, happen)
+        (uuid,) = new_uuids()
+        wanted = {**SMALL, 'return_alternates': rng.choice([True, False])}
+        try:
+            found = made.ask(scheduler, [uuid], **wanted)
+        except errors.NoValidHost:
+            found = [[]]
+        vars(scheduler.view).pop('changed', None)
+        made.adapter.delete(f'/allocations/{uuid}')
+        fit = set(made.hosts) - unfit
+        assert set(found[0]) <= fit
+        assert bool(found[0]) == bool(fit)
+        answered += bool(found[0])
+    assert answered
