@@ -21,7 +21,9 @@ class Cluster(Protocol):
     def known(self) -> float:
         """Be content with what a look of just now has shown; return when it began."""
 
-    def changed(self, node_uuids: Collection[str], seen: Snapshot) -> set[str]:
+    def changed(
+        self, node_uuids: Collection[str], seen: Snapshot, *, with_aggregates: bool
+    ) -> set[str]:
         """Read nodes again; return those that are not as in a snapshot."""
 
 
@@ -30,13 +32,15 @@ class ClusterLook:
     """The newest look that a request has seen; ``came_s`` is when the request came.
 
     One that began later ``is_new``: it shows all that was committed before, and what it
-    shows is not verified. ``seen`` are the hosts that the request chooses from.
+    shows is not verified. ``seen`` are the hosts that the request chooses from; their
+    aggregates are verified where its filters read them.
     """
 
     view: Cluster
     came_s: float
     stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
     seen: Snapshot | None = None
+    reads_aggregates: bool = False
     is_new: bool = False
 
     @classmethod
@@ -74,4 +78,6 @@ class ClusterLook:
         if self.is_new or self.seen is None or not node_uuids:
             return ()
         with self.stage('verify'):
-            return self.view.changed(node_uuids, self.seen)
+            return self.view.changed(
+                node_uuids, self.seen, with_aggregates=self.reads_aggregates
+            )

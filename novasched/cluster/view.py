@@ -310,7 +310,13 @@ class ClusterView:
         self._stopped.set()
         self._wake.set()
 
-    def changed(self, node_uuids: Collection[str], seen: Snapshot) -> set[str]:
+    def changed(
+        self,
+        node_uuids: Collection[str],
+        seen: Snapshot,
+        *,
+        with_aggregates: bool = False,
+    ) -> set[str]:
         """Read compute nodes again, with their services; return those that are not as
         they were in a snapshot. So are those of a cell that does not answer: no host is
         taken from it before a refresh."""
@@ -319,6 +325,8 @@ class ClusterView:
         has_others = bool(self._available - ids.keys())
         limit_s = self.cells.timeout_s if has_others else None
         self._available -= ids.keys() - self._reader.read_some(ids, limit_s)
+        if with_aggregates:
+            self.current_aggregates()
         with self._lock:
             return self._composer.compose(self._available).changed(node_uuids, seen)
 

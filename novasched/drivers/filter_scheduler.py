@@ -69,6 +69,10 @@ class FilterScheduler(Driver):
             found = self.parts.view.hosts(offered, cell_uuid)
             if work.look is not None:
                 work.look.seen = found.snapshot
+                work.look.reads_aggregates = any(
+                    each.reads_aggregates(work.request)
+                    for each in self.parts.profile.filters
+                )
             return found
 
         reservation = Reservation(self.parts.assumed, work, self._turns)

@@ -90,11 +90,11 @@ UNFIT = (
 def make(cloud):
     """Make a cloud of hosts h0, the best, to h5, and a scheduler that knows it."""
 
-    def made(hosts=6, **novasched):
+    def made(hosts=6, zone=None, filters=FILTERS, **novasched):
         of_cloud = cloud(
-            [Host(f'h{n}', memory_mb=16384 - n) for n in range(hosts)],
+            [Host(f'h{n}', zone=zone, memory_mb=16384 - n) for n in range(hosts)],
             novasched={**KNOWN, **novasched},
-            filter_scheduler={'enabled_filters': FILTERS},
+            filter_scheduler={'enabled_filters': filters},
         )
         scheduler = of_cloud.compose()
         scheduler.view.load()
@@ -108,10 +108,10 @@ def at_verification(scheduler, do):
     """Do something right before hosts are verified for the next time."""
     view, verify = scheduler.view, scheduler.view.changed
 
-    def changed(*args):
+    def changed(*args, **options):
         view.changed = verify
         do()
-        return verify(*args)
+        return verify(*args, **options)
 
     view.changed = changed
 
@@ -138,6 +138,28 @@ def test_an_alternate_that_has_become_unfit_is_replaced(make):
     found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
     assert found == [['h0', 'h2', 'h3']]
     assert len(made.decisions) == 1
+
+
+@cases(
+    'filters, found',
+    (
+        'a filter reads aggregates',
+        [*FILTERS, 'AggregateInstanceExtraSpecsFilter'],
+        'h1',
+    ),
+    ('none does', FILTERS, 'h0'),
+)
+def test_a_host_that_has_left_its_aggregate(make, filters, found):
+    made, scheduler, _ = make(zone='az1', filters=filters)
+
+    def leaves():
+        table = tables.aggregate_hosts
+        with made.databases['api'].api.begin() as connection:
+            connection.execute(table.delete().where(table.c.host == 'h0'))
+
+    at_verification(scheduler, leaves)
+    specs = {'extra_specs': {'aggregate_instance_extra_specs:availability_zone': 'az1'}}
+    assert made.ask(scheduler, new_uuids(), **SMALL, **specs) == [[found]]
 
 
 def test_a_sign_of_life_costs_no_pick(make):

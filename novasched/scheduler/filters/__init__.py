@@ -61,6 +61,12 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         """
         return None
 
+    def reads_aggregates(self, request: RequestSpec) -> bool:
+        """Return whether the filter may go by the aggregates of a host."""
+        columns = *self.explained_by, *(self.depends_on(request) or ())
+        is_own = type(self).__module__.startswith('novasched.')
+        return not is_own or 'aggregates' in columns
+
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return whether the host may be used."""
         raise TypeError(f'{type(self).__name__} does not define host_passes')
