@@ -11,7 +11,6 @@ import os
 
 import hypothesis
 import pytest
-from futurist._thread import ThreadWorker
 from xdist.scheduler import LoadFileScheduling
 
 # First of all: it chooses threads, and the libraries keep to that.
@@ -22,8 +21,6 @@ from tests.progress import Progress
 printable.in_logs()
 # Each connection to MariaDB would read the authorities of the machine, for 50 ms.
 os.environ['SSL_CERT_FILE'] = os.devnull
-# So often a thread of a pool looks whether its pool has ended; a second, as it comes.
-ThreadWorker.MAX_IDLE_FOR = 0.05
 PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
 """Examples of a property that names no number; see tests/examples.py."""
 TOGETHER = {

@@ -10,7 +10,9 @@ import contextlib
 import functools
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
@@ -20,6 +22,7 @@ from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster.cell_executor import CellExecutor, ResultT
 from novasched.manager import SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
@@ -279,6 +282,23 @@ def _check_message(message: Any) -> None:
         raise errors.InvalidRequest('its version is not a text')
 
 
+class RequestThreads(CellExecutor):
+    """Executor of requests as oslo.messaging calls it; its threads sleep while there is
+    nothing to do, where those of futurist wake up every second."""
+
+    def __init__(self, max_workers: int) -> None:
+        super().__init__('requests', max_workers)
+
+    def submit(self, make: Callable[..., ResultT], *args: Any) -> Future[ResultT]:
+        return super().submit(functools.partial(make, *args))
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Let the threads end; wait until those that serve requests have."""
+        self.close()
+        if wait:
+            self.join(threading.TIMEOUT_MAX)
+
+
 class StoppableServer(RPCServer):  # type: ignore[misc]
     """Knows the callers of what it serves, and stops without losing requests.
 
@@ -298,6 +318,8 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         requests: Requests | None = None,
     ) -> None:
         super().__init__(transport, target, dispatcher)
+        if self.executor_type == 'threading':
+            self._executor_cls = RequestThreads
         self.requests = requests
         driver = transport._driver
         broker = Broker(driver)

@@ -291,6 +291,15 @@ SCENARIOS = {
         'alternate, until a conductor uses it. Aggregates that are set with a '
         'microversion below 1.19, where the copy is read through the API.',
     ),
+    'F43': Scenario(
+        'A host is disabled, forced down, filled or deleted, or its compute falls '
+        'silent, after the last look at its cell',
+        'It is not answered: the rows of what is picked, and of each alternate, are '
+        'read again right before the claim, and all is decided again where filters see '
+        'something else. All cells are looked at before a request gets no host.',
+        'What is written in the milliseconds between that look and the claim; for an '
+        'alternate, until a conductor uses it.',
+    ),
 }
 
 

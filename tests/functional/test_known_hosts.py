@@ -116,6 +116,7 @@ def at_verification(scheduler, do):
     view.changed = changed
 
 
+@pytest.mark.scenario('F43', 'I6')
 @pytest.mark.parametrize('happens', UNFIT, ids=lambda each: each.__name__)
 @pytest.mark.parametrize('is_seen', [False, True], ids=['unseen', 'seen by others'])
 def test_a_host_that_has_become_unfit_is_not_answered(make, happens, is_seen):
@@ -178,6 +179,7 @@ def test_servers_of_one_request_are_decided_anew_together(make):
     assert len(found) == 3
 
 
+@pytest.mark.scenario('F43', 'I6')
 def test_before_a_no_all_cells_are_looked_at(make):
     made, scheduler, computes = make()
     for host in made.hosts:
