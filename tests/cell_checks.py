@@ -108,6 +108,28 @@ def live_compute_nodes_are_summed_up_by_their_marks(databases):
     assert store.compute_node_news(NOON + 9 * SECOND).total == news.total
 
 
+def marks_of_now_come_with_services(databases):
+    databases.add(
+        tables.services,
+        service(host='a', binary='nova-conductor'),
+        service(host='a', deleted=5),
+        service(host='b', disabled=None),
+    )
+    ids = databases.add(
+        tables.compute_nodes,
+        node(host='a', hypervisor_hostname='a', updated_at=NOON),
+        node(host='b', hypervisor_hostname='b', updated_at=NOON),
+        node(host='c', hypervisor_hostname='c', deleted=3),
+    )
+    store = SqlCellStore(databases.cell)
+    (of_b,) = store.compute_services()
+    marks = store.compute_node_marks(None)
+    of_a, on_b, _ = ids
+    now = {of_a: (marks[of_a], None), on_b: (marks[on_b], of_b)}
+    assert store.compute_marks_now([*ids, 99]) == now
+    assert of_b.disabled is False
+
+
 def every_write_changes_the_mark(databases):
     (id_,) = databases.add(tables.compute_nodes, node(updated_at=NOON))
     store = SqlCellStore(databases.cell)

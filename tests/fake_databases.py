@@ -129,6 +129,16 @@ class FakeCellStore:
             lambda: [marked(self.nodes[id_]) for id_ in ids if id_ in self.nodes],
         )
 
+    def compute_marks_now(self, ids):
+        return self._answer(
+            'compute_marks_now',
+            lambda: {
+                row.id: (row.mark, self.services.get(row.host))
+                for row in self._nodes()
+                if row.id in ids
+            },
+        )
+
     def compute_services(self):
         return self._answer('compute_services', lambda: list(self.services.values()))
 

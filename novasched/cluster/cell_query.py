@@ -43,7 +43,7 @@ class QueryTime(NamedTuple):
 
 
 class NodesNow(NamedTuple):
-    """Some compute nodes, deleted ones too, and the live services of their hosts."""
+    """Some live compute nodes, and the live services of their hosts."""
 
     nodes: list[ComputeNodeRow]
     services: list[ServiceRow]
@@ -122,13 +122,20 @@ class CellQuery:
     def ask_for(self, store: CellStore, ids: Collection[int]) -> NodesNow:
         """Read these nodes and their services as they are now."""
         invalid = list[InvalidValue]()
+        known = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
         with store.together() as rows:
-            nodes = rows.compute_nodes_of(sorted(ids))
-            known = (self.rows.get(id_) for id_ in ids)
-            hosts = {row.host for row in (*nodes, *known) if row and row.host}
-            services = self._dated(rows.compute_services_of(sorted(hosts)))
+            now = rows.compute_marks_now(sorted(ids))
+            marks = {id_: mark for id_, (mark, _) in now.items()}
+            again = {*_differing(marks, known), *(marks.keys() & self.unsettled)}
+            found = _by_id(rows, again)
+            nodes = [found.get(id_) or known[id_] for id_ in now]
+            services = [service for _, service in now.values() if service is not None]
+            hosts = {row.host for row in (*nodes, *known.values()) if row.host}
+            if unknown := hosts - {row.host for row in services}:
+                services += rows.compute_services_of(sorted(unknown))
         nodes = readable_nodes(nodes, invalid, self.rows)
-        return NodesNow(nodes, readable_services(services, invalid), invalid)
+        services = readable_services(self._dated(services), invalid)
+        return NodesNow(nodes, services, invalid)
 
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
         return self.heartbeats.dated(rows) if self.heartbeats else rows

@@ -63,6 +63,10 @@ BACKGROUND_TIMEOUT_S = 60.0
 not for cells that are late with a small question."""
 
 
+SPARE_S = 0.1
+"""How long before what is known is too old the next look should have ended."""
+
+
 @dataclass(eq=False)
 class Refresh:
     """Runs ``read`` so that each caller gets one that began after it called.
@@ -147,6 +151,7 @@ class ClusterView:
         self.max_age_s = max_age_s
         self._clock = clock
         self._known_for = float('-inf')
+        self._pause_s = max_age_s / 2
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._measure_refresh = measure_refresh
         self.asked_at = self._nodes.asked_at
@@ -302,8 +307,12 @@ class ClusterView:
         if self._clock.monotonic() >= self._known_for:
             self._wake.wait()
         self._wake.clear()
-        if not self._stopped.wait(self.max_age_s / 2):
-            self._shared_refresh(self.max_age_s / 2)
+        if not self._stopped.wait(self._pause_s):
+            began_s = self._shared_refresh(self._pause_s)
+            took_s = self._clock.monotonic() - began_s
+            # So that the next one has ended when this one is too old.
+            pause_s = self.max_age_s - 2 * took_s - SPARE_S
+            self._pause_s = max(self.max_age_s / 2, pause_s)
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""

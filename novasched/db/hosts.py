@@ -10,7 +10,7 @@ import datetime
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
@@ -19,6 +19,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from novasched.db import tables
 from novasched.ports import ComputeNodeRow, ImageRow, InstanceRow, NodeNews, shared
+
+Value = TypeVar('Value')
 
 PAGE = 1000
 """Rows of one answer: the texts of a hundred thousand at once would be a gigabyte."""
@@ -36,7 +38,7 @@ ALIKE = frozenset(
 )
 """The texts that many nodes have alike: they share them."""
 
-_c = tables.compute_nodes.c
+_c = NODE = tables.compute_nodes.c
 
 
 class _Seconds(FunctionElement[int]):
@@ -79,17 +81,17 @@ _SECONDS = sa.func.coalesce(
     _ZERO,
     type_=sa.BigInteger,
 )
-_MARK = functools.reduce(operator.add, _AMOUNTS, _SECONDS) * _WEIGHT
+MARK = functools.reduce(operator.add, _AMOUNTS, _SECONDS) * _WEIGHT
 _LIVE = _c.deleted == _ZERO
 _READ = sa.select(
     *(_c[name] for name in ComputeNodeRow._fields if name != 'mark'),
-    _MARK.label('mark'),
+    MARK.label('mark'),
 ).order_by(_c.id)
 _PAGE = _READ.where(_LIVE, _c.id > sa.bindparam('after')).limit(
     sa.bindparam('page', type_=sa.Integer)
 )
 _OF = _READ.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
-_MARKS = sa.select(_c.id, _MARK).where(_LIVE)
+_MARKS = sa.select(_c.id, MARK).where(_LIVE)
 _WRITTEN = sa.or_(
     _c.updated_at >= sa.bindparam('since', type_=sa.DateTime),
     _c.created_at >= sa.bindparam('since', type_=sa.DateTime),
@@ -99,12 +101,12 @@ _IS_NEW = sa.or_(_WRITTEN, _DELETED)
 _ID_AND_MARK = (
     sa.cast(_c.id, sa.String(20))
     + ':'
-    + sa.cast(sa.case((_LIVE, _MARK), else_=_ZERO), sa.String(20))
+    + sa.cast(sa.case((_LIVE, MARK), else_=_ZERO), sa.String(20))
 )
 # All by one scan, which any question by time stamps needs: they have no index.
 NEWS = sa.select(
     sa.func.count(sa.case((_LIVE, _ONE))),
-    sa.func.coalesce(sa.func.sum(sa.case((_LIVE, _MARK))), _ZERO),
+    sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO),
     sa.func.coalesce(sa.func.sum(sa.case((_IS_NEW, _c.id))), _ZERO),
     sa.func.aggregate_strings(sa.case((_IS_NEW, _ID_AND_MARK)), ','),
 ).where(sa.or_(_LIVE, _DELETED))
@@ -259,7 +261,7 @@ def images_on(connection: sa.Connection, hosts: Sequence[str]) -> list[ImageRow]
     return [ImageRow(*of, properties) for of, properties in found.items()]
 
 
-def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
     """Yield the values in parts that fit into one IN list."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from novasched.db import tables
+from novasched.db import hosts, tables
 from novasched.db.hosts import chunks
 from novasched.ports import ServiceNews, ServiceRow
 
@@ -17,22 +17,19 @@ COMPUTE = 'nova-compute'
 
 _s = tables.services.c
 _WHERE_NULL = {'disabled': sa.false(), 'forced_down': sa.false(), 'version': 0}
-_ANY = (
-    sa.select(
-        *(
-            sa.func.coalesce(_s[name], _WHERE_NULL[name], type_=_s[name].type)
-            if name in _WHERE_NULL
-            else _s[name]
-            for name in ServiceRow._fields
-        )
-    )
-    .where(_s.host.is_not(None))
-    .order_by(_s.id)
-)
+_COLUMNS = [
+    sa.func.coalesce(_s[name], _WHERE_NULL[name], type_=_s[name].type)
+    if name in _WHERE_NULL
+    else _s[name]
+    for name in ServiceRow._fields
+]
+_ANY = sa.select(*_COLUMNS).where(_s.host.is_not(None)).order_by(_s.id)
 _READ = _ANY.where(_s.deleted == 0)
 _heartbeat = sa.func.coalesce(_s.last_seen_up, _s.created_at)
-_NEWS = _ANY.add_columns(_s.deleted).where(
+# Few have news, mostly: their other columns are read by a statement of its own.
+_NEWS = sa.select(_s.id, _s.deleted).where(
     _s.binary == COMPUTE,
+    _s.host.is_not(None),
     sa.or_(
         sa.and_(
             _s.deleted == 0,
@@ -54,6 +51,18 @@ _NEWS = _ANY.add_columns(_s.deleted).where(
             _s.deleted_at >= sa.bindparam('wide', type_=sa.DateTime),
         ),
     ),
+)
+_MARKS_NOW = (
+    sa.select(hosts.NODE.id, hosts.MARK, *_COLUMNS)
+    .select_from(tables.compute_nodes)
+    .outerjoin(
+        tables.services,
+        sa.and_(_s.host == hosts.NODE.host, _s.binary == COMPUTE, _s.deleted == 0),
+    )
+    .where(
+        hosts.NODE.deleted == 0,
+        hosts.NODE.id.in_(sa.bindparam('ids', expanding=True)),
+    )
 )
 
 
@@ -85,7 +94,7 @@ def read_news(
     oldest: datetime.datetime,
     newest: datetime.datetime,
 ) -> ServiceNews:
-    """Return the instances that differ from the usual, by one statement.
+    """Return the services that differ from the usual, by one statement if none does.
 
     ``since`` and ``wide`` lose their fraction of a second: some databases keep whole
     ones only.
@@ -98,9 +107,14 @@ def read_news(
         'newest': newest,
     }
     found = connection.execute(_NEWS, values).all()
+    live = [id_ for id_, deleted in found if deleted == 0]
     return ServiceNews(
-        [ServiceRow._make(row[:-1]) for row in found if row[-1] == 0],
-        [row[0] for row in found if row[-1] != 0],
+        [
+            row
+            for chunk in chunks(live)
+            for row in _rows(connection, _READ.where(_s.id.in_(chunk)))
+        ],
+        [id_ for id_, deleted in found if deleted != 0],
     )
 
 
@@ -111,6 +125,18 @@ def read_seen_after(
     return _rows(
         connection, _READ.where(_s.binary == COMPUTE, _s.last_seen_up > moment)
     )
+
+
+def read_marks_now(
+    connection: sa.Connection, ids: Sequence[int]
+) -> dict[int, tuple[int, ServiceRow | None]]:
+    """Return the marks of live nodes, and the services of their hosts; see
+    ports.CellStore."""
+    found = connection.execute(_MARKS_NOW, {'ids': list(ids)})
+    return {
+        id_: (mark, None if service[0] is None else ServiceRow._make(service))
+        for id_, mark, *service in found
+    }
 
 
 def find(connection: sa.Connection, host: str, binary: str) -> ServiceRow | None:

@@ -112,6 +112,7 @@ class SqlCellStore:
     compute_node_news = _asking(hosts.read_news)
     compute_node_marks = _asking(hosts.read_marks)
     compute_nodes_of = _asking(hosts.read_of)
+    compute_marks_now = _asking(services.read_marks_now)
     compute_services = _asking(services.read)
     compute_services_of = _asking(services.read_of)
     service_news = _asking(services.read_news)

@@ -154,6 +154,13 @@ class ChangedCellStore:
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
         return [row for row in self._nodes if row.id in ids]
 
+    def compute_marks_now(
+        self, ids: Sequence[int]
+    ) -> dict[int, tuple[int, ServiceRow | None]]:
+        services = {row.host: row for row in self._services}
+        nodes = self.compute_nodes_of(ids)
+        return {row.id: (row.mark, services.get(row.host or '')) for row in nodes}
+
     def compute_services(self) -> list[ServiceRow]:
         return self._services
 

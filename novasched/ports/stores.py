@@ -169,6 +169,12 @@ class CellStore(Protocol):
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
         """Return the rows with these ids, by id, deleted ones included."""
 
+    def compute_marks_now(
+        self, ids: Sequence[int]
+    ) -> dict[int, tuple[int, ServiceRow | None]]:
+        """Return the marks of the live compute nodes with these ids, each with the live
+        nova-compute service of its host, by one small statement."""
+
     def compute_services(self) -> list[ServiceRow]:
         """Return all live nova-compute services, disabled ones included."""
 

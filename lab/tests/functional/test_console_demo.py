@@ -56,7 +56,10 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
 def test_a_claim_that_was_refused_went_to_another_host(reader):
     found = reader.decisions(Criteria(result='scheduled'), None, 500)['decisions']
     explained = [reader.decision(each['id'], None) for each in found]
-    outcomes = [[claim['outcome'] for claim in each['claims']] for each in explained]
+    outcomes = [
+        [claim['outcome'] for claim in each['claims'] if claim['outcome'] != 'void']
+        for each in explained
+    ]
     assert ['conflict', 'claimed'] in outcomes or ['refused', 'claimed'] in outcomes
 
 
