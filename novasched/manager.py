@@ -198,8 +198,8 @@ class SchedulerManager:
     def _see_hosts(self, work: ScheduleRequest) -> None:
         """Be content with what is known of the hosts, if the picks are verified."""
         if work.look is None:
-            return
-        if self._driver.VERIFIES_HOSTS and work.instance_uuids is not None:
+            self._view.refresh()
+        elif self._driver.VERIFIES_HOSTS and work.instance_uuids is not None:
             work.look.at_known()
         else:
             work.look.anew()
@@ -333,12 +333,18 @@ class SchedulerManager:
     def _asked(
         self, work: ScheduleRequest, query: Query, **how: bool
     ) -> Candidates | None:
-        """Ask for candidates, then look at all cells; None: the former failed."""
+        """Ask for candidates, then look at all cells; None: the former failed.
+
+        Raises errors.NoValidHost where there are none.
+        """
         with work.recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query, **how)
         work.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
             return None
+        if not answer.requests:
+            work.recorder.blocked(Blocker.NO_CANDIDATES)
+            raise errors.NoValidHost('')
         if work.look is not None:
             work.look.again()
         return answer

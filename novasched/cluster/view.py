@@ -63,6 +63,9 @@ BACKGROUND_TIMEOUT_S = 60.0
 not for cells that are late with a small question."""
 
 
+IDLE_S = 1.0
+"""How often it is found out, at least, that there is nothing to do."""
+
 SPARE_S = 0.1
 """How long before what is known is too old the next look should have ended."""
 
@@ -304,10 +307,9 @@ class ClusterView:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there are requests again; then look."""
-        if self._clock.monotonic() >= self._known_for:
-            self._wake.wait()
+        is_asked = self._clock.monotonic() < self._known_for or self._wake.wait(IDLE_S)
         self._wake.clear()
-        if not self._stopped.wait(self._pause_s):
+        if is_asked and not self._stopped.wait(self._pause_s):
             began_s = self._shared_refresh(self._pause_s)
             took_s = self._clock.monotonic() - began_s
             # So that the next one has ended when this one is too old.

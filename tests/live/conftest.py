@@ -316,8 +316,10 @@ class _Daemons:
             general['transport_url'] = self._rabbitmq.create_vhost()
         url = general['transport_url']
         general.setdefault('concurrency_backend', BACKEND)
-        # What was freed is known at once: a copy by the API hears of it after seconds.
-        own = {'candidates': 'placement', **sections.pop('novasched', {})}
+        # What was freed is known at once, where a copy by the API hears of it after
+        # seconds; and what was written, which may make another host the best one.
+        own = {'candidates': 'placement', 'host_state_max_age': 0}
+        own |= sections.pop('novasched', {})
         path = self._scratch / f'daemon-{number}.conf'
         conf = cloud.write_conf(path, novasched=own, **sections)
         daemon = Daemon(

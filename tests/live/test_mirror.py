@@ -375,7 +375,7 @@ def test_without_an_option_one_worker_reads_the_api_for_all(
     asked = daemon(
         placement={'endpoint_override': gate.url},
         scheduler={'workers': WORKERS},
-        novasched={'candidates': None},
+        novasched={'candidates': None, 'host_state_max_age': None},
     )
 
     def copies():
