@@ -67,6 +67,7 @@ class Flow:
                 'discover_hosts_in_cells_interval': 1,
                 **sections.pop('scheduler', {}),
             },
+            novasched={'mirror_api_share': 1.0, **sections.pop('novasched', {})},
             **sections,
         )
         fleets = fleet if isinstance(fleet, dict) else {'compute': fleet}

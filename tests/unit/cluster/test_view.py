@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.cluster import view
 from tests.cases import cases
 from tests.fake_databases import aggregate, cell, image, instance, node, service
 from tests.fakes import NOON, SECOND
@@ -328,6 +329,23 @@ def test_an_older_view_may_do(cloud):
     cloud.clock.advance(0.1)
     assert cloud.view.known() == cloud.clock.monotonic()
     assert cloud.view.hosts(None).vcpus_used.tolist() == [5, 1, 1]
+
+
+def test_cells_are_looked_at_behind_the_scenes_while_requests_come(cloud, monkeypatch):
+    monkeypatch.setattr(view, 'IDLE_S', 0.01)
+    cloud.view.close()
+    cloud.view = cloud.new_view(max_age_s=0.02)
+    ((_, keep_up),) = cloud.view.periodic_tasks()
+    cloud.view.load()
+    cloud.view.known()
+    cloud.a.change(1, NOON, vcpus_used=5)
+    cloud.clock.advance(0.015)
+    keep_up()
+    assert cloud.view.hosts(None).vcpus_used.tolist() == [5, 1, 1]
+    cloud.clock.advance(10)
+    cloud.a.calls.clear()
+    keep_up()
+    assert cloud.a.calls == []
 
 
 def test_a_full_read_that_a_refresh_overtakes_does_not_turn_back_time(cloud, gate):
