@@ -17,7 +17,11 @@ from novasched.objects.base import (
     NovaTimestampObject,
 )
 from novasched.objects.compute_node import ComputeNodeList
-from novasched.objects.filter_properties import AnswersAsDict
+from novasched.objects.filter_properties import (
+    AnswersAsDict,
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
@@ -38,6 +42,17 @@ class CellMapping(NovaTimestampObject):
     transport_url: str = fields.string()
     database_connection: str = fields.string()
     disabled: bool = fields.boolean(default=False)
+
+    CELL0_UUID: ClassVar = '00000000-0000-0000-0000-000000000000'
+
+    def is_cell0(self) -> bool:
+        return self.uuid == self.CELL0_UUID
+
+    @property
+    def identity(self) -> str:
+        """The uuid, with the name behind it if it has one."""
+        name = self.if_set('name')
+        return f'{self.uuid}({name})' if name else self.uuid
 
 
 @NovaObjectRegistry.register
@@ -69,6 +84,11 @@ class SchedulerRetries(NovaObject):
 
     num_attempts: int = fields.integer()
     hosts: ComputeNodeList = fields.object_of('ComputeNodeList')
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the number of attempts, and host and node of each that failed."""
+        hosts = [[node.host, node.hypervisor_hostname] for node in self.hosts]
+        return {'num_attempts': self.num_attempts, 'hosts': hosts}
 
 
 @NovaObjectRegistry.register
@@ -133,6 +153,11 @@ class SecurityGroup(NovaPersistentObject):
     user_id: str = fields.string()
     project_id: str = fields.string()
     uuid: str = fields.uuid()
+
+    @property
+    def identifier(self) -> str:
+        """The uuid; the name where that is not known."""
+        return self.uuid if 'uuid' in self else self.name
 
 
 @NovaObjectRegistry.register
@@ -268,6 +293,26 @@ class RequestSpec(AnswersAsDict, NovaObject):
     def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
         """Return a hint; the name that plugins written for nova call."""
         return self.hint(hint_name, default)
+
+    @property
+    def maps_requested_resources(self) -> Any:
+        """Nova's name: the groups of resources if there are any, else nothing."""
+        return 'requested_resources' in self and self.requested_resources
+
+    def get_request_group_mapping(self) -> dict[str, list[str]] | None:
+        """Return the providers of each group of resources; None without groups."""
+        groups = self.if_set('requested_resources')
+        if groups is None:
+            return None
+        return {group.requester_id: group.provider_uuids for group in groups}
+
+    def to_legacy_request_spec_dict(self) -> dict[str, Any]:
+        """Return the ``request_spec`` of the time before this object."""
+        return request_spec_dict(self)
+
+    def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
+        """Return the ``filter_properties`` of the time before this object."""
+        return filter_properties_dict(self)
 
     def _hints(self) -> Mapping[str, list[str]]:
         return self.if_set('scheduler_hints') or {}

@@ -7,26 +7,9 @@ import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from novasched import errors
+from novasched.objects.monitor_metric import FRACTIONS, NAMES
 from novasched.parsing import parse_json
-
-FRACTIONS = frozenset(
-    {
-        'cpu.user.percent',
-        'cpu.kernel.percent',
-        'cpu.idle.percent',
-        'cpu.iowait.percent',
-        'cpu.percent',
-    }
-)
-NAMES = FRACTIONS | {
-    'cpu.frequency',
-    'cpu.user.time',
-    'cpu.kernel.time',
-    'cpu.idle.time',
-    'cpu.iowait.time',
-    'numa.membw.max',
-    'numa.membw.current',
-}
 
 
 class HostMetric(NamedTuple):
@@ -54,7 +37,17 @@ def parse(text: str | None) -> tuple[HostMetric, ...]:
 
 def reported(value: Any) -> tuple[HostMetric, ...]:
     """Return the metrics in a JSON text, or in a list that a plugin put there."""
-    return parse(value) if isinstance(value, str | None) else tuple(value)
+    if isinstance(value, str | None):
+        return parse(value)
+    return tuple(HostMetric(each.name, _value(each)) for each in value)
+
+
+def _value(metric: Any) -> int | None:
+    try:
+        value: int | None = metric.value
+    except errors.UnsetField:
+        return None
+    return value
 
 
 def _metric(entry: dict[str, Any]) -> HostMetric:

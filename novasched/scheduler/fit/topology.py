@@ -28,6 +28,14 @@ class Pages(NamedTuple):
         """Pages that guests may have; negative when oversubscribed."""
         return self.total - self.used - self.reserved
 
+    @property
+    def free_kb(self) -> int:
+        return self.free * self.size_kb
+
+    @property
+    def total_kb(self) -> int:
+        return self.total * self.size_kb
+
 
 class Networks(NamedTuple):
     """Networks that a cell is near to, or that a guest asks for."""
@@ -66,6 +74,44 @@ class HostCell:
     def free_memory(self) -> int:
         """MiB; negative when oversubscribed."""
         return self.memory - self.memory_usage
+
+    @property
+    def free_pcpus(self) -> Cpus:
+        """Nova's name of free_cpus."""
+        return self.free_cpus
+
+    @property
+    def avail_pcpus(self) -> int:
+        """Number of the CPUs that may still be pinned."""
+        return len(self.free_cpus)
+
+    @property
+    def avail_memory(self) -> int:
+        """Nova's name of free_memory."""
+        return self.free_memory
+
+    @property
+    def free_siblings(self) -> list[Cpus]:
+        """Nova's name of free_cores."""
+        return list(self.free_cores)
+
+    @property
+    def has_threads(self) -> bool:
+        """Some core has several CPUs."""
+        return self.threads_per_core > 1
+
+    def can_fit_pagesize(
+        self, pagesize: int, memory: int, use_free: bool = True
+    ) -> bool:
+        """Return whether pages of a size in KiB hold so many bytes.
+
+        Raises ValueError for a size that the cell does not have.
+        """
+        for pages in self.mempages:
+            if pages.size_kb == pagesize:
+                held = pages.free_kb if use_free else pages.total_kb
+                return memory <= held * 1024 and memory % (pagesize * 1024) == 0
+        raise ValueError(f'Page size {pagesize} is not supported by the host.')
 
     @functools.cached_property
     def free_cores(self) -> tuple[Cpus, ...]:

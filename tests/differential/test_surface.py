@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin sees of hosts and requests what nova shows it, or it is listed why not."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+
+import pytest
+
+from novasched.objects.base import NovaObject
+from novasched.objects.request_spec import RequestSpec
+from tests.differential import surface, surface_cloud, surface_exceptions
+
+KINDS = {
+    'ReadOnly': 'ReadOnlyDict',
+    'HostTopology': 'NUMATopology',
+    'HostCell': 'NUMACell',
+    'Pages': 'NUMAPagesTopology',
+    'Networks': 'NetworkMetadata',
+    'InstanceRow': 'Instance',
+    'HostPools': 'PciDeviceStats',
+}
+"""Classes of ours that stand for one of nova's of another name."""
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    return surface_cloud.Cloud(tmp_path_factory.mktemp('cloud'))
+
+
+def ours(cloud, theirs):
+    """Walk over ours, and ask for every name that theirs have."""
+    names = {}
+    for path in theirs:
+        if found := re.search(r':(\w+)\.(\w+)$', path):
+            names.setdefault(found[1], set()).add(found[2])
+    for kind in names:
+        names[kind] -= surface.PROTOCOLS.keys()
+    seen = surface.Surface(KINDS, names)
+    with cloud.hosts() as hosts:
+        host = hosts.state(hosts.host.tolist().index('h1'))
+        seen.walk('host', host)
+    for name, primitive in surface_cloud.requests().items():
+        request = NovaObject.obj_from_primitive(primitive)
+        seen.walk(f'request {name}', request)
+        seen.ask_for_devices(name, host, request)
+    seen.walk('request unset', RequestSpec())
+    return json.loads(json.dumps(seen.found, default=repr))
+
+
+def same(expected, found):
+    """Whether it is the same to a plugin: what is raised may be more than nova's."""
+    if expected[0] == 'raises' and found and found[0] == 'raises':
+        return expected[1][0] in found[1]
+    return expected == found
+
+
+def excused(path):
+    """Return the exceptions that a path falls under."""
+    kind, name = re.fullmatch(r'(\w+)\.?(.*)', path.rpartition(':')[2]).groups()
+    return {
+        (reason, of_kind, pattern)
+        for reason, of_kind, pattern in surface_exceptions.rules()
+        if of_kind in ('*', kind) and fnmatch.fnmatchcase(name, pattern)
+    }
+
+
+@pytest.fixture(scope='module')
+def differences(cloud):
+    """What differs, by path."""
+    theirs = cloud.peer.ask(surface_cloud.requests())
+    mine = ours(cloud, theirs)
+    assert len(theirs) > 5000
+    # Nothing below the instance or a part of nova that we do not have.
+    return {
+        path: (expected, mine.get(path))
+        for path, expected in theirs.items()
+        if not same(expected, mine.get(path)) and '.pci_stats.' not in path
+    }
+
+
+def test_plugins_see_what_nova_shows(differences):
+    unknown = {path: both for path, both in differences.items() if not excused(path)}
+    assert not unknown
+
+
+def test_every_exception_is_one(differences):
+    used = set().union(*map(excused, differences))
+    assert [rule for rule in surface_exceptions.rules() if rule not in used] == []
