@@ -73,6 +73,19 @@ class NovaObjectRegistry(ovo.VersionedObjectRegistry):
         return self
 
 
+class _NeedsDatabase:
+    """A method of nova's that reads or writes its database."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        raise AttributeError(
+            f'novasched has no {owner.__name__}.{self._name}: nova has it, with '
+            '[novasched] plugins_use_nova, where it is installed'
+        )
+
+
 class NovaObject(ovo.VersionedObject):
     """An object as it travels between nova's services."""
 
@@ -203,6 +216,10 @@ class NovaObject(ovo.VersionedObject):
         for name, value in values.items():
             new.__dict__[f'_obj_{name}'] = self.fields[name].coerce(new, name, value)
         return new
+
+
+for _name in ['get_all', 'get_by_filters', 'get_by_host', 'get_by_host_and_node', 'get_by_id', 'get_by_instance_uuid', 'get_by_name', 'get_by_uuid', 'get_hosts', 'get_uuids_by_host', 'refresh']:
+    setattr(NovaObject, _name, _NeedsDatabase(_name))
 
 
 class FilledObject(NovaObject):

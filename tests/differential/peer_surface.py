@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import sqlalchemy as sa  # noqa: E402
 import surface  # noqa: E402
+import surface_calls  # noqa: E402
 from nova import config, context, objects  # noqa: E402
 from nova.db.api import models as api_models  # noqa: E402
 from nova.db.main import models  # noqa: E402
@@ -60,9 +61,10 @@ def main():
     configure(directory)
     sys.stdout.write('tables\n')
     sys.stdout.flush()
+    given = json.loads(sys.stdin.readline())
     requests = {
         name: objects.RequestSpec.obj_from_primitive(primitive)
-        for name, primitive in json.loads(sys.stdin.readline()).items()
+        for name, primitive in given['requests'].items()
     }
     seen = surface.Surface()
     host = hosts_for(requests['01c'])[0]
@@ -71,6 +73,7 @@ def main():
         seen.walk(f'request {name}', request)
         seen.ask_for_devices(name, host, request)
     seen.walk('request unset', objects.RequestSpec())
+    surface_calls.call_each(seen, host, given['exceptions'])
     json.dump(seen.found, sys.stdout, default=repr)
 
 

@@ -9,9 +9,17 @@ import re
 
 import pytest
 
+from novasched import plugins
+from novasched.compat import availability_zones
+from novasched.compat.nova_exceptions import EXCEPTIONS
 from novasched.objects.base import NovaObject
 from novasched.objects.request_spec import RequestSpec
-from tests.differential import surface, surface_cloud, surface_exceptions
+from tests.differential import (
+    surface,
+    surface_calls,
+    surface_cloud,
+    surface_exceptions,
+)
 
 KINDS = {
     'ReadOnly': 'ReadOnlyDict',
@@ -23,6 +31,14 @@ KINDS = {
     'HostPools': 'PciDeviceStats',
 }
 """Classes of ours that stand for one of nova's of another name."""
+
+
+# These are exceptions of novasched and of oslo.versionedobjects, too.
+OURS_TOO = {'NoValidHost', 'ObjectActionError', 'OrphanedObjectError'}
+ASKED = {
+    'requests': surface_cloud.requests(),
+    'exceptions': sorted(EXCEPTIONS.keys() - OURS_TOO),
+}
 
 
 @pytest.fixture(scope='module')
@@ -39,14 +55,17 @@ def ours(cloud, theirs):
     for kind in names:
         names[kind] -= surface.PROTOCOLS.keys()
     seen = surface.Surface(KINDS, names)
+    plugins.install_nova_modules(cloud.conf())
     with cloud.hosts() as hosts:
         host = hosts.state(hosts.host.tolist().index('h1'))
         seen.walk('host', host)
-    for name, primitive in surface_cloud.requests().items():
-        request = NovaObject.obj_from_primitive(primitive)
-        seen.walk(f'request {name}', request)
-        seen.ask_for_devices(name, host, request)
-    seen.walk('request unset', RequestSpec())
+        for name, primitive in surface_cloud.requests().items():
+            request = NovaObject.obj_from_primitive(primitive)
+            seen.walk(f'request {name}', request)
+            seen.ask_for_devices(name, host, request)
+        seen.walk('request unset', RequestSpec())
+        with availability_zones.deciding(hosts):
+            surface_calls.call_each(seen, host, ASKED['exceptions'])
     return json.loads(json.dumps(seen.found, default=repr))
 
 
@@ -59,7 +78,8 @@ def same(expected, found):
 
 def excused(path):
     """Return the exceptions that a path falls under."""
-    kind, name = re.fullmatch(r'(\w+)\.?(.*)', path.rpartition(':')[2]).groups()
+    found = re.fullmatch(r'(\w+)\.?(.*)', path.rpartition(':')[2])
+    kind, name = found.groups() if found else ('', '')
     return {
         (reason, of_kind, pattern)
         for reason, of_kind, pattern in surface_exceptions.rules()
@@ -70,7 +90,7 @@ def excused(path):
 @pytest.fixture(scope='module')
 def differences(cloud):
     """What differs, by path."""
-    theirs = cloud.peer.ask(surface_cloud.requests())
+    theirs = cloud.peer.ask(ASKED)
     mine = ours(cloud, theirs)
     assert len(theirs) > 5000
     # Nothing below the instance or a part of nova that we do not have.

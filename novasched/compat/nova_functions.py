@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of nova.utils, nova.scheduler.utils and nova.context, and its words.
+
+They are those that can be answered without nova's database and clients.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import netaddr  # type: ignore[import-untyped]
+from oslo_concurrency import lockutils
+
+from novasched.compat.nova_exceptions import EXCEPTIONS
+from novasched.objects import context, machine, numa, pci
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+
+LOG = logging.getLogger(__name__)
+
+synchronized = lockutils.synchronized_with_prefix('nova-')
+
+
+def get_hash_str(base_str: str | bytes) -> str:
+    """Return the MD5 of a text, for names."""
+    given = base_str.encode() if isinstance(base_str, str) else base_str
+    return hashlib.md5(given, usedforsecurity=False).hexdigest()
+
+
+def get_sha256_str(base_str: str | bytes) -> str:
+    given = base_str.encode() if isinstance(base_str, str) else base_str
+    return hashlib.sha256(given).hexdigest()
+
+
+def is_none_string(val: Any) -> bool:
+    return isinstance(val, str) and val.lower() == 'none'
+
+
+def strtime(at: datetime.datetime) -> str:
+    return at.strftime('%Y-%m-%dT%H:%M:%S.%f')
+
+
+def metadata_to_dict(
+    metadata: Iterable[Mapping[str, Any]], include_deleted: bool = False
+) -> dict[str, Any]:
+    """Return rows of metadata as a dict."""
+    rows = (row for row in metadata if include_deleted or not row.get('deleted'))
+    return {row['key']: row['value'] for row in rows}
+
+
+def instance_meta(instance: Any) -> dict[str, Any]:
+    """Return the metadata of an instance, which has them as a dict or as rows."""
+    found = instance['metadata']
+    return found if isinstance(found, dict) else metadata_to_dict(found)
+
+
+def normalize_rc_name(rc_name: str | None) -> str | None:
+    """Return the custom resource class of a name."""
+    if rc_name is None:
+        return None
+    return 'CUSTOM_' + re.sub('[^0-9A-Z]', '_', rc_name.upper())
+
+
+def validate_integer(
+    value: Any, name: str, min_value: int | None = None, max_value: int | None = None
+) -> int:
+    """Return a number. Raises InvalidInput for what is none or out of bounds."""
+    invalid: Any = EXCEPTIONS['InvalidInput']
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise invalid(reason=f'{name} must be an integer') from None
+    if min_value is not None and number < min_value:
+        raise invalid(reason=f'{name} must be >= {min_value}')
+    if max_value is not None and number > max_value:
+        raise invalid(reason=f'{name} must be <= {max_value}')
+    return number
+
+
+def safe_ip_format(ip: str) -> str:
+    """Return an address as a URL has it."""
+    try:
+        return f'[{ip}]' if netaddr.IPAddress(ip).version == 6 else ip
+    except (TypeError, netaddr.AddrFormatError):
+        return ip
+
+
+def request_is_rebuild(spec_obj: RequestSpec | None) -> bool:
+    return spec_obj is not None and spec_obj.is_rebuild
+
+
+def parse_options(
+    opts: Iterable[str],
+    sep: str = '=',
+    converter: Callable[[str], Any] = str,
+    name: str = '',
+) -> list[tuple[str, Any]]:
+    """Return names and values; what has no value or a wrong one is left out."""
+    good: list[tuple[str, Any]] = []
+    for item in opts:
+        key, found, value = item.partition(sep)
+        try:
+            if key and found:
+                good.append((key, converter(value)))
+                continue
+        except ValueError:
+            pass
+        LOG.warning('Ignoring the invalid elements of the option %s: %s', name, item)
+    return good
+
+
+def build_request_spec(
+    image: Mapping[str, Any] | None, instances: list[Any], instance_type: Any = None
+) -> dict[str, Any]:
+    """Return the request for instances in the form of the time before RequestSpec."""
+    first = instances[0]
+    properties = {name: first[name] for name in first if name in first}
+    return {
+        'image': image or {},
+        'instance_properties': properties,
+        'instance_type': instance_type or properties.get('flavor'),
+        'num_instances': len(instances),
+    }
+
+
+def get_admin_context(read_deleted: str = 'no') -> RequestContext:
+    made = context.admin()
+    made.read_deleted = read_deleted
+    return made
+
+
+def get_context() -> RequestContext:
+    """Return a context of nobody."""
+    return RequestContext(overwrite=False)
+
+
+def is_user_context(context: RequestContext | None) -> bool:
+    if context is None or context.is_admin:
+        return False
+    return bool(context.user_id and context.project_id)
+
+
+def require_context(ctxt: RequestContext) -> None:
+    """Raise Forbidden unless the context is of a user or an admin."""
+    if not ctxt.is_admin and not is_user_context(ctxt):
+        raise EXCEPTIONS['Forbidden']
+
+
+def _words(name: str, values: Iterable[str], **others: str) -> tuple[str, type]:
+    known = {v.upper(): v for v in values if v not in others.values()} | others
+    return name, type(name, (), {**known, 'ALL': tuple(values)})
+
+
+WORDS = dict(
+    [
+        _words('Architecture', machine.ARCHITECTURES, ARMV7='armv7l'),
+        _words('CPUAllocationPolicy', numa.CPU_POLICIES),
+        _words('CPUEmulatorThreadsPolicy', ('isolate', 'share')),
+        _words('CPUThreadAllocationPolicy', numa.THREAD_POLICIES),
+        _words('HVType', machine.HYPERVISOR_TYPES, VIRTUOZZO='vz'),
+        _words('PCINUMAAffinityPolicy', pci.NUMA_POLICIES),
+        _words('VMMode', machine.VM_MODES),
+    ]
+)
+"""Words of nova.objects.fields, by the names of their classes."""
+
+UTILS = (
+    get_hash_str,
+    get_sha256_str,
+    instance_meta,
+    is_none_string,
+    metadata_to_dict,
+    normalize_rc_name,
+    safe_ip_format,
+    strtime,
+    validate_integer,
+)
+SCHEDULER_UTILS = build_request_spec, parse_options, request_is_rebuild
+CONTEXT = get_admin_context, get_context, is_user_context, require_context
