@@ -137,20 +137,12 @@ def hosts(count: int | None = None, **columns: Iterable[Any]) -> HostTable:
 
 def _service(host: str, disabled: bool) -> dict[str, Any]:
     """Return the row of the compute service of a host."""
-    return {
-        'id': 1,
-        'uuid': f'service-{host}',
-        'host': host,
-        'binary': 'nova-compute',
-        'topic': 'compute',
-        'report_count': 1,
-        'disabled': bool(disabled),
-        'version': 74,
-        'deleted': False,
-        **dict.fromkeys(('disabled_reason', 'last_seen_up', 'deleted_at')),
-        **dict.fromkeys(('created_at', 'updated_at')),
-        'forced_down': False,
-    }
+    nulls = 'disabled_reason last_seen_up created_at updated_at deleted_at'
+    texts = {'uuid': f'service-{host}', 'host': host, 'topic': 'compute'}
+    counts = {'id': 1, 'report_count': 1, 'version': 74}
+    states = {'disabled': bool(disabled), 'forced_down': False, 'deleted': False}
+    known = {'binary': 'nova-compute', **texts, **counts, **states}
+    return {**known, **dict.fromkeys(nulls.split())}
 
 
 def _column(name: str, values: list[Any]) -> Any:

@@ -65,21 +65,12 @@ def functions(conf: Any) -> dict[str, Callable[..., Any]]:
         zone: str | None = instance.get('availability_zone', None)
         return zone
 
-    def set_availability_zones(context: Any, services: Any) -> Any:
-        """Write its zone into each service, a dict."""
-        for service in services:
-            internal = service['topic'] != 'compute'
-            zone = get_host_availability_zone(context, service['host'])
-            service['availability_zone'] = 'internal' if internal else zone
-        return services
-
     def nothing(*_: Any, **__: Any) -> None:
         """Nothing is kept here that could be old."""
 
     return {
         'get_host_availability_zone': get_host_availability_zone,
         'get_instance_availability_zone': get_instance_availability_zone,
-        'set_availability_zones': set_availability_zones,
         'update_host_availability_zone_cache': nothing,
         'reset_cache': nothing,
     }

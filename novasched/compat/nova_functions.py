@@ -6,14 +6,10 @@ They are those that can be answered without nova's database and clients.
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import netaddr  # type: ignore[import-untyped]
 from oslo_concurrency import lockutils
 
 from novasched.compat.nova_exceptions import EXCEPTIONS
@@ -24,25 +20,6 @@ from novasched.objects.request_spec import RequestSpec
 LOG = logging.getLogger(__name__)
 
 synchronized = lockutils.synchronized_with_prefix('nova-')
-
-
-def get_hash_str(base_str: str | bytes) -> str:
-    """Return the MD5 of a text, for names."""
-    given = base_str.encode() if isinstance(base_str, str) else base_str
-    return hashlib.md5(given, usedforsecurity=False).hexdigest()
-
-
-def get_sha256_str(base_str: str | bytes) -> str:
-    given = base_str.encode() if isinstance(base_str, str) else base_str
-    return hashlib.sha256(given).hexdigest()
-
-
-def is_none_string(val: Any) -> bool:
-    return isinstance(val, str) and val.lower() == 'none'
-
-
-def strtime(at: datetime.datetime) -> str:
-    return at.strftime('%Y-%m-%dT%H:%M:%S.%f')
 
 
 def metadata_to_dict(
@@ -57,37 +34,6 @@ def instance_meta(instance: Any) -> dict[str, Any]:
     """Return the metadata of an instance, which has them as a dict or as rows."""
     found = instance['metadata']
     return found if isinstance(found, dict) else metadata_to_dict(found)
-
-
-def normalize_rc_name(rc_name: str | None) -> str | None:
-    """Return the custom resource class of a name."""
-    if rc_name is None:
-        return None
-    return 'CUSTOM_' + re.sub('[^0-9A-Z]', '_', rc_name.upper())
-
-
-def validate_integer(
-    value: Any, name: str, min_value: int | None = None, max_value: int | None = None
-) -> int:
-    """Return a number. Raises InvalidInput for what is none or out of bounds."""
-    invalid: Any = EXCEPTIONS['InvalidInput']
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise invalid(reason=f'{name} must be an integer') from None
-    if min_value is not None and number < min_value:
-        raise invalid(reason=f'{name} must be >= {min_value}')
-    if max_value is not None and number > max_value:
-        raise invalid(reason=f'{name} must be <= {max_value}')
-    return number
-
-
-def safe_ip_format(ip: str) -> str:
-    """Return an address as a URL has it."""
-    try:
-        return f'[{ip}]' if netaddr.IPAddress(ip).version == 6 else ip
-    except (TypeError, netaddr.AddrFormatError):
-        return ip
 
 
 def request_is_rebuild(spec_obj: RequestSpec | None) -> bool:
@@ -169,16 +115,6 @@ WORDS = dict(
 )
 """Words of nova.objects.fields, by the names of their classes."""
 
-UTILS = (
-    get_hash_str,
-    get_sha256_str,
-    instance_meta,
-    is_none_string,
-    metadata_to_dict,
-    normalize_rc_name,
-    safe_ip_format,
-    strtime,
-    validate_integer,
-)
+UTILS = instance_meta, metadata_to_dict
 SCHEDULER_UTILS = build_request_spec, parse_options, request_is_rebuild
 CONTEXT = get_admin_context, get_context, is_user_context, require_context

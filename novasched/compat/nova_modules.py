@@ -20,7 +20,12 @@ from types import ModuleType
 from typing import Any
 
 from novasched import objects
-from novasched.compat import availability_zones, nova_functions, plugin_adapter
+from novasched.compat import (
+    availability_zones,
+    nova_functions,
+    plugin_adapter,
+    real_nova,
+)
 from novasched.compat.legacy_driver import Scheduler
 from novasched.compat.nova_exceptions import EXCEPTIONS
 from novasched.objects.base import NovaObjectRegistry
@@ -371,6 +376,7 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, conf: Any, contents: Mapping[str, dict[str, Any]]) -> None:
         self.conf = conf
+        self.beside = real_nova.is_wanted(conf)
         self._contents = contents
 
     def find_spec(
@@ -378,6 +384,8 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         top = fullname.partition('.')[0]
         if top not in (NOVA, OSLO):
+            return None
+        if self.beside and top == NOVA and not real_nova.replaces(fullname):
             return None
         if fullname in self._contents or _built_ins(fullname):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -404,18 +412,24 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
     """Let plugins import nova from now on.
 
     ``conf`` is what they find as nova.conf.CONF; of several the last holds for what
-    is imported after it. A process that imported the real nova before keeps that.
+    is imported after it. A process that imported the real nova before keeps that. With
+    [novasched] plugins_use_nova it is started here; raises errors.OptionError.
     """
     installed = [each for each in sys.meta_path if isinstance(each, NovaImporter)]
-    if any(each.conf is conf for each in installed) or _is_real(sys.modules.get(NOVA)):
+    beside, nova = real_nova.is_wanted(conf), sys.modules.get(NOVA)
+    is_left_alone = nova is not None and not _is_ours(nova) and not beside
+    if any(each.conf is conf for each in installed) or is_left_alone:
         return
     for finder in installed:
         sys.meta_path.remove(finder)
-    for name in [each for each in sys.modules if each.partition('.')[0] == NOVA]:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        if name.partition('.')[0] == NOVA and _is_ours(module):
+            del sys.modules[name]
     contents = _contents(conf, all_filters, all_weighers)
     sys.meta_path.insert(0, NovaImporter(conf, contents))
+    if beside:
+        real_nova.start(conf)
 
 
-def _is_real(nova: ModuleType | None) -> bool:
-    return nova is not None and not isinstance(nova.__loader__, NovaImporter)
+def _is_ours(module: ModuleType) -> bool:
+    return isinstance(module.__loader__, NovaImporter)

@@ -73,6 +73,12 @@ class NovaObjectRegistry(ovo.VersionedObjectRegistry):
         return self
 
 
+_OF_DATABASE = (
+    'get_all get_by_filters get_by_host get_by_host_and_node get_by_id '
+    'get_by_instance_uuid get_by_name get_by_uuid get_hosts get_uuids_by_host refresh'
+)
+
+
 class _NeedsDatabase:
     """A method of nova's that reads or writes its database."""
 
@@ -218,7 +224,7 @@ class NovaObject(ovo.VersionedObject):
         return new
 
 
-for _name in ['get_all', 'get_by_filters', 'get_by_host', 'get_by_host_and_node', 'get_by_id', 'get_by_instance_uuid', 'get_by_name', 'get_by_uuid', 'get_hosts', 'get_uuids_by_host', 'refresh']:
+for _name in _OF_DATABASE.split():
     setattr(NovaObject, _name, _NeedsDatabase(_name))
 
 

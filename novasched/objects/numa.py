@@ -28,9 +28,6 @@ class VirtCPUTopology(NovaObject):
     cores: int | None = fields.integer(nullable=True, default=1)
     threads: int | None = fields.integer(nullable=True, default=1)
 
-    def to_dict(self) -> dict[str, int | None]:
-        return {name: getattr(self, name) for name in ('sockets', 'cores', 'threads')}
-
 
 @NovaObjectRegistry.register
 class InstanceNUMACell(ovo.VersionedObjectDictCompat, FilledObject):
@@ -93,25 +90,6 @@ class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
 
     def __len__(self) -> int:
         return len(self.cells)
-
-    @property
-    def cpu_policy(self) -> str | None:
-        """The policy of all cells; None without cells."""
-        return next((cell.cpu_policy for cell in self.cells), None)
-
-    @property
-    def cpu_pinning(self) -> set[int]:
-        """The host CPUs of all dedicated guest CPUs."""
-        return {cpu for cell in self.cells for cpu in (cell.cpu_pinning or {}).values()}
-
-    @property
-    def cpuset_reserved(self) -> set[int]:
-        """The host CPUs of the emulator."""
-        return {cpu for cell in self.cells for cpu in cell.cpuset_reserved or ()}
-
-    @property
-    def emulator_threads_isolated(self) -> bool:
-        return self.emulator_threads_policy == 'isolate'
 
 
 @NovaObjectRegistry.register

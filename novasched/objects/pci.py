@@ -28,17 +28,9 @@ class InstancePCIRequest(NovaObject):
     requester_id: str | None = fields.string(nullable=True)
     numa_policy: str | None = fields.enum(*NUMA_POLICIES, nullable=True)
 
-    FLAVOR_ALIAS: ClassVar = 0
-    NEUTRON_PORT: ClassVar = 1
-
     def _unset(self, name: str) -> Any:
         """Every unset field reads as None, but for ``is_new``."""
         return False if name == 'is_new' else None
-
-    @property
-    def source(self) -> int:
-        """Where the request is from: FLAVOR_ALIAS, or NEUTRON_PORT."""
-        return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
 
 @NovaObjectRegistry.register
@@ -49,11 +41,6 @@ class InstancePCIRequests(NovaObject):
 
     instance_uuid: str = fields.uuid()
     requests: list[InstancePCIRequest] = fields.objects_of('InstancePCIRequest')
-
-    def neutron_requests(self) -> bool:
-        """Return whether some request is for a port."""
-        ports = InstancePCIRequest.NEUTRON_PORT
-        return any(request.source == ports for request in self.requests)
 
 
 @NovaObjectRegistry.register

@@ -43,17 +43,6 @@ class CellMapping(NovaTimestampObject):
     database_connection: str = fields.string()
     disabled: bool = fields.boolean(default=False)
 
-    CELL0_UUID: ClassVar = '00000000-0000-0000-0000-000000000000'
-
-    def is_cell0(self) -> bool:
-        return self.uuid == self.CELL0_UUID
-
-    @property
-    def identity(self) -> str:
-        """The uuid, with the name behind it if it has one."""
-        name = self.if_set('name')
-        return f'{self.uuid}({name})' if name else self.uuid
-
 
 @NovaObjectRegistry.register
 class Destination(NovaObject):
@@ -84,11 +73,6 @@ class SchedulerRetries(NovaObject):
 
     num_attempts: int = fields.integer()
     hosts: ComputeNodeList = fields.object_of('ComputeNodeList')
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the number of attempts, and host and node of each that failed."""
-        hosts = [[node.host, node.hypervisor_hostname] for node in self.hosts]
-        return {'num_attempts': self.num_attempts, 'hosts': hosts}
 
 
 @NovaObjectRegistry.register
@@ -153,11 +137,6 @@ class SecurityGroup(NovaPersistentObject):
     user_id: str = fields.string()
     project_id: str = fields.string()
     uuid: str = fields.uuid()
-
-    @property
-    def identifier(self) -> str:
-        """The uuid; the name where that is not known."""
-        return self.uuid if 'uuid' in self else self.name
 
 
 @NovaObjectRegistry.register
@@ -293,18 +272,6 @@ class RequestSpec(AnswersAsDict, NovaObject):
     def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
         """Return a hint; the name that plugins written for nova call."""
         return self.hint(hint_name, default)
-
-    @property
-    def maps_requested_resources(self) -> Any:
-        """Nova's name: the groups of resources if there are any, else nothing."""
-        return 'requested_resources' in self and self.requested_resources
-
-    def get_request_group_mapping(self) -> dict[str, list[str]] | None:
-        """Return the providers of each group of resources; None without groups."""
-        groups = self.if_set('requested_resources')
-        if groups is None:
-            return None
-        return {group.requester_id: group.provider_uuids for group in groups}
 
     def to_legacy_request_spec_dict(self) -> dict[str, Any]:
         """Return the ``request_spec`` of the time before this object."""

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.objects.monitor_metric import FRACTIONS, NAMES
-from novasched.parsing import parse_json
+from novasched.objects.monitor_metric import MonitorMetricList
 
 
 class HostMetric(NamedTuple):
@@ -27,12 +26,11 @@ def parse(text: str | None) -> tuple[HostMetric, ...]:
     Raises ValueError for anything else that is not a list of known metrics, as
     nova does.
     """
-    if not text:
-        return ()
     try:
-        return tuple(_metric(entry) for entry in parse_json(text))
+        found = MonitorMetricList.from_json(text)
+        return tuple(HostMetric(each.name, each.if_set('value')) for each in found)
     except (ArithmeticError, LookupError, TypeError) as problem:
-        raise ValueError(f'not a list of metrics: {text:.200}') from problem
+        raise ValueError(f'not a list of metrics: {text!s:.200}') from problem
 
 
 def reported(value: Any) -> tuple[HostMetric, ...]:
@@ -48,15 +46,6 @@ def _value(metric: Any) -> int | None:
     except errors.UnsetField:
         return None
     return value
-
-
-def _metric(entry: dict[str, Any]) -> HostMetric:
-    name = entry['name']
-    if name not in NAMES:
-        raise ValueError(f'no metric has the name {name}')
-    if 'value' not in entry:
-        return HostMetric(name, None)
-    return HostMetric(name, int(entry['value'] * (100 if name in FRACTIONS else 1)))
 
 
 def ratios(items: Iterable[str]) -> tuple[tuple[str, float], ...]:

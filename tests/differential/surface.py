@@ -53,7 +53,9 @@ CALLS = {
 PROTOCOLS = {
     'bool': bool,
     'len': len,
-    'iter': lambda it: sorted(map(str, it)),
+    'iter': lambda it: sorted(
+        each if isinstance(each, str) else type(each).__name__ for each in it
+    ),
     'str': str,
     'keys': lambda it: sorted(it.keys()),
     'items': lambda it: sorted(name for name, _ in it.items()),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -11,13 +10,11 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.cells import Cells
-from novasched.cluster.view import ClusterView
-from novasched.db import engines, tables
-from novasched.db.stores import SqlApiStore, SqlCellStores
+from novasched.db import tables
 from novasched.ports import CELL0_UUID
 from tests import databases
 from tests.configuration import make_conf
+from tests.differential.surface_hosts import hosts_by
 from tests.live.peer import peer_program
 
 HERE = Path(__file__).parent
@@ -158,6 +155,13 @@ class Cloud:
                 uuid=INSTANCE, host='h1', node='h1-node', project_id='p'
             ),
         )
+        with self._engines['api'].begin() as connection:
+            connection.execute(
+                sa.text(
+                    'INSERT INTO instance_mappings (instance_uuid, cell_id, '
+                    f"project_id) VALUES ('{INSTANCE}', 2, 'p')"
+                )
+            )
         for engine in self._engines.values():
             engine.dispose()
 
@@ -206,18 +210,6 @@ class Cloud:
             **options,
         )
 
-    @contextlib.contextmanager
     def hosts(self):
         """Read all hosts as the service does."""
-        conf = self.conf()
-        api = engines.api_engine(conf)
-        stores = SqlCellStores(lambda url: engines.cell_engine(conf, url))
-        cells = Cells.from_conf(conf, stores, SYSTEM_CLOCK)
-        view = ClusterView.from_conf(conf, SqlApiStore(api), cells, SYSTEM_CLOCK)
-        try:
-            view.load()
-            view.refresh()
-            yield view.hosts(None)
-        finally:
-            view.close()
-            api.dispose()
+        return hosts_by(self.conf())

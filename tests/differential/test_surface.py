@@ -6,6 +6,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.differential import (
     surface_cloud,
     surface_exceptions,
 )
+from tests.live.peer import peer_program
 
 KINDS = {
     'ReadOnly': 'ReadOnlyDict',
@@ -35,6 +37,8 @@ KINDS = {
 
 # These are exceptions of novasched and of oslo.versionedobjects, too.
 OURS_TOO = {'NoValidHost', 'ObjectActionError', 'OrphanedObjectError'}
+OBJECTS = '.pci_stats.', '.maps_requested_resources['
+"""What is in attributes that are exceptions: it is looked at elsewhere."""
 ASKED = {
     'requests': surface_cloud.requests(),
     'exceptions': sorted(EXCEPTIONS.keys() - OURS_TOO),
@@ -93,11 +97,10 @@ def differences(cloud):
     theirs = cloud.peer.ask(ASKED)
     mine = ours(cloud, theirs)
     assert len(theirs) > 5000
-    # Nothing below the instance or a part of nova that we do not have.
     return {
         path: (expected, mine.get(path))
         for path, expected in theirs.items()
-        if not same(expected, mine.get(path)) and '.pci_stats.' not in path
+        if not same(expected, mine.get(path)) and not any(o in path for o in OBJECTS)
     }
 
 
@@ -109,3 +112,40 @@ def test_plugins_see_what_nova_shows(differences):
 def test_every_exception_is_one(differences):
     used = set().union(*map(excused, differences))
     assert [rule for rule in surface_exceptions.rules() if rule not in used] == []
+
+
+BESIDE = """
+[filter_scheduler]
+available_filters = tests.plugins.neighbours.NeighboursFilter
+enabled_filters = NeighboursFilter
+
+[novasched]
+plugins_use_nova = true
+"""
+
+
+def test_a_plugin_that_uses_nova_decides_as_there(cloud, tmp_path):
+    """It reads instances and mappings by nova's objects, with the request's context."""
+    path = tmp_path / 'nova.conf'
+    path.write_text((cloud.directory / 'nova.conf').read_text() + BESIDE)
+    asked = []
+    for project, zones in (('p', ['az1', 'az2']), ('p', ['az1']), ('q', ['az1'])):
+        primitive = surface_cloud.requests()['01c']
+        hints = {'project_id': project, 'scheduler_hints': {'zones': zones}}
+        primitive['nova_object.data'].update(hints)
+        asked.append(primitive)
+    program = surface_cloud.HERE / 'beside_nova.py'
+    running = [
+        subprocess.Popen(
+            [peer_program('python'), program, side, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for side in ('nova', 'novasched')
+    ]
+    for process in running:
+        printed, problem = process.communicate(json.dumps(asked))
+        assert process.returncode == 0, problem.strip().rpartition('\n')[2]
+        assert json.loads(printed) == [['h2'], [], ['h1']]

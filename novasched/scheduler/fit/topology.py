@@ -100,19 +100,6 @@ class HostCell:
         """Some core has several CPUs."""
         return self.threads_per_core > 1
 
-    def can_fit_pagesize(
-        self, pagesize: int, memory: int, use_free: bool = True
-    ) -> bool:
-        """Return whether pages of a size in KiB hold so many bytes.
-
-        Raises ValueError for a size that the cell does not have.
-        """
-        for pages in self.mempages:
-            if pages.size_kb == pagesize:
-                held = pages.free_kb if use_free else pages.total_kb
-                return memory <= held * 1024 and memory % (pagesize * 1024) == 0
-        raise ValueError(f'Page size {pagesize} is not supported by the host.')
-
     @functools.cached_property
     def free_cores(self) -> tuple[Cpus, ...]:
         """The free CPUs of each core, none left out, in the order of siblings."""

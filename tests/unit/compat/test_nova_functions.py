@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
+from novasched import errors
 from novasched.compat import nova_modules
-from novasched.compat.nova_exceptions import EXCEPTIONS
-from novasched.compat.nova_functions import build_request_spec, validate_integer
+from novasched.compat.nova_functions import build_request_spec
 from novasched.objects.base import NovaObject
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
+from tests.configuration import make_conf
 
 
 def test_a_request_in_the_old_form_is_made_of_an_instance():
@@ -26,11 +27,6 @@ def test_a_request_in_the_old_form_is_made_of_an_instance():
         'instance_type': flavor,
         'num_instances': 1,
     }
-
-
-def test_a_number_out_of_bounds_is_nova_s_error():
-    with pytest.raises(EXCEPTIONS['Invalid'], match='n must be >= 6'):
-        validate_integer(5, 'n', 6)
 
 
 @pytest.fixture
@@ -62,3 +58,9 @@ def test_what_needs_the_database_says_what_would_help(lent):
 def test_what_serves_instead_is_named(lent):
     with pytest.raises(AttributeError, match='claim_resources: novasched claims'):
         _ = lent('nova.scheduler.utils').claim_resources
+
+
+def test_nova_that_is_wanted_and_not_installed_is_an_error(lent):
+    conf = make_conf(novasched={'plugins_use_nova': True})
+    with pytest.raises(errors.OptionError, match='Install nova in this environment'):
+        nova_modules.install(conf, list, list)
