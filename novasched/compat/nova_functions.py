@@ -12,7 +12,6 @@ from typing import Any
 
 from oslo_concurrency import lockutils
 
-from novasched.compat.nova_exceptions import EXCEPTIONS
 from novasched.objects import context, machine, numa, pci
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -80,23 +79,6 @@ def get_admin_context(read_deleted: str = 'no') -> RequestContext:
     return made
 
 
-def get_context() -> RequestContext:
-    """Return a context of nobody."""
-    return RequestContext(overwrite=False)
-
-
-def is_user_context(context: RequestContext | None) -> bool:
-    if context is None or context.is_admin:
-        return False
-    return bool(context.user_id and context.project_id)
-
-
-def require_context(ctxt: RequestContext) -> None:
-    """Raise Forbidden unless the context is of a user or an admin."""
-    if not ctxt.is_admin and not is_user_context(ctxt):
-        raise EXCEPTIONS['Forbidden']
-
-
 def _words(name: str, values: Iterable[str], **others: str) -> tuple[str, type]:
     known = {v.upper(): v for v in values if v not in others.values()} | others
     return name, type(name, (), {**known, 'ALL': tuple(values)})
@@ -117,4 +99,4 @@ WORDS = dict(
 
 UTILS = instance_meta, metadata_to_dict
 SCHEDULER_UTILS = build_request_spec, parse_options, request_is_rebuild
-CONTEXT = get_admin_context, get_context, is_user_context, require_context
+CONTEXT = (get_admin_context,)

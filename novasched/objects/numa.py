@@ -58,14 +58,6 @@ class InstanceNUMACell(ovo.VersionedObjectDictCompat, FilledObject):
         *THREAD_POLICIES, nullable=True, default=None
     )
 
-    def __len__(self) -> int:
-        return len(self.total_cpus)
-
-    @property
-    def total_cpus(self) -> set[int]:
-        """The guest CPUs of both kinds."""
-        return self.cpuset | self.pcpuset
-
     @property
     def cpu_pinning(self) -> dict[int, int] | None:
         """The host CPU of each dedicated guest CPU; None before fitting."""

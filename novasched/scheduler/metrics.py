@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.objects.monitor_metric import MonitorMetricList
+from novasched.objects.monitor_metric import name_and_value
+from novasched.parsing import parse_json
 
 
 class HostMetric(NamedTuple):
@@ -26,11 +27,12 @@ def parse(text: str | None) -> tuple[HostMetric, ...]:
     Raises ValueError for anything else that is not a list of known metrics, as
     nova does.
     """
+    if not text:
+        return ()
     try:
-        found = MonitorMetricList.from_json(text)
-        return tuple(HostMetric(each.name, each.if_set('value')) for each in found)
+        return tuple(HostMetric(*name_and_value(each)) for each in parse_json(text))
     except (ArithmeticError, LookupError, TypeError) as problem:
-        raise ValueError(f'not a list of metrics: {text!s:.200}') from problem
+        raise ValueError(f'not a list of metrics: {text:.200}') from problem
 
 
 def reported(value: Any) -> tuple[HostMetric, ...]:

@@ -35,7 +35,6 @@ CALLS = {
     'RequestGroup': {'to_queryparams': None, 'is_empty': [()]},
     'NUMACell': {'can_fit_pagesize': [(4, 1048576), (2048, 2**40), (1, 1)]},
     'NUMAPagesTopology': {},
-    'PciDeviceStats': {'has_remote_managed_device_pools': [()]},
     'PciDevicePool': {'to_dict': [()]},
     'VirtCPUTopology': {'to_dict': [()]},
     'NetworkRequest': {'to_tuple': [()]},

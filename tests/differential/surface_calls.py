@@ -27,11 +27,6 @@ az.update_host_availability_zone_cache(admin, 'h1')
 az.reset_cache()
 admin.is_admin
 context.get_admin_context('yes').read_deleted
-context.is_user_context(admin)
-context.is_user_context(None)
-context.is_user_context(context.RequestContext('u', 'p'))
-context.require_context(context.RequestContext('u', 'p'))
-context.require_context(context.get_context())
 context.RequestContext('u', 'p').elevated('yes').read_deleted
 context.RequestContext('u', 'p').elevated().is_admin
 str(exception.NotFound())

@@ -44,18 +44,18 @@ EXCEPTIONS = {
     },
     CONSUMES: {
         'HostState': 'update',
-        'InstanceNUMACell': 'clear_host_pinning pin pin_vcpus siblings',
+        'InstanceNUMACell': 'clear_host_pinning len pin pin_vcpus siblings total_cpus',
         'InstanceNUMATopology': 'clear_host_pinning cpu_pinning cpu_policy '
         'cpuset_reserved emulator_threads_isolated',
         'NUMACell': 'pin_cpus* unpin_cpus*',
         'PciDeviceStats': 'add_device apply_requests clear consume_requests '
-        'dev_filter get_free_devs ignored_* numa_topology pool_keys populate_* '
+        'dev_filter get_free_devs has_remote_managed_* ignored_* numa_topology pool_keys populate_* '
         'remove_device to_device_pools_obj update_device',
         'InstancePCIRequest': 'FLAVOR_ALIAS NEUTRON_PORT is_live_migratable* source',
     },
     READ_ONLY: {
         'NUMACell': 'obj_* save to_json_schema in* can_fit_pagesize*',
-        'NUMAPagesTopology': 'obj_* save to_json_schema iter len in*',
+        'NUMAPagesTopology': 'obj_* save to_json_schema iter len in* free_kb total_kb',
         'NUMATopology': 'obj_* save to_json_schema in*',
         'NetworkMetadata': 'obj_* save to_json_schema iter len in*',
     },

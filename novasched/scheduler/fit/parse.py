@@ -350,9 +350,6 @@ class HostPools(_ParsedColumn[Pool]):
         devices = HostDevices(self.free, wanted, provider_mapping, {})
         return devices.supports(frozenset(cell.id for cell in numa_cells or ()))
 
-    def has_remote_managed_device_pools(self) -> bool:
-        return any(dict(p.tags).get('remote_managed') == 'true' for p in self.free)
-
     @functools.cached_property
     def devices(self) -> int:
         """Free devices of all pools."""

@@ -28,14 +28,6 @@ class Pages(NamedTuple):
         """Pages that guests may have; negative when oversubscribed."""
         return self.total - self.used - self.reserved
 
-    @property
-    def free_kb(self) -> int:
-        return self.free * self.size_kb
-
-    @property
-    def total_kb(self) -> int:
-        return self.total * self.size_kb
-
 
 class Networks(NamedTuple):
     """Networks that a cell is near to, or that a guest asks for."""
