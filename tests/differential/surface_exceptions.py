@@ -49,8 +49,8 @@ EXCEPTIONS = {
         'cpuset_reserved emulator_threads_isolated',
         'NUMACell': 'pin_cpus* unpin_cpus*',
         'PciDeviceStats': 'add_device apply_requests clear consume_requests '
-        'dev_filter get_free_devs has_remote_managed_* ignored_* numa_topology pool_keys populate_* '
-        'remove_device to_device_pools_obj update_device',
+        'dev_filter get_free_devs has_remote_managed_* ignored_* numa_topology '
+        'pool_keys populate_* remove_device to_device_pools_obj update_device',
         'InstancePCIRequest': 'FLAVOR_ALIAS NEUTRON_PORT is_live_migratable* source',
     },
     READ_ONLY: {
