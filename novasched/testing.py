@@ -72,7 +72,6 @@ _CATEGORIES: dict[str, Any] = {
 _OBJECTS: dict[str, Any] = {
     'host_ip': None,
     'stats': {},
-    'service': {'disabled_reason': None, 'forced_down': False, 'last_seen_up': None},
     'updated': None,
     'instances': {},
     'instance_images': {},
@@ -126,11 +125,24 @@ def hosts(count: int | None = None, **columns: Iterable[Any]) -> HostTable:
     given.setdefault('nodename', given['host'])
     given.setdefault('uuid', [f'uuid-{name}' for name in given['nodename']])
     given.setdefault('hypervisor_hostname', given['nodename'])
+    if 'service' not in given:
+        disabled = given.get('service_disabled', [False] * count)
+        given['service'] = list(map(_service, given['host'], disabled))
     for name, value in {**_NUMBERS, **_CATEGORIES, **_OBJECTS}.items():
         given.setdefault(name, [copy.deepcopy(value) for _ in range(count)])
     if wrong := sorted(name for name, v in given.items() if len(v) != count):
         raise ValueError(f'not {count} values: {", ".join(wrong)}')
     return HostTable(Snapshot({k: _column(k, v) for k, v in given.items()}))
+
+
+def _service(host: str, disabled: bool) -> dict[str, Any]:
+    """Return the row of the compute service of a host."""
+    nulls = 'disabled_reason last_seen_up created_at updated_at deleted_at'
+    texts = {'uuid': f'service-{host}', 'host': host, 'topic': 'compute'}
+    counts = {'id': 1, 'report_count': 1, 'version': 74}
+    states = {'disabled': bool(disabled), 'forced_down': False, 'deleted': False}
+    known = {'binary': 'nova-compute', **texts, **counts, **states}
+    return {**known, **dict.fromkeys(nulls.split())}
 
 
 def _column(name: str, values: list[Any]) -> Any:

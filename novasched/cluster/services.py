@@ -39,6 +39,7 @@ OPTS = {
     ]
 }
 
+NOT_DELETED = {'deleted': False, 'deleted_at': None}
 STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
 OLDEST_COMPUTE_VERSION = 72
@@ -221,7 +222,7 @@ class Services(NamedTuple):
         if host in self.kept_hosts():
             row = row._replace(last_seen_up=window.oldest)
         stamps = {name: aware(getattr(row, name)) for name in STAMPS}
-        return ReadOnly({**row._asdict(), **stamps})
+        return ReadOnly({**row._asdict(), **stamps, **NOT_DELETED})
 
     def _alive(self, host: str, window: Window) -> ServiceRow:
         row = self.rows[host]

@@ -13,18 +13,24 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import logging
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from novasched import errors
-from novasched.compat import plugin_adapter
+from novasched import objects
+from novasched.compat import (
+    availability_zones,
+    nova_functions,
+    plugin_adapter,
+    real_nova,
+)
 from novasched.compat.legacy_driver import Scheduler
-from novasched.objects import context
+from novasched.compat.nova_exceptions import EXCEPTIONS
+from novasched.objects.base import NovaObjectRegistry
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.objects.selection import Selection
 from novasched.scheduler import aggregates, weighers
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.removed import others
@@ -40,6 +46,7 @@ FILTERS, WEIGHTS = 'nova.scheduler.filters', 'nova.scheduler.weights'
 OURS = {
     FILTERS: ('novasched.scheduler.filters', 'novasched.scheduler.filters.legacy'),
     WEIGHTS: ('novasched.scheduler.weighers',),
+    'nova.objects': ('novasched.objects',),
 }
 
 
@@ -91,48 +98,29 @@ RENAMED: dict[str, tuple[str, ...]] = {
         'compute cpu cross_cell disk hypervisor_version io_ops num_instances pci ram',
         'novasched.scheduler.weighers.resources',
     ),
+    'nova.objects.aggregate': ('novasched.objects.compute_node',),
+    'nova.objects.fields': ('oslo_versionedobjects.fields',),
     f'{COMMON}.jsonutils': ('oslo_serialization.jsonutils',),
     f'{COMMON}.log': ('oslo_log.log',),
     f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
 }
 Classes = Callable[[], list[type]]
 
-
-class NovaException(Exception):
-    """Base of the errors of nova, and of those that plugins have of their own.
-
-    A subclass has a text ``msg_fmt`` for the keywords that it is made with.
-    """
-
-    __module__ = EXCEPTION
-    msg_fmt = 'An unknown exception occurred.'
-    code = 500
-
-    def __init__(self, message: str | None = None, **kwargs: Any) -> None:
-        self.kwargs = {'code': self.code, **kwargs}
-        try:
-            self.message = message or self.msg_fmt % self.kwargs
-        except KeyError:
-            self.message = self.msg_fmt
-        super().__init__(self.message)
-
-    def __str__(self) -> str:
-        return self.message
-
-    def format_message(self) -> str:
-        """Return the text."""
-        return self.message
+INSTEAD = {
+    'nova.scheduler.utils.claim_': 'novasched claims what a request takes',
+    'nova.scheduler.utils.resources_': 'host_state.allocation_candidates has them',
+    'nova.scheduler.utils.setup_instance_group': 'spec_obj.instance_group has its '
+    'hosts',
+    'nova.exception.': 'nova.exception.NovaException and its families are there',
+}
+"""What serves instead of names that begin so."""
 
 
-class NoValidHost(NovaException, errors.NoValidHost):
-    """No host can take the request; made as nova's is."""
-
-    __module__ = EXCEPTION
-    msg_fmt = 'No valid host was found. %(reason)s'
-
-    def __init__(self, message: str | None = None, **kwargs: Any) -> None:
-        super().__init__(message, **kwargs)
-        self.reason = kwargs.get('reason', message or '')
+def _missing(name: str) -> str:
+    """Return a line on a name that is not there, and on what would help."""
+    default = 'it is there with [novasched] plugins_use_nova, where nova is installed'
+    found = (text for start, text in INSTEAD.items() if name.startswith(start))
+    return f'novasched lends plugins no {name}: {next(found, default)}'
 
 
 class FilterScheduler:
@@ -276,17 +264,26 @@ def normalize(
     return [float(weight) for weight in weights]
 
 
-def get_admin_context(read_deleted: str = 'no') -> RequestContext:
-    return context.admin()
-
-
-def _as_is(text: str) -> str:
+def _as_is(text: str, user_locale: str | None = None) -> str:
     return text
 
 
 def _knowing(handler: type, found: Classes) -> type:
     """Return a handler that also knows all that are installed."""
     return type(handler.__name__, (handler,), {'get_all_classes': staticmethod(found)})
+
+
+def _knows(found: Classes) -> Callable[[str], bool]:
+    """Return whether a name or dotted path is of one of the classes."""
+    return lambda path: path.rpartition('.')[2] in {each.__name__ for each in found()}
+
+
+def _objects() -> dict[str, Any]:
+    """Return the objects of nova that there are, by name."""
+    for each in pkgutil.iter_modules(objects.__path__):
+        importlib.import_module(f'{objects.__name__}.{each.name}')
+    known: dict[str, list[Any]] = NovaObjectRegistry.obj_classes()
+    return {name: classes[0] for name, classes in known.items()}
 
 
 def _named(*things: Any) -> dict[str, Any]:
@@ -304,11 +301,26 @@ def _contents(
     return {
         'nova': {},
         'nova.conf': {'CONF': conf},
-        'nova.context': _named(RequestContext, get_admin_context),
-        EXCEPTION: _named(NoValidHost, NovaException),
-        'nova.filters': {'BaseFilter': BaseHostFilter},
-        'nova.i18n': translations,
-        'nova.objects': _named(Selection),
+        'nova.availability_zones': availability_zones.functions(conf),
+        'nova.context': _named(RequestContext, *nova_functions.CONTEXT),
+        EXCEPTION: EXCEPTIONS,
+        'nova.filters': {
+            'BaseFilter': BaseHostFilter,
+            'BaseFilterHandler': filter_handler,
+        },
+        'nova.i18n': {
+            **translations,
+            'DOMAIN': NOVA,
+            'get_available_languages': lambda: ['en_US'],
+            'translate': _as_is,
+        },
+        'nova.loadables': {'BaseLoader': _Handler},
+        'nova.objects': _objects(),
+        'nova.objects.fields': nova_functions.WORDS,
+        'nova.utils': {
+            **_named(*nova_functions.UTILS),
+            'synchronized': nova_functions.synchronized,
+        },
         'nova.openstack': {},
         COMMON: {},
         f'{COMMON}.gettextutils': translations,
@@ -328,13 +340,18 @@ def _contents(
             other_types_on_host,
             validate_num_values,
         ),
-        'nova.scheduler.utils': _named(get_weight_multiplier),
+        'nova.scheduler.utils': {
+            **_named(get_weight_multiplier, *nova_functions.SCHEDULER_UTILS),
+            'validate_filter': _knows(all_filters),
+            'validate_weigher': _knows(all_weighers),
+        },
         WEIGHTS: {
             **_named(BaseHostWeigher, WeighedHost, weight_handler),
             'all_weighers': all_weighers,
         },
         'nova.weights': {
             'BaseWeigher': BaseHostWeigher,
+            'BaseWeightHandler': weight_handler,
             'WeighedObject': WeighedHost,
             'normalize': normalize,
         },
@@ -359,6 +376,7 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, conf: Any, contents: Mapping[str, dict[str, Any]]) -> None:
         self.conf = conf
+        self.beside = real_nova.is_wanted(conf)
         self._contents = contents
 
     def find_spec(
@@ -367,10 +385,12 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         top = fullname.partition('.')[0]
         if top not in (NOVA, OSLO):
             return None
+        if self.beside and top == NOVA and not real_nova.replaces(fullname):
+            return None
         if fullname in self._contents or _built_ins(fullname):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         # Without a name: "from package import" would say less if it knew it.
-        raise ModuleNotFoundError(f'novasched lends plugins no {fullname}')
+        raise ModuleNotFoundError(_missing(fullname))
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
@@ -383,7 +403,7 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module).update(self._contents.get(name, {}))
 
         def missing(attribute: str) -> Any:
-            raise AttributeError(f'novasched lends plugins no {name}.{attribute}')
+            raise AttributeError(_missing(f'{name}.{attribute}'))
 
         vars(module)['__getattr__'] = missing
 
@@ -392,18 +412,24 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
     """Let plugins import nova from now on.
 
     ``conf`` is what they find as nova.conf.CONF; of several the last holds for what
-    is imported after it. A process that imported the real nova before keeps that.
+    is imported after it. A process that imported the real nova before keeps that. With
+    [novasched] plugins_use_nova it is started here; raises errors.OptionError.
     """
     installed = [each for each in sys.meta_path if isinstance(each, NovaImporter)]
-    if any(each.conf is conf for each in installed) or _is_real(sys.modules.get(NOVA)):
+    beside, nova = real_nova.is_wanted(conf), sys.modules.get(NOVA)
+    is_left_alone = nova is not None and not _is_ours(nova) and not beside
+    if any(each.conf is conf for each in installed) or is_left_alone:
         return
     for finder in installed:
         sys.meta_path.remove(finder)
-    for name in [each for each in sys.modules if each.partition('.')[0] == NOVA]:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        if name.partition('.')[0] == NOVA and _is_ours(module):
+            del sys.modules[name]
     contents = _contents(conf, all_filters, all_weighers)
     sys.meta_path.insert(0, NovaImporter(conf, contents))
+    if beside:
+        real_nova.start(conf)
 
 
-def _is_real(nova: ModuleType | None) -> bool:
-    return nova is not None and not isinstance(nova.__loader__, NovaImporter)
+def _is_ours(module: ModuleType) -> bool:
+    return isinstance(module.__loader__, NovaImporter)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
+from novasched.compat import availability_zones
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.host_limit import HostLimit
@@ -83,6 +84,10 @@ class PluginFilter(_Adapter):
 
         Raises TypeError when filter_all() gives something else than hosts.
         """
+        with availability_zones.deciding(hosts):
+            return self._passed(hosts, request)
+
+    def _passed(self, hosts: HostTable, request: RequestSpec) -> Any:
         plugin = self.plugin
         if self._filters_all:
             given = plugin.filter_all(list(hosts.states()), request)
@@ -116,12 +121,17 @@ class PluginWeigher(_Adapter):
         super().__init__(plugin)
         by_host = any(_overrides(plugin, hook, 'weigh') for hook in WEIGHER_HOOKS)
         weights = BaseHostWeigher.weights if by_host else Weigher.weights
-        self.weights = types.MethodType(weights, plugin)
+        self._weights = types.MethodType(weights, plugin)
         self.multipliers = plugin.aggregate_multipliers
         if _overrides(plugin, 'weight_multiplier', 'aggregate_multipliers'):
             self.multipliers = self._multipliers
             plugin.effective_multipliers = self._multipliers
             self._takes_host = _takes_host(plugin.weight_multiplier)
+
+    def weights(self, hosts: HostTable, request: RequestSpec) -> Any:
+        """Return the raw weights of the hosts."""
+        with availability_zones.deciding(hosts):
+            return self._weights(hosts, request)
 
     def _multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host; before the Stein release none was given."""

@@ -11,7 +11,7 @@ A class declares its fields as annotated class attributes::
 
 A field that was never set differs from one that is None: ``'host' in
 destination`` says whether it is set, and reading an unset field gives the
-field's default, or the one in UNSET_DEFAULTS, or raises errors.UnsetField.
+field's default, or the one in UNSET_DEFAULTS, or raises NotLoaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import collections
 import copy
 import datetime
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 from oslo_versionedobjects import base as ovo
@@ -49,6 +49,15 @@ _MISTYPED = (
 Item = TypeVar('Item', bound='NovaObject')
 
 
+class NotLoaded(
+    errors.UnsetField,
+    NotImplementedError,
+    ovo_exception.ObjectActionError,
+    ovo_exception.OrphanedObjectError,
+):
+    """A field is unset, as plugins made for nova know it: it cannot be loaded."""
+
+
 class NovaObjectRegistry(ovo.VersionedObjectRegistry):
     """Our classes by name, apart from those of other programs in the process.
 
@@ -62,6 +71,25 @@ class NovaObjectRegistry(ovo.VersionedObjectRegistry):
         self = object.__new__(cls)
         self._obj_classes = cls._own
         return self
+
+
+_OF_DATABASE = (
+    'get_all get_by_filters get_by_host get_by_host_and_node get_by_id '
+    'get_by_instance_uuid get_by_name get_by_uuid get_hosts get_uuids_by_host refresh'
+)
+
+
+class _NeedsDatabase:
+    """A method of nova's that reads or writes its database."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        raise AttributeError(
+            f'novasched has no {owner.__name__}.{self._name}: nova has it, with '
+            '[novasched] plugins_use_nova, where it is installed'
+        )
 
 
 class NovaObject(ovo.VersionedObject):
@@ -145,7 +173,7 @@ class NovaObject(ovo.VersionedObject):
     def obj_load_attr(self, attrname: str) -> None:
         """Give an unset field what it reads as; that is not a change of it.
 
-        Raises errors.UnsetField where there is nothing to give.
+        Raises NotLoaded where there is nothing to give.
         """
         self.__dict__[f'_obj_{attrname}'] = self._unset(attrname)
 
@@ -157,7 +185,7 @@ class NovaObject(ovo.VersionedObject):
             return made
         field = self.fields[name]
         if field.default is ovo_fields.UnspecifiedDefault:
-            raise errors.UnsetField(name)
+            raise NotLoaded(name)
         return field.coerce(self, name, copy.deepcopy(field.default))
 
     def if_set(self, name: str, default: Any = None) -> Any:
@@ -196,37 +224,8 @@ class NovaObject(ovo.VersionedObject):
         return new
 
 
-class ObjectWithItems(NovaObject):
-    """An object whose fields can also be read as the items of a dict."""
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a field, or its default; raises KeyError if it has none."""
-        values = self.__dict__
-        if f'_obj_{name}' in values and name in self.fields:
-            return values[f'_obj_{name}']
-        try:
-            return self._unset(name)
-        except errors.UnsetField:
-            raise KeyError(name) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def keys(self) -> list[str]:
-        """Return the names of the fields that are set."""
-        return [name for name in self.fields if name in self]
-
-    def values(self) -> list[Any]:
-        return list(self.set_fields().values())
-
-    def items(self) -> list[tuple[str, Any]]:
-        return list(self.set_fields().items())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            return default
+for _name in _OF_DATABASE.split():
+    setattr(NovaObject, _name, _NeedsDatabase(_name))
 
 
 class FilledObject(NovaObject):

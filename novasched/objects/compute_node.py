@@ -8,6 +8,7 @@ before, with its two names and nothing else. Aggregates are cast by nova-api.
 from __future__ import annotations
 
 from netaddr import IPAddress  # type: ignore[import-untyped]
+from oslo_versionedobjects import base as ovo
 
 from novasched.objects import fields, machine
 from novasched.objects.base import (
@@ -77,8 +78,11 @@ class ComputeNodeList(NovaObjectList[ComputeNode]):
 
 
 @NovaObjectRegistry.register
-class Aggregate(NovaPersistentObject):
-    """A named set of compute service hosts with metadata."""
+class Aggregate(ovo.VersionedObjectDictCompat, NovaPersistentObject):
+    """A named set of compute service hosts with metadata.
+
+    Its fields are items, too, as they were in older releases of nova.
+    """
 
     VERSION = '1.3'
 

@@ -49,8 +49,10 @@ class RequestContext(oslo_context.RequestContext):
 
     def __init__(
         self,
-        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
         is_admin: bool | None = False,
+        *,
         roles: Sequence[str] | None = None,
         read_deleted: str | None = 'no',
         remote_address: str | None = None,
@@ -68,6 +70,7 @@ class RequestContext(oslo_context.RequestContext):
             for service in service_catalog or ()
             if service.get('type') in CATALOG_TYPES
         ]
+        kwargs.update(user_id=user_id, project_id=project_id)
         super().__init__(is_admin=is_admin, roles=list(roles or ()), **kwargs)
 
     @property
@@ -90,9 +93,10 @@ class RequestContext(oslo_context.RequestContext):
         """The request id that other services are given."""
         return str(self.global_request_id or self.request_id)
 
-    def elevated(self) -> Self:
+    def elevated(self, read_deleted: str | None = None) -> Self:
         """Return a copy with admin rights, for the same user and request."""
         copy = self.__copy__()
+        copy.read_deleted = read_deleted or self.read_deleted
         copy.is_admin = True
         if not copy.check_is_admin():
             copy.roles.append('admin')

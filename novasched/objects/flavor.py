@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
+from oslo_versionedobjects import base as ovo
+
 from novasched.objects import fields
-from novasched.objects.base import (
-    NovaObjectRegistry,
-    NovaPersistentObject,
-    ObjectWithItems,
-)
+from novasched.objects.base import NovaObjectRegistry, NovaPersistentObject
 
 
 @NovaObjectRegistry.register
-class Flavor(ObjectWithItems, NovaPersistentObject):
+class Flavor(ovo.VersionedObjectDictCompat, NovaPersistentObject):
     """A flavor. memory_mb and swap are in MiB, root_gb and ephemeral_gb in GiB."""
 
     VERSION = '1.2'

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from novasched import errors, parsing
 from novasched.objects import fields
@@ -142,6 +142,8 @@ class ImageMetaProps(NovaObject):
     traits_required: list[str] = fields.strings()
 
     get = NovaObject.if_set
+    to_dict = NovaObject.set_fields
+    NUMA_NODES_MAX: ClassVar = 128
 
     @classmethod
     def from_dict(cls, properties: Mapping[str, Any]) -> ImageMetaProps:

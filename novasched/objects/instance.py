@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 from netaddr import IPAddress  # type: ignore[import-untyped]
+from oslo_versionedobjects import base as ovo
 from oslo_versionedobjects import exception as ovo_exception
 from oslo_versionedobjects import fields as ovo_fields
 
@@ -32,7 +34,7 @@ class InstanceInfoCache(NovaPersistentObject):
 
 
 @NovaObjectRegistry.register
-class Instance(NovaPersistentObject):
+class Instance(ovo.VersionedObjectDictCompat, NovaPersistentObject):
     """An instance, read as far as we know how.
 
     Any version is read. A field that cannot be read, such as one with an object
@@ -118,6 +120,9 @@ class Instance(NovaPersistentObject):
     hidden: bool = fields.boolean(default=False)
     resources: Any = fields.anything(nullable=True)
 
+    load: ClassVar[Callable[[str], Any] | None] = None
+    """Returns the whole instance of a uuid, where something can read it."""
+
     def __init__(self, context: Any = None, **kwargs: Any) -> None:
         super().__init__(context, **kwargs)
         self.unreadable: dict[str, Exception] = {}
@@ -147,6 +152,33 @@ class Instance(NovaPersistentObject):
         if attrname in self.unreadable:
             raise self.unreadable[attrname]
         super().obj_load_attr(attrname)
+
+
+class KnownInstance(NamedTuple):
+    """What the scheduler knows of an instance; all else is that of an Instance.
+
+    ``host`` is that of the service, not the node.
+    """
+
+    uuid: str
+    host: str
+    instance_type_id: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('_'):
+            raise AttributeError(name)
+        load = Instance.load
+        whole = load(self.uuid) if load else Instance.made_of(**self._asdict())
+        return getattr(whole, name)
+
+    def __getitem__(self, name: Any) -> Any:
+        """Return a field by its name, as nova does, or by its place."""
+        if isinstance(name, str):
+            return getattr(self, name)
+        return tuple.__getitem__(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
 
 
 @NovaObjectRegistry.register

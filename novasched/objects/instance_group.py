@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from oslo_versionedobjects import base as ovo
+
 from novasched import errors
 from novasched.objects import fields
 from novasched.objects.base import NovaObjectRegistry, NovaPersistentObject
 
 
 @NovaObjectRegistry.register
-class InstanceGroup(NovaPersistentObject):
+class InstanceGroup(ovo.VersionedObjectDictCompat, NovaPersistentObject):
     """A server group. ``hosts`` are where its members run now.
 
     Of ``policy`` and ``policies``, which says the same in a list of one, the

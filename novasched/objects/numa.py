@@ -80,6 +80,9 @@ class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
     def __bool__(self) -> bool:
         return bool(self.if_set('cells'))
 
+    def __len__(self) -> int:
+        return len(self.cells)
+
 
 @NovaObjectRegistry.register
 class NUMAPagesTopology(NovaObject):

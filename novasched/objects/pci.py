@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from novasched.objects import fields
 from novasched.objects.base import NovaObject, NovaObjectList, NovaObjectRegistry
@@ -28,8 +28,9 @@ class InstancePCIRequest(NovaObject):
     requester_id: str | None = fields.string(nullable=True)
     numa_policy: str | None = fields.enum(*NUMA_POLICIES, nullable=True)
 
-    def _unset(self, name: str) -> None:
-        """Every unset field reads as None."""
+    def _unset(self, name: str) -> Any:
+        """Every unset field reads as None, but for ``is_new``."""
+        return False if name == 'is_new' else None
 
 
 @NovaObjectRegistry.register

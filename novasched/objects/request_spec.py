@@ -17,7 +17,11 @@ from novasched.objects.base import (
     NovaTimestampObject,
 )
 from novasched.objects.compute_node import ComputeNodeList
-from novasched.objects.filter_properties import AnswersAsDict
+from novasched.objects.filter_properties import (
+    AnswersAsDict,
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
@@ -268,6 +272,14 @@ class RequestSpec(AnswersAsDict, NovaObject):
     def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
         """Return a hint; the name that plugins written for nova call."""
         return self.hint(hint_name, default)
+
+    def to_legacy_request_spec_dict(self) -> dict[str, Any]:
+        """Return the ``request_spec`` of the time before this object."""
+        return request_spec_dict(self)
+
+    def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
+        """Return the ``filter_properties`` of the time before this object."""
+        return filter_properties_dict(self)
 
     def _hints(self) -> Mapping[str, list[str]]:
         return self.if_set('scheduler_hints') or {}

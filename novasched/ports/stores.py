@@ -9,6 +9,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from novasched.objects.instance import KnownInstance
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.scheduler.aggregates import Aggregate
@@ -105,12 +106,10 @@ class ServiceNews(NamedTuple):
     deleted: list[int]
 
 
-class InstanceRow(NamedTuple):
+class InstanceRow(KnownInstance):
     """Where a live instance runs: the service host, not the node."""
 
-    uuid: str
-    host: str
-    instance_type_id: int | None = None
+    __slots__ = ()
 
 
 class ImageRow(NamedTuple):

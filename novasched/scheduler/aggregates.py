@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from novasched.objects import compute_node
 
 Number = TypeVar('Number', int, float)
 
@@ -28,8 +31,28 @@ class Aggregate:
     def availability_zone(self) -> str | None:
         return self.metadata.get('availability_zone')
 
+    @functools.cached_property
+    def shown(self) -> compute_node.Aggregate:
+        """The aggregate as plugins read it on a host."""
+        known = {
+            'id': self.id,
+            'uuid': self.uuid,
+            'name': self.name,
+            'hosts': sorted(self.hosts),
+            'metadata': dict(self.metadata),
+        }
+        values = {name: value for name, value in known.items() if value is not None}
+        return compute_node.Aggregate.made_of(**values)
+
 
 Aggregates = Sequence[Aggregate]
+
+
+def shown(aggregates: Any) -> Any:
+    """Return a list of the aggregates as plugins read them; all else as it is."""
+    if not isinstance(aggregates, tuple | list):
+        return aggregates
+    return [each.shown if isinstance(each, Aggregate) else each for each in aggregates]
 
 
 def values(aggregates: Iterable[Aggregate], key: str) -> set[str]:

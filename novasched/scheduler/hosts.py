@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import copy
 import datetime
+import ipaddress
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
+import netaddr  # type: ignore[import-untyped]
 import numpy as np
 
+from novasched.objects.instance import KnownInstance
+from novasched.objects.monitor_metric import MonitorMetricList
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import metrics
-from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.aggregates import Aggregates, shown
 from novasched.scheduler.columns import (
     Categories,
     Floats,
@@ -102,8 +106,16 @@ def metrics_list(value: Any) -> Any:
 
     Raises ValueError for a text that is nonsense.
     """
-    known = isinstance(value, Iterable | None)
-    return list(metrics.reported(value)) if known else value
+    if isinstance(value, str | None):
+        metrics.parse(value)
+        return MonitorMetricList.from_json(value)
+    return copy.deepcopy(value)
+
+
+def address(value: Any) -> Any:
+    """Return an address as nova has it."""
+    known = isinstance(value, ipaddress.IPv4Address | ipaddress.IPv6Address)
+    return netaddr.IPAddress(str(value)) if known else value
 
 
 def own_dict(value: Any) -> Any:
@@ -114,11 +126,6 @@ def own_dict(value: Any) -> Any:
 def own_lists(value: Any) -> Any:
     """Return a copy of a list of lists."""
     return [own_lists(each) for each in value] if isinstance(value, list) else value
-
-
-def own_list(value: Any) -> Any:
-    """Return a copy of a list."""
-    return list(value) if isinstance(value, tuple | list) else value
 
 
 class Columns:
@@ -160,7 +167,7 @@ class Columns:
     hypervisor_hostname = Column[Objects, str | None](
         'As nodename; None if the node never reported its usage.'
     )
-    host_ip = Column[Objects, Any]('Management address, or None.')
+    host_ip = Column[Objects, Any]('Management address, or None.', address)
     cpu_info = Column[Categories[str | None], str | None]('JSON text, as reported.')
     supported_instances = Column[Categories[Any], Any](
         'Lists of [architecture, hypervisor type, vm mode]; None: never reported.',
@@ -183,7 +190,7 @@ class Columns:
     service_disabled = Column[Mask, bool]('An operator disabled the service.')
     service_up = Column[Mask, bool]('The service was heard from in time.')
     aggregates = Column[Categories[Aggregates], Aggregates](
-        'The aggregates it is in: a tuple, and on a host a list.', own_list, kept=True
+        'The aggregates it is in: a tuple, and on a host a list.', shown, kept=True
     )
     updated = Column[Objects, datetime.datetime | None](
         'When the compute last wrote its row, or the host was last consumed.'
@@ -275,11 +282,10 @@ def _changes(states: Iterable[HostState], among: Snapshot) -> dict[str, dict[int
     return found
 
 
-class Member(NamedTuple):
+class Member(KnownInstance):
     """A member of a server group that was placed a moment ago, as an instance."""
 
-    uuid: str
-    host: str
+    __slots__ = ()
 
 
 def taken(request: RequestSpec) -> dict[str, int]:

@@ -7,26 +7,9 @@ import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from novasched import errors
+from novasched.objects.monitor_metric import name_and_value
 from novasched.parsing import parse_json
-
-FRACTIONS = frozenset(
-    {
-        'cpu.user.percent',
-        'cpu.kernel.percent',
-        'cpu.idle.percent',
-        'cpu.iowait.percent',
-        'cpu.percent',
-    }
-)
-NAMES = FRACTIONS | {
-    'cpu.frequency',
-    'cpu.user.time',
-    'cpu.kernel.time',
-    'cpu.idle.time',
-    'cpu.iowait.time',
-    'numa.membw.max',
-    'numa.membw.current',
-}
 
 
 class HostMetric(NamedTuple):
@@ -47,23 +30,24 @@ def parse(text: str | None) -> tuple[HostMetric, ...]:
     if not text:
         return ()
     try:
-        return tuple(_metric(entry) for entry in parse_json(text))
+        return tuple(HostMetric(*name_and_value(each)) for each in parse_json(text))
     except (ArithmeticError, LookupError, TypeError) as problem:
         raise ValueError(f'not a list of metrics: {text:.200}') from problem
 
 
 def reported(value: Any) -> tuple[HostMetric, ...]:
     """Return the metrics in a JSON text, or in a list that a plugin put there."""
-    return parse(value) if isinstance(value, str | None) else tuple(value)
+    if isinstance(value, str | None):
+        return parse(value)
+    return tuple(HostMetric(each.name, _value(each)) for each in value)
 
 
-def _metric(entry: dict[str, Any]) -> HostMetric:
-    name = entry['name']
-    if name not in NAMES:
-        raise ValueError(f'no metric has the name {name}')
-    if 'value' not in entry:
-        return HostMetric(name, None)
-    return HostMetric(name, int(entry['value'] * (100 if name in FRACTIONS else 1)))
+def _value(metric: Any) -> int | None:
+    try:
+        value: int | None = metric.value
+    except errors.UnsetField:
+        return None
+    return value
 
 
 def ratios(items: Iterable[str]) -> tuple[tuple[str, float], ...]:

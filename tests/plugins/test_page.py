@@ -14,6 +14,7 @@ import pytest
 from novasched import plugins, testing
 from novasched.scheduler import columns
 from novasched.scheduler.hosts import Column, Columns
+from tests.differential import surface_exceptions
 
 ARRAYS = ('Ints', 'Floats', 'Mask', 'Objects')
 
@@ -98,6 +99,11 @@ def test_every_field_of_a_request_is_there(text):
     assert len(names) > 20
     made = testing.request(image={})
     assert [name for name in names if not hasattr(made, name)] == []
+
+
+def test_what_is_not_as_in_nova_is_listed(text):
+    missing = [row for row in surface_exceptions.page_rows() if row not in text]
+    assert missing == []
 
 
 def test_the_public_names_are_those_of_the_page(text):

@@ -106,5 +106,6 @@ def test_an_entry_point_that_cannot_be_loaded_is_named_once_it_is_wanted(run):
     assert found.returncode == 1
     assert found.stderr.strip().endswith(
         'ClassNotFound: Class broken:BrokenFilter could not be found: '
-        "ModuleNotFoundError('novasched lends plugins no nova.virt')"
+        "ModuleNotFoundError('novasched lends plugins no nova.virt: it is there with "
+        "[novasched] plugins_use_nova, where nova is installed')"
     )

@@ -10,11 +10,20 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeVar
 
+from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.parsing import NamedCPUs, parse_json
-from novasched.scheduler.fit.pci import Pool, Pools, Tags, devices_by_cell
+from novasched.scheduler.fit.pci import (
+    Pool,
+    Pools,
+    ProviderMapping,
+    Tags,
+    devices_by_cell,
+    requests_of,
+)
+from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
 
 LARGEST = 2**53
@@ -297,8 +306,13 @@ class HostTopology(_ParsedColumn[HostCell]):
         """The socket of each cell; None: unknown, or several."""
         return {cell.id: cell.socket for cell in self.cells}
 
-    def __bool__(self) -> bool:
-        return bool(self.cells)
+    @property
+    def has_threads(self) -> bool:
+        """Some core has several CPUs."""
+        return self.threads_per_core > 1
+
+    def __len__(self) -> int:
+        return len(self.cells)
 
     def __repr__(self) -> str:
         return f'HostTopology(cells={self.cells!r})'
@@ -318,6 +332,23 @@ class HostPools(_ParsedColumn[Pool]):
     def pools(self) -> list[dict[str, str | int | None]]:
         """The pools as plain dicts, as nova has them; new ones."""
         return [pool.flat() for pool in self.free]
+
+    def __iter__(self) -> Iterator[dict[str, str | int | None]]:
+        return iter(self.pools)
+
+    def support_requests(
+        self,
+        requests: Iterable[InstancePCIRequest],
+        provider_mapping: ProviderMapping | None = None,
+        numa_cells: Iterable[Any] | None = None,
+    ) -> bool:
+        """Return whether devices that match all requests are free, near to the cells.
+
+        Nova: pci/stats.py, support_requests; the sockets of cells are not known here.
+        """
+        wanted = requests_of(InstancePCIRequests(requests=list(requests)))
+        devices = HostDevices(self.free, wanted, provider_mapping, {})
+        return devices.supports(frozenset(cell.id for cell in numa_cells or ()))
 
     @functools.cached_property
     def devices(self) -> int:

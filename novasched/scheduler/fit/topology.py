@@ -67,6 +67,31 @@ class HostCell:
         """MiB; negative when oversubscribed."""
         return self.memory - self.memory_usage
 
+    @property
+    def free_pcpus(self) -> Cpus:
+        """Nova's name of free_cpus."""
+        return self.free_cpus
+
+    @property
+    def avail_pcpus(self) -> int:
+        """Number of the CPUs that may still be pinned."""
+        return len(self.free_cpus)
+
+    @property
+    def avail_memory(self) -> int:
+        """Nova's name of free_memory."""
+        return self.free_memory
+
+    @property
+    def free_siblings(self) -> list[Cpus]:
+        """Nova's name of free_cores."""
+        return list(self.free_cores)
+
+    @property
+    def has_threads(self) -> bool:
+        """Some core has several CPUs."""
+        return self.threads_per_core > 1
+
     @functools.cached_property
     def free_cores(self) -> tuple[Cpus, ...]:
         """The free CPUs of each core, none left out, in the order of siblings."""

@@ -54,4 +54,6 @@ def test_unset_fields_of_a_host_cell():
 
 def test_unset_fields_of_a_pci_request():
     made = InstancePCIRequest()
-    assert all(getattr(made, name) is None for name in InstancePCIRequest.fields)
+    unset = {name: getattr(made, name) for name in InstancePCIRequest.fields}
+    assert unset.pop('is_new') is False
+    assert set(unset.values()) == {None}

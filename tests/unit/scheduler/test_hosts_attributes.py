@@ -9,12 +9,14 @@ import ipaddress
 import json
 import random
 
+import netaddr
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.compat.plugin_adapter import adapted
+from novasched.objects.monitor_metric import MonitorMetricList
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.hosts import HostTable, Lazy, consume
@@ -45,9 +47,10 @@ KINDS = {
     'free_disk_mb vcpus_total vcpus_used num_instances num_io_ops failed_builds '
     'hypervisor_version',
     float: 'cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio',
-    list: 'supported_instances metrics aggregates allocation_candidates',
+    MonitorMetricList: 'metrics',
+    list: 'supported_instances aggregates allocation_candidates',
     dict: 'limits instances stats service',
-    ipaddress.IPv4Address: 'host_ip',
+    netaddr.IPAddress: 'host_ip',
     datetime.datetime: 'updated',
 }
 
@@ -313,7 +316,7 @@ def test_the_copy_that_a_rule_is_asked_about_is_not_the_host():
     [
         ('stats', lambda stats: stats.update(mark='1'), {'gpu': '1', 'mark': '1'}),
         ('aggregates', list.clear, []),
-        ('metrics', list.clear, []),
+        ('metrics', MonitorMetricList.clear, []),
         ('supported_instances', lambda known: known[0].clear(), [[]]),
     ],
 )

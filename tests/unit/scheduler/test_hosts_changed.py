@@ -10,6 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.compat.plugin_adapter import adapted
+from novasched.objects.monitor_metric import MonitorMetric
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate import (
     AggregateInstanceExtraSpecsFilter,
@@ -22,7 +23,6 @@ from novasched.scheduler.filters.image_props import ImagePropertiesFilter
 from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.metrics import HostMetric
 from novasched.scheduler.pipeline import run_filters, weigh
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
@@ -150,8 +150,18 @@ IN_SSD = AggregateInstanceExtraSpecsFilter()
 
 @cases(
     'change, filter_, passes',
-    ('a metric', lambda h: h.metrics.append(HostMetric(LOAD, 5)), MEASURED, ['h2']),
-    ('metrics', setting('metrics', [HostMetric(LOAD, 5)]), MEASURED, ['h2']),
+    (
+        'a metric',
+        lambda h: h.metrics.append(MonitorMetric(name=LOAD, value=5)),
+        MEASURED,
+        ['h2'],
+    ),
+    (
+        'metrics',
+        setting('metrics', [MonitorMetric(name=LOAD, value=5)]),
+        MEASURED,
+        ['h2'],
+    ),
     ('an aggregate', lambda h: h.aggregates.append(SSD), IN_SSD, ['h2']),
     ('no architecture', lambda h: h.supported_instances[0].remove(X86), IMAGES, ['h1']),
     ('disabled', setting('service', {'disabled': True}), ComputeFilter(), ['h1']),
@@ -165,7 +175,7 @@ def test_other_filters(change, filter_, passes):
 def test_metrics_weigher():
     hosts = factories.hosts(metrics=[REPORTED, REPORTED])
     weighers = [
-        ChangingWeigher(setting('metrics', [HostMetric(LOAD, 70)])),
+        ChangingWeigher(setting('metrics', [MonitorMetric(name=LOAD, value=70)])),
         MetricsWeigher(1.0, [f'{LOAD}=1.0']),
     ]
     weighed = weigh(weighers, hosts, factories.request())
