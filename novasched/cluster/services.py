@@ -41,9 +41,6 @@ OPTS = {
 
 STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
-OLDEST_COMPUTE_VERSION = 72
-OLDEST_RELEASE = 'Gazpacho'
-
 
 class Window(NamedTuple):
     """The heartbeats that count as alive at the time ``now``."""

@@ -20,7 +20,7 @@ from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.manager import SchedulerManager
+from novasched.manager import ManagerByRelease, SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
@@ -119,7 +119,7 @@ class SchedulerEndpoint:
 
     def __init__(
         self,
-        manager: SchedulerManager,
+        manager: SchedulerManager | ManagerByRelease,
         backport: Backport | None,
         requests: Requests | None = None,
     ) -> None:
@@ -382,7 +382,7 @@ class Inside(NamedTuple):
 def server(
     transport: Any,
     host: str,
-    manager: SchedulerManager,
+    manager: SchedulerManager | ManagerByRelease,
     backport: Backport | None,
     requests: Requests,
     more: Sequence[Any] = (),
