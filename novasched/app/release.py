@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -15,17 +14,12 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import HostLock, PeriodicTask
-from novasched.cluster.release import (
-    FoundRelease,
-    KnownRelease,
-    ReleaseFollower,
-    find,
-)
+from novasched.cluster.release import FoundRelease, KnownRelease, find
 from novasched.compat import messaging_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.manager import ManagerByRelease
-from novasched.releases import NEWEST, Release, named
+from novasched.releases import NEWEST, named
 from novasched.service import host_of
 
 if TYPE_CHECKING:
@@ -64,26 +58,35 @@ def follow_tasks(
     manager: ManagerByRelease,
     heartbeat: Heartbeat | None,
 ) -> list[PeriodicTask]:
-    """Return the look whether the cloud was upgraded, if no option pins its release."""
+    """Return the look whether the cloud was upgraded, if no option pins its release.
+
+    An older release than before does not count. One process of the machine logs it.
+    """
     if found.is_pinned or services is None:
         return []
+    lock = HostLock(f'release {host_of(conf)} {conf.database.connection}')
 
-    def follow(newer: Release) -> None:
+    def follow_release() -> None:
+        before, (newer, how, _) = manager.release, find(conf, services, clock)
+        if newer.service_version <= before.service_version:
+            return
         manager.follow(newer)
         if heartbeat is not None:
             heartbeat.follow(newer.service_version)
+        level = logging.INFO if lock.acquire() else logging.DEBUG
+        LOG.log(level, 'Nova was upgraded from %s to %s: %s', before, newer, how)
 
-    lock = HostLock(f'release {host_of(conf)} {conf.database.connection}')
-    look = functools.partial(find, conf, services, clock)
-    follower = ReleaseFollower(look, found, follow, lock.acquire)
-    return [(conf.novasched.check_interval, follower.follow_release)]
+    return [(conf.novasched.check_interval, follow_release)]
 
 
-def use_names_of_release(conf: cfg.ConfigOpts) -> None:
+def use_names_of_release(
+    conf: cfg.ConfigOpts, messaging: cfg.ConfigOpts | None = None
+) -> None:
     """Read old names of options where the libraries of the cloud's release do.
 
     The database is asked which release it is, if the files have such names and none is
-    pinned. Raises errors.StoreFailed and errors.SetupError.
+    pinned. ``messaging`` has the options, if not ``conf``. Raises errors.StoreFailed
+    and errors.SetupError.
     """
     release = named(conf.novasched.nova_release)
     if release is None and messaging_options.present(configuration.held(conf)):
@@ -94,4 +97,5 @@ def use_names_of_release(conf: cfg.ConfigOpts) -> None:
             release = find(conf, services, SYSTEM_CLOCK).release
         finally:
             engine.dispose()
-    messaging_options.apply(conf, configuration.values(conf), release)
+    values = configuration.values(conf)
+    messaging_options.apply(conf if messaging is None else messaging, values, release)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -15,8 +13,6 @@ from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.services import Window, down_time
 from novasched.ports import ServiceRow
 from novasched.releases import AUTO, NAMES, NEWEST, OLDEST, Release, named, of_service
-
-LOG = logging.getLogger(__name__)
 
 OPTION = '[novasched] nova_release'
 
@@ -85,41 +81,6 @@ class KnownRelease:
         if self._newest in (None, found.release):
             return found
         return FoundRelease(self._newest or found.release, 'known to this process')
-
-
-class ReleaseFollower:
-    """Looks whether the cloud has been upgraded to a newer release.
-
-    ``follow`` is called with it. ``logs`` says whether this process is the one of its
-    host that writes to the log.
-    """
-
-    def __init__(
-        self,
-        find: Callable[[], FoundRelease],
-        found: FoundRelease,
-        follow: Callable[[Release], None],
-        logs: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._find = find
-        self._known = found.release
-        self._follow = follow
-        self._logs = logs
-
-    def follow_release(self) -> None:
-        """Look; an older release than before does not count."""
-        found = self._find()
-        if found.release.service_version <= self._known.service_version:
-            return
-        self._follow(found.release)
-        LOG.log(
-            logging.INFO if self._logs() else logging.DEBUG,
-            'Nova was upgraded from %s to %s: %s',
-            self._known,
-            found.release,
-            found.how,
-        )
-        self._known = found.release
 
 
 def find(conf: Any, services: ServiceDirectory | None, clock: Clock) -> FoundRelease:

@@ -48,6 +48,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 TOPIC = 'scheduler'
+MARK = '{}.{}.novasched'
+"""The queue, by topic and host, that shows who serves that of the host: nova-scheduler
+reads none of this name, and is not asked what only novasched answers."""
 LAST_PART = 0.8
 """The rest of a server's time to stop is for undoing claims of unread answers."""
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
@@ -331,6 +334,16 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         self._queues.stop()
         self._answers.close()
         self.clock.close()
+
+    def _create_listener(self) -> Any:
+        """Listen, and show at the broker that it is novasched that does."""
+        adapter = super()._create_listener()
+        if self._target.topic == TOPIC and is_rabbit(self.transport.conf):
+            listener, target = adapter._poll_style_listener, self._target
+            exchange = self.transport._driver._get_exchange(target)
+            mark = MARK.format(target.topic, target.server)
+            listener.conn.declare_topic_consumer(exchange, mark, listener)
+        return adapter
 
     def _on_incoming(self, incoming: Any) -> None:
         if self.requests:

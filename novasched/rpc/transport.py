@@ -217,6 +217,7 @@ def check_queues(
     parsed = oslo_messaging.TransportURL.parse(conf)
     options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
     made = _Collecting(options, parsed, common.PURPOSE_LISTEN)
+    made._q_manager = None  # it counts names, for those who listen
     for queue in (topic, f'{topic}.{host}'):
         made.declare_topic_consumer(conf.control_exchange or exchange, queue)
     made.declare_fanout_consumer(topic, None)

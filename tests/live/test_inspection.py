@@ -176,6 +176,7 @@ def test_decisions_are_found_wherever_they_were_made(controllers, decided, third
     assert NOVA in merged.without_log
     assert not {FIRST, SECOND}.intersection(merged.unanswered)
     assert f'{NOVA} runs nova-scheduler, which keeps no decisions' in merged.warnings
+    assert 'Endpoint does not support RPC version' not in controllers.nova.log
 
 
 def test_nova_scheduler_is_asked_once_and_goes_on(controllers, decided, third):

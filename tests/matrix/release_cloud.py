@@ -27,9 +27,8 @@ class Environment:
         return [self.path / 'bin' / program, *argv]
 
     def env(self, env=None):
-        """Its programs come first, and choose by themselves what runs their threads."""
+        """Its programs come first."""
         made = dict(os.environ if env is None else env, PYTHONWARNINGS='ignore')
-        made.pop(NO_EVENTLET, None)
         made['PATH'] = f'{self.path / "bin"}:{made["PATH"]}'
         return made
 
@@ -92,6 +91,7 @@ class ReleaseCloud(PeerCloud):
         if self.environment.nova < 33:
             words = ['nova-api-wsgi', '-b', '127.0.0.1', '-p', self.port]
         else:
+            env[NO_EVENTLET] = '1'  # threads of gunicorn serve it
             words = [
                 'gunicorn',
                 f'--bind=127.0.0.1:{self.port}',

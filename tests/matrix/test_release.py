@@ -63,8 +63,10 @@ def test_1_it_starts_where_computes_are(cloud, scheduler, release):
     assert cloud.row(NAME)['version'] == release.service_version
 
 
-def test_2_boots_are_served(api, scheduler):
+def test_2_boots_are_served(api, scheduler, release):
     assert len(hosts_of(api, api.boot())) == 1
+    shown = 'A request shows that nova is 30 (2024.2)' in scheduler.log
+    assert shown is (release.number == 30)
     assert len(hosts_of(api, api.boot(count=5))) == 5
     api.delete_all()
 
@@ -155,6 +157,12 @@ def test_9_both_share_the_queue(cloud, api, start):
         process = start()
         cloud.wait_consumed(cloud.transport_url, 'scheduler', process, 2)
         assert len(hosts_of(api, [api.boot()[0] for _ in range(6)])) == 6
+        words = ['--config-file', cloud.dir / f'{NAME}.conf', 'decisions', 'list']
+        done = subprocess.run(
+            [own_program('novasched'), *words], capture_output=True, text=True
+        )
+        assert 'theirs runs nova-scheduler' in done.stderr
+        assert 'Endpoint does not support RPC version' not in cloud['theirs'].log
     finally:
         cloud.stop_program('theirs')
         api.delete_all()

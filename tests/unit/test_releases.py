@@ -11,6 +11,7 @@ from novasched.objects.base import VERSION
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.releases import NEWEST, RELEASES, named, of_request, of_service
 from novasched.resources import features, prefilters
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate import AggregateMultiTenancyIsolation
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile
@@ -133,13 +134,22 @@ def test_a_profile_has_filters_of_a_release(release):
     class Own(NUMATopologyFilter):
         """A subclass of a site."""
 
-    filters = (Own(), AggregateMultiTenancyIsolation())
+    class OfNova(BaseHostFilter):
+        """A plugin, which has no releases, whatever it calls so."""
+
+        of_release = 'nothing of ours'
+
+        def host_passes(self, host_state, spec_obj):
+            return False
+
+    filters = factories.adapted([Own(), AggregateMultiTenancyIsolation(), OfNova()])
     profile = Profile(filters, ()).of_release(release)
     assert [type(each) for each in profile.filters] == [type(each) for each in filters]
     within = release.number == 29
     assert profile.fitting.pins_within_free_memory is within
     assert profile.filters[0].fitting == profile.fitting
     assert filters[0].fitting.pins_within_free_memory is False
+    assert len(profile.filters[2].apply(factories.hosts(), factories.request())) == 0
 
 
 def test_names_are_those_of_the_option():

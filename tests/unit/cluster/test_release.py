@@ -8,11 +8,9 @@ import datetime
 import pytest
 
 from novasched import errors
-from novasched.cluster.release import (
-    KnownRelease,
-    ReleaseFollower,
-    find,
-)
+from novasched.app.release import follow_tasks
+from novasched.cluster.release import KnownRelease, find
+from novasched.manager import ManagerByRelease
 from novasched.releases import NEWEST, named
 from tests.cases import cases
 from tests.configuration import make_conf
@@ -116,24 +114,23 @@ def test_without_rows_of_services_it_is_the_newest():
 
 @pytest.fixture
 def cloud():
-    """A cloud of 31, and what followed it."""
+    """A cloud of 31, the look at it, and what followed it."""
     directory, followed = Directory((CONDUCTOR, 68, True)), []
     conf = make_conf()
-
-    def look():
-        return find(conf, directory, Clock())
-
-    follower = ReleaseFollower(look, look(), followed.append)
-    return directory, follower, followed
+    conf.set_override('connection', 'sqlite://', 'database')
+    now = find(conf, directory, Clock())
+    manager = ManagerByRelease(None, now.release, str, on_followed=followed.append)
+    ((_, look),) = follow_tasks(conf, now, directory, Clock(), manager, None)
+    return directory, look, followed
 
 
 def test_an_upgrade_is_followed_once(cloud, caplog):
     caplog.set_level('INFO')
-    directory, follower, followed = cloud
-    follower.follow_release()
+    directory, look, followed = cloud
+    look()
     directory.rows.append((CONDUCTOR, 72, True))
-    follower.follow_release()
-    follower.follow_release()
+    look()
+    look()
     assert [each.number for each in followed] == [33]
     assert [record.getMessage() for record in caplog.records] == [
         'Nova was upgraded from 31 (2025.1) to 33 (2026.1): nova-conductor on '
@@ -142,9 +139,9 @@ def test_an_upgrade_is_followed_once(cloud, caplog):
 
 
 def test_an_older_conductor_is_not_followed(cloud):
-    directory, follower, followed = cloud
+    directory, look, followed = cloud
     directory.rows[:] = [(CONDUCTOR, 67, True)]
-    follower.follow_release()
+    look()
     assert followed == []
 
 
