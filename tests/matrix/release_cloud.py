@@ -91,15 +91,15 @@ class ReleaseCloud(PeerCloud):
         if self.environment.nova < 33:
             words = ['nova-api-wsgi', '-b', '127.0.0.1', '-p', self.port]
         else:
-            env[NO_EVENTLET] = '1'  # threads of gunicorn serve it
-            words = [
-                'gunicorn',
-                f'--bind=127.0.0.1:{self.port}',
-                '--worker-class=gthread',
-                '--threads=4',
-                '--timeout=120',
-                'nova.wsgi.osapi_compute:application',
-            ]
+            # Threads of gunicorn serve it, and nova reads its command line.
+            options = conf.parent / 'gunicorn.conf.py'
+            options.write_text(
+                f"bind = '127.0.0.1:{self.port}'\nworker_class = 'gthread'\n"
+                'threads = 4\ntimeout = 120\n'
+                "wsgi_app = 'nova.wsgi.osapi_compute:application'\n"
+            )
+            env |= {NO_EVENTLET: '1', 'GUNICORN_CMD_ARGS': f'--config={options}'}
+            words = ['gunicorn']
         self._start('api', *words, **env)
 
     def row(self, host):
