@@ -14,7 +14,9 @@ from novasched.mirror import uses_copy
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
+from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters
+from novasched.resources.features import FEATURES, Features, of_release
 
 LOG = logging.getLogger(__name__)
 
@@ -27,8 +29,9 @@ class QueryPolicy:
 
     ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
     as shared ones, too; ``looks_further`` asks for all when those under the limit will
-    not do, and ``of_copy`` for those of a copy of placement. ``on_cut`` is called with
-    each answer that a limit cut.
+    not do, and ``of_copy`` for those of a copy of placement. ``features`` are those of
+    flavors and images that the release knows. ``on_cut`` is called with each answer
+    that a limit cut.
     """
 
     prefilters: Iterable[prefilters.Prefilter]
@@ -36,17 +39,19 @@ class QueryPolicy:
     falls_back: bool = True
     looks_further: bool = True
     of_copy: bool = True
+    features: Features = FEATURES
     on_cut: Callable[[Candidates], None] = lambda answer: None
 
     @classmethod
-    def from_conf(cls, conf: Any) -> Self:
-        """Read the options."""
+    def from_conf(cls, conf: Any, release: Release = NEWEST) -> Self:
+        """Read the options, for a release of nova."""
         return cls(
-            prefilters.from_conf(conf),
+            prefilters.from_conf(conf, release),
             conf.scheduler.max_placement_results,
             not conf.workarounds.disable_fallback_pcpu_query,
             conf.novasched.look_beyond_limit,
             uses_copy(conf),
+            of_release(release),
         )
 
 

@@ -220,6 +220,16 @@ def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     return found
 
 
+def values(conf: cfg.ConfigOpts) -> dict[tuple[str, str], list[str]]:
+    """Return the values that stand on the lines of options in the files, by group and
+    name, in their order."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+        if each.name:
+            found.setdefault((each.group, each.name), []).append(each.value.strip())
+    return found
+
+
 class _Assignment(NamedTuple):
     """An option of a file with the value on its line, or a group, without a name."""
 

@@ -468,19 +468,20 @@ class ClassNotFound(SetupError):
 
 
 class TooOldComputeService(SetupError):
-    """The oldest nova-compute is older than this release supports."""
+    """The oldest nova-compute is older than the release of the cloud supports: that is
+    ``oldest``; ``release`` says which one it is, and how that is known."""
 
-    def __init__(self, minimum: int, oldest_supported: int) -> None:
-        super().__init__(minimum, oldest_supported)
-        self.minimum = minimum
-        self.oldest_supported = oldest_supported
+    def __init__(self, minimum: int, oldest: int, name: str, release: str) -> None:
+        super().__init__(minimum, oldest, name, release)
+        self.oldest = oldest
+        self._text = (
+            f'Current Nova version does not support computes older than {name} but the '
+            f'minimum compute service level in your system is {minimum} and the oldest '
+            f'supported service level is {oldest} ({release}).'
+        )
 
     def __str__(self) -> str:
-        return (
-            f'Current Nova version does not support computes older than service '
-            f'version {self.oldest_supported} but the minimum compute service level '
-            f'in your system is {self.minimum}.'
-        )
+        return self._text
 
 
 class ServiceTooOld(SetupError):

@@ -15,6 +15,7 @@ from oslo_service import backend  # type: ignore[import-untyped]
 from novasched import app
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import BINARY
+from novasched.cluster.release import KnownRelease
 from novasched.observability import host
 from novasched.observability.health import Probe
 from novasched.observability.host import HostService
@@ -41,12 +42,15 @@ def sharing(
     return host.shared(settings, workers, SYSTEM_CLOCK)
 
 
-def from_conf(conf: cfg.ConfigOpts, shared: HostService | None) -> WorkerService:
+def from_conf(
+    conf: cfg.ConfigOpts, shared: HostService | None, known: KnownRelease
+) -> WorkerService:
     """Compose a scheduler from its configuration, in the process of a worker.
 
-    It closes its dependencies, last of all, when it ends.
+    It closes its dependencies, last of all, when it ends. ``known`` is what the process
+    knows of the cloud's release.
     """
-    dependencies = app.dependencies_from_conf(conf)
+    dependencies = replace(app.dependencies_from_conf(conf), known_release=known)
     if shared is None:
         return app.compose(conf, dependencies)
     instrumentation = shared.observer.instrumentation()
@@ -73,6 +77,7 @@ def announcement(conf: cfg.ConfigOpts, workers: int) -> Announcement:
             (
                 f'host {host_of(conf)}',
                 f'{workers} workers',
+                state['release'],
                 f'messages at {address(conf)}',
                 f'{len(state["cells"])} cells',
                 f'{state["hosts"]} hosts',

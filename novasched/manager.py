@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.mirror.copy import PlacementMirror
+from novasched.objects.base import version_numbers
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -39,6 +41,7 @@ from novasched.ports import (
 )
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.prefilter_context import PrefilterContexts
+from novasched.releases import Release, of_request
 from novasched.resources import (
     Query,
     Requirements,
@@ -63,7 +66,8 @@ _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, 
 
 
 class SchedulerManager:
-    """Answers the RPC interface; has no state but the cluster view."""
+    """Answers the RPC interface, by the rules of one release of nova; has no state but
+    the cluster view."""
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class SchedulerManager:
         mirror: PlacementMirror | None = None,
         decision_log: DecisionLog | None = None,
     ) -> None:
-        self._driver = driver
+        self.driver = driver
         self._view = view
         self._placement = placement
         self._notifier = notifier
@@ -93,7 +97,9 @@ class SchedulerManager:
             mirror if query_policy.of_copy else None,
         )
         self._mirror = mirror
-        self._prefilter_contexts = PrefilterContexts(view, placement, network)
+        self._prefilter_contexts = PrefilterContexts(
+            view, placement, network, query_policy.features
+        )
 
     def select_destinations(
         self,
@@ -188,7 +194,7 @@ class SchedulerManager:
     def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
         with work.claims or contextlib.nullcontext():
-            placed = self._driver.select_destinations(work)
+            placed = self.driver.select_destinations(work)
             if work.claims is not None:
                 work.claims.check_caller()
             with work.recorder.stage('notify'):
@@ -199,7 +205,7 @@ class SchedulerManager:
         """Be content with what is known of the hosts, if the picks are verified."""
         if work.look is None:
             self._view.refresh()
-        elif self._driver.VERIFIES_HOSTS and work.instance_uuids is not None:
+        elif self.driver.VERIFIES_HOSTS and work.instance_uuids is not None:
             work.look.at_known()
         else:
             work.look.anew()
@@ -213,7 +219,7 @@ class SchedulerManager:
         once, as late as can be.
         """
         request, recorder = work.request, work.recorder
-        if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
+        if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
             self._look_anew(work)
             return request, None, None
         request, query, nodes, added = self._query(work)
@@ -251,6 +257,7 @@ class SchedulerManager:
             nodes,
             self._query_policy.limit,
             self._query_policy.falls_back,
+            self._query_policy.features,
         )
         _log(logging.WARNING, query.warnings)
         _log(logging.INFO, query.notes)
@@ -424,6 +431,65 @@ class SchedulerManager:
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""
         self._view.instances.sync(host, instance_uuids)
+
+
+class ManagerByRelease:
+    """Answers by the manager of the release that the cloud is known to run.
+
+    ``current`` is that of ``release``; ``make`` returns the manager of another one. One
+    that is newer is followed, by follow() or because a request proves it;
+    ``on_followed`` is called with it. Requests under way end by the rules that they
+    began with.
+    """
+
+    def __init__(
+        self,
+        current: SchedulerManager,
+        release: Release,
+        make: Callable[[Release], SchedulerManager],
+        may_learn: bool = True,
+        on_followed: Callable[[Release], None] = lambda release: None,
+    ) -> None:
+        self._make = make
+        self._may_learn = may_learn
+        self._on_followed = on_followed
+        self._lock = threading.Lock()
+        self.release = release
+        self.current = current
+
+    def follow(self, release: Release) -> None:
+        """Answer by the rules of a release from now on, if it is newer."""
+        with self._lock:
+            if release.number <= self.release.number:
+                return
+            self.current = self._make(release)
+            self.release = release
+        self._on_followed(release)
+
+    def select_destinations(
+        self, context: RequestContext, request: RequestSpec, *args: Any, **kwargs: Any
+    ) -> Any:
+        """See SchedulerManager.select_destinations."""
+        if self._may_learn:
+            proven = of_request(self.release, _image_props_version(request))
+            if proven is not self.release:
+                LOG.info('A request shows that nova is %s', proven)
+                self.follow(proven)
+        return self.current.select_destinations(context, request, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.current, name)
+
+
+def _image_props_version(request: RequestSpec) -> tuple[int, int]:
+    """Return the version of ImageMetaProps that came over the wire; (0, 0): none did.
+
+    Only an object that was read has one of its own.
+    """
+    image = request.image if 'image' in request else None
+    properties = image.if_set('properties') if image is not None else None
+    version = vars(properties).get('VERSION') if properties is not None else None
+    return (0, 0) if version is None else version_numbers(version)
 
 
 def _answer(

@@ -19,6 +19,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Network, Placement
 from novasched.resources import PrefilterContext, Requirements, build_query
+from novasched.resources.features import FEATURES, Features
 from novasched.resources.requirements import NetworkOrSubnet, Port, Reach
 from novasched.scheduler.aggregates import Aggregate
 
@@ -35,18 +36,23 @@ class PrefilterContexts:
     """Makes the prefilter context of each request; threads may share it."""
 
     def __init__(
-        self, view: ClusterView, placement: Placement, network: Network
+        self,
+        view: ClusterView,
+        placement: Placement,
+        network: Network,
+        features: Features = FEATURES,
     ) -> None:
         self._view = view
         self._placement = placement
         self._network = network
+        self._features = features
 
     def of(self, context: RequestContext, request: RequestSpec) -> PrefilterContext:
         """Return the context of a request; no other service is asked yet."""
         return PrefilterContext(
             aggregates=_Aggregates(self._view),
             minimum_compute_version=self._view.minimum_compute_version(),
-            required_traits=lambda: _required_traits(request),
+            required_traits=lambda: _required_traits(request, self._features),
             ports=functools.cache(lambda: self._ports(context, request)),
             reach=functools.partial(self._reach, context),
         )
@@ -93,8 +99,8 @@ class _Aggregates:
         return self._view.current_aggregates()
 
 
-def _required_traits(request: RequestSpec) -> frozenset[str]:
-    query = build_query(request, Requirements(), None, None)
+def _required_traits(request: RequestSpec, features: Features) -> frozenset[str]:
+    query = build_query(request, Requirements(), None, None, features=features)
     return frozenset().union(*(group.required for group in query.groups))
 
 

@@ -24,10 +24,11 @@ from novasched import (
     servicegroup,
 )
 from novasched.app import decisions
-from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
-from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
+from novasched.cluster.heartbeat import BINARY, TOPIC
+from novasched.cluster.release import FoundRelease
+from novasched.cluster.services import down_time
 from novasched.cluster.view import ClusterView
-from novasched.compat import deprecated_options, removed_options
+from novasched.compat import deprecated_options, messaging_options, removed_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.journal import recovery
@@ -96,39 +97,46 @@ def check(conf: cfg.ConfigOpts) -> None:
     for warning in (*deprecations(profile), *warnings(conf), *kept):
         LOG.warning('%s', warning)
     _check_databases(conf)
-    with opened(conf, profile) as (given, view):
+    with opened(conf, profile) as (given, view, found):
+        LOG.info('Serving nova %s: %s', found.release, found.how)
+        if found.warning:
+            LOG.warning('%s', found.warning)
         problem = session.check(given.placement)
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
+        transport.check_queues(given.transport, TOPIC, service.host_of(conf))
         _read_cells(view)
         check_compute_version(
             view.minimum_compute_version(),
             conf.workarounds.disable_compute_service_check_for_ffu,
+            found,
         )
 
 
 @contextlib.contextmanager
 def opened(
     conf: cfg.ConfigOpts, profile: Profile
-) -> Iterator[tuple[app.Dependencies, ClusterView]]:
-    """Compose a scheduler, and close it again. Raises errors.SetupError."""
+) -> Iterator[tuple[app.Dependencies, ClusterView, FoundRelease]]:
+    """Compose a scheduler, and close it again; give the release that it serves, too.
+    Raises errors.SetupError."""
     with contextlib.ExitStack() as stack:
         dependencies = app.dependencies_from_conf(conf)
         stack.callback(dependencies.close)
-        view = app.compose(conf, dependencies, profile).view
-        stack.callback(view.close, JOIN_S)
-        yield dependencies, view
+        scheduler = app.compose(conf, dependencies, profile)
+        stack.callback(scheduler.view.close, JOIN_S)
+        yield dependencies, scheduler.view, scheduler.found
 
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
     """Return a line for each option that does not do what its name promises."""
-    known = opts.known()
+    known, held = opts.known(), configuration.held(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
     found = (
         raised,
         service.warning(conf),
-        *removed_options.warnings(configuration.held(conf), known),
+        *removed_options.warnings(held, known),
+        *messaging_options.warnings(held),
         *configuration.misspelt(conf, known),
         *deprecated_options.warnings(conf),
         *engines.warnings(conf),
@@ -142,11 +150,15 @@ def deprecations(profile: Profile) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def check_compute_version(minimum: int, tolerated: bool) -> None:
-    """Raise errors.TooOldComputeService when a compute is too old; 0: none."""
-    if not minimum or minimum >= OLDEST_COMPUTE_VERSION:
+def check_compute_version(minimum: int, tolerated: bool, found: FoundRelease) -> None:
+    """Raise errors.TooOldComputeService when a compute is too old for the release of
+    the cloud; 0: there is none."""
+    release = found.release
+    if not minimum or minimum >= release.oldest_compute:
         return
-    problem = errors.TooOldComputeService(minimum, OLDEST_COMPUTE_VERSION)
+    problem = errors.TooOldComputeService(
+        minimum, release.oldest_compute, release.oldest_release, str(found)
+    )
     if not tolerated:
         raise problem
     LOG.warning('%s', problem)
@@ -198,7 +210,7 @@ def _check_databases(conf: cfg.ConfigOpts) -> None:
                 retry_interval_s=group.retry_interval,
             )
             if option == engines.MAIN:
-                SqlServiceStore(engine).check_version(BINARY, SERVICE_VERSION)
+                SqlServiceStore(engine).check_version(BINARY)
         except errors.StoreFailed as problem:
             raise _unreadable(option, 'db sync', problem) from problem
         finally:

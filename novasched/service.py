@@ -16,8 +16,9 @@ from oslo_config import cfg
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
+from novasched.cluster.release import BY_DEFAULT, FoundRelease
 from novasched.cluster.view import ClusterView
-from novasched.manager import SchedulerManager
+from novasched.manager import ManagerByRelease
 from novasched.mirror.copy import PlacementMirror
 from novasched.scheduler.pipeline import Profile
 
@@ -108,10 +109,10 @@ class Scheduler:
     """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
     Requests under way get ``drain_s`` to end; ``close`` is called after them.
-    ``profile`` is what the driver decides by.
+    ``profile`` is what the driver decides by, ``found`` the release of the cloud.
     """
 
-    manager: SchedulerManager
+    manager: ManagerByRelease
     view: ClusterView
     server: Any
     periodic: PeriodicTasks
@@ -121,6 +122,7 @@ class Scheduler:
     close: Callable[[], None] = lambda: None
     profile: Profile | None = None
     finished: Callable[[], int] = lambda: 0
+    found: FoundRelease = BY_DEFAULT
 
     def start(self) -> None:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
@@ -169,6 +171,7 @@ class Scheduler:
         under_way = [round(since, 1) for since in self.server.requests.under_way()]
         hosts = len(self.view.hosts(None))
         return {
+            'release': f'nova {self.manager.release}',
             'cells': cells,
             'hosts': hosts,
             'requests under way': under_way,

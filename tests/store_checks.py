@@ -142,6 +142,19 @@ def an_older_row_is_brought_to_our_version(databases):
     assert (row.version, inserted, row.updated_at) == (74, False, NOON)
 
 
+def a_row_goes_back_to_an_older_release(databases):
+    """No row is as old as ours is to be: all have what we wrote in a newer cloud."""
+    for host in ('ctl', 'other'):
+        row = service(host=host, binary='nova-scheduler', topic='scheduler', version=74)
+        databases.add(tables.services, row)
+    store = SqlServiceStore(databases.cell, clock=clock())
+    row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 67)
+    assert (row.version, inserted, row.updated_at) == (67, False, NOON)
+    row, inserted = store.register('new', 'nova-scheduler', 'scheduler', 67)
+    assert (row.version, inserted) == (67, True)
+    assert [each['version'] for each in databases.rows(tables.services)] == [67, 74, 67]
+
+
 def a_newer_deployment_refuses_us(databases):
     databases.add(
         tables.services,
@@ -297,6 +310,7 @@ CHECKS = [
     a_sibling_may_insert_first,
     siblings_that_start_at_once_share_one_row,
     an_older_row_is_brought_to_our_version,
+    a_row_goes_back_to_an_older_release,
     a_newer_deployment_refuses_us,
     a_heartbeat_moves_the_time_only_with_a_growing_count,
     a_deleted_service_has_no_heartbeat,

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from novasched.cluster.heartbeat import SERVICE_VERSION
 from novasched.db.services import COMPUTE
 from novasched.objects.base import NovaObject
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
+from novasched.releases import NEWEST
 from novasched.scheduler.fit.pci import Pool, Pools, Tags
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
 from novasched_lab.resource_providers import Inventory, Provider
@@ -127,7 +127,7 @@ def service_row(host: SimulatedHost, now: datetime.datetime) -> dict[str, Any]:
         'disabled': False,
         'forced_down': False,
         'deleted': 0,
-        'version': SERVICE_VERSION,
+        'version': NEWEST.service_version,
     }
 
 

@@ -19,12 +19,14 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import plugins, servicegroup
+from novasched.app import release
 from novasched.app.decisions import (
     LogMaker,
     MakeLog,
     inspection,
     open_store,
 )
+from novasched.app.release import use_names_of_release
 from novasched.app.sources import Dependencies, Sources, hints_of
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK
@@ -34,6 +36,7 @@ from novasched.cluster.cells import Cells
 from novasched.cluster.discovery import discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
+from novasched.cluster.release import FoundRelease, find
 from novasched.cluster.view import ClusterView
 from novasched.compat import driver_loading
 from novasched.db import engines
@@ -64,6 +67,7 @@ from novasched.ports import (
     ProviderStore,
 )
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.releases import Release
 from novasched.rpc import server
 from novasched.rpc.notifications import Notifications
 from novasched.rpc.serializer import conductor_backport
@@ -80,6 +84,7 @@ __all__ = [
     'compose_reader',
     'dependencies_from_conf',
     'reading_sources',
+    'use_names_of_release',
 ]
 
 WARNING_INTERVAL_S = 10.0
@@ -108,11 +113,12 @@ class Wrappers:
 class Reader:
     """The parts that make decisions, and read the cloud; no RPC server is among them.
 
-    ``api`` is the database itself. Who composed it closes ``view``.
+    ``api`` is the database itself. ``manager`` and ``profile`` are of the release that
+    was ``found``, and ``of_release`` makes the manager of another one. Who composed it
+    closes ``view``.
     """
 
     manager: SchedulerManager
-    driver: Driver
     watch: PluginTiming
     view: ClusterView
     profile: Profile
@@ -120,6 +126,13 @@ class Reader:
     api: SqlApiStore
     mirror: PlacementMirror | None
     decision_log: DecisionLog
+    found: FoundRelease
+    of_release: Callable[[Release], SchedulerManager]
+
+    @property
+    def driver(self) -> Driver:
+        """The driver of the manager."""
+        return self.manager.driver
 
 
 def _no_log(
@@ -134,6 +147,7 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
     placement_engine = engines.placement_engine(conf)
     placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
+    use_names_of_release(conf)
     transport = transport_from_conf(conf)
     notifications = Notifications.from_conf(conf, host_of(conf))
 
@@ -180,6 +194,11 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
         if placement_engine is not None:
             engines.read_only(placement_engine)
             stack.callback(placement_engine.dispose)
+        services = None
+        if conf.database.connection:
+            main_engine = engines.read_only(engines.main_engine(conf))
+            stack.callback(main_engine.dispose)
+            services = SqlServiceStore(main_engine)
         yield Sources(
             api_engine=api_engine,
             make_cell_engine=lambda url: engines.read_only(
@@ -190,6 +209,7 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
             clock=SYSTEM_CLOCK,
             rng=random.SystemRandom(),
             network=network,
+            services=services,
             providers=provider_store(placement, placement_engine),
             keeps_copy=False,
         )
@@ -205,58 +225,70 @@ def compose_reader(
     journal: Journal | None = None,
     on_held: OnHeld | None = None,
     make_log: MakeLog | None = None,
+    found: FoundRelease | None = None,
 ) -> Reader:
     """Wire what makes decisions; nothing is read yet, and nothing is ever written but
     by ``placement``.
 
     ``profile`` replaces that of the options, ``transport_url`` fills the templates of
     cell mappings; ``journal`` and ``on_held`` are told of claims. Decisions go to the
-    log that ``make_log`` makes. Raises errors.SetupError.
+    log that ``make_log`` makes. ``found`` is the release of the cloud, if it is known.
+    Raises errors.SetupError.
     """
     wrappers = wrappers or Wrappers()
     instrumentation = sources.instrumentation
     if profile is None:
         profile = plugins.profile_from_conf(conf)
+    found = found or release.found_or_newest(conf, sources)
     defaults = UrlDefaults(conf.database.connection, transport_url)
     api = SqlApiStore(sources.api_engine, defaults)
     view = _view(conf, sources, wrappers, api)
     mirror = _mirror(conf, sources, view)
     placement = wrappers.placement(_placement(sources, mirror, on_held))
-    context = DriverContext.from_conf(
-        conf,
-        profile=profile,
-        view=view,
-        placement=placement,
-        rng=sources.rng,
-        on_decision=instrumentation.decisions(sources.on_decision),
-    )
-    if wrappers.assumed is not None:
-        context = replace(context, assumed=wrappers.assumed(view, profile))
+    watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
-    driver = driver_loading.driver_from_conf(conf, context)
-    decision_log = (make_log or _no_log)(view, profile, mirror)
-    manager = SchedulerManager(
-        driver=driver,
-        view=view,
-        placement=placement,
-        notifier=sources.notifier,
-        query_policy=instrumentation.query_policy(QueryPolicy.from_conf(conf)),
-        network=sources.network,
-        journal=journal,
-        clock=sources.clock,
-        mirror=mirror,
-        decision_log=decision_log,
+    decision_log = (make_log or _no_log)(
+        view, profile.of_release(found.release), mirror
     )
+
+    def manager(of: Release) -> SchedulerManager:
+        context = DriverContext.from_conf(
+            conf,
+            profile=profile.of_release(of),
+            view=view,
+            placement=placement,
+            rng=sources.rng,
+            on_decision=instrumentation.decisions(sources.on_decision),
+            watch=watch,
+        )
+        if wrappers.assumed is not None:
+            assumed = wrappers.assumed(view, context.profile)
+            context = replace(context, assumed=assumed)
+        policy = QueryPolicy.from_conf(conf, of)
+        return SchedulerManager(
+            driver=driver_loading.driver_from_conf(conf, context),
+            view=view,
+            placement=placement,
+            notifier=sources.notifier.of_release(of),
+            query_policy=instrumentation.query_policy(policy),
+            network=sources.network,
+            journal=journal,
+            clock=sources.clock,
+            mirror=mirror,
+            decision_log=decision_log,
+        )
+
     return Reader(
-        manager,
-        driver,
-        context.watch,
+        manager(found.release),
+        watch,
         view,
-        profile,
+        profile.of_release(found.release),
         placement,
         api,
         mirror,
         decision_log,
+        found,
+        manager,
     )
 
 
@@ -275,6 +307,9 @@ def compose(
     providers = _shared(conf, dependencies.providers, store.directory)
     dependencies = replace(dependencies, providers=providers)
     make_log = LogMaker(conf, dependencies, store)
+    host = host_of(conf)
+    services = servicegroup.services(conf, dependencies.services, clock)
+    known = dependencies.known_release
     reader = compose_reader(
         conf,
         dependencies,
@@ -283,11 +318,17 @@ def compose(
         transport_url=dependencies.transport.conf.transport_url,
         journal=journal.journal,
         on_held=journal.on_held,
+        found=known.at_least(find(conf, services, clock)),
     )
-    manager, driver, view = reader.manager, reader.driver, reader.view
-    mirror, profile = reader.mirror, reader.profile
-    host = host_of(conf)
-    services = servicegroup.services(conf, dependencies.services, clock)
+    view, mirror, profile = reader.view, reader.mirror, reader.profile
+    manager = release.following(reader, known)
+    heartbeat = Heartbeat.from_conf(
+        conf,
+        host=host,
+        store=None if services is None else instrumentation.services(services),
+        on_created=dependencies.on_service,
+        version=reader.found.release.service_version,
+    )
     discover = functools.partial(
         reader.api.map_new_hosts, dependencies.make_cell_engine
     )
@@ -295,7 +336,8 @@ def compose(
         *journal.periodic_tasks,
         *view.periodic_tasks(),
         *(mirror.periodic_tasks() if mirror is not None else ()),
-        *driver_loading.periodic_tasks(conf, driver),
+        *driver_loading.periodic_tasks(conf, lambda: manager.current.driver),
+        *release.follow_tasks(conf, reader.found, services, clock, manager, heartbeat),
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),
         (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
@@ -320,17 +362,13 @@ def compose(
             more=[inspection(store)],
         ),
         periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
-        heartbeat=Heartbeat.from_conf(
-            conf,
-            host=host,
-            store=None if services is None else instrumentation.services(services),
-            on_created=dependencies.on_service,
-        ),
+        heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
         mirror=mirror,
         close=close,
         profile=profile,
         finished=instrumentation.requests.finished,
+        found=reader.found,
     )
 
 

@@ -13,6 +13,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
+from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
@@ -33,8 +34,9 @@ class Sources:
     """Where what decisions are made of comes from, apart from the configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``. A scheduler keeps a copy of ``providers``, if there are any
-    and ``keeps_copy``. ``instrumentation`` wraps the components.
+    raise in ``placement``; ``services`` are those of the main database. A scheduler
+    keeps a copy of ``providers``, if there are any and ``keeps_copy``.
+    ``instrumentation`` wraps the components.
     """
 
     api_engine: sa.Engine
@@ -44,6 +46,7 @@ class Sources:
     clock: Clock
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
+    services: ServiceDirectory | None = None
     providers: ProviderStore | None = None
     keeps_copy: bool = True
     on_decision: Callable[[Decision], None] = lambda decision: None
@@ -54,11 +57,12 @@ class Sources:
 class Dependencies(Sources):
     """All parts of a scheduler, apart from its configuration.
 
-    ``on_service`` gets each services row that was made. ``close`` is called when the
-    scheduler has ended, or by whom composed none.
+    ``on_service`` gets each services row that was made, ``known_release`` what requests
+    and conductors show. ``close`` is called when the scheduler has ended, or by whom
+    composed none.
     """
 
     transport: Any
-    services: ServiceDirectory | None = None
     on_service: Callable[[ServiceRow], None] = lambda row: None
+    known_release: KnownRelease = field(default_factory=KnownRelease)
     close: Callable[[], None] = lambda: None

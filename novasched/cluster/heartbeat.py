@@ -12,12 +12,12 @@ from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.log_once import LogOnce
 from novasched.ports import ServiceRow, ServiceStore
+from novasched.releases import NEWEST
 
 LOG = logging.getLogger(__name__)
 
 BINARY = 'nova-scheduler'
 TOPIC = 'scheduler'
-SERVICE_VERSION = 74
 FIRST_BEAT_S = 5.0
 
 
@@ -25,7 +25,8 @@ FIRST_BEAT_S = 5.0
 class Heartbeat:
     """Says every ``interval_s`` seconds that the service lives; 0: never.
 
-    ``on_created`` gets the row, if there was none.
+    ``on_created`` gets the row, if there was none. ``version`` is that of the services
+    of the cloud's release: it is written into the row, be it lower than what is there.
     """
 
     store: ServiceStore
@@ -34,6 +35,7 @@ class Heartbeat:
     on_created: Callable[[ServiceRow], None] = lambda row: None
     binary: str = BINARY
     topic: str = TOPIC
+    version: int = NEWEST.service_version
     _runner: PeriodicRunner | None = None
     _failing: LogOnce = field(default_factory=LogOnce)
 
@@ -44,20 +46,19 @@ class Heartbeat:
         host: str,
         store: ServiceStore | None,
         on_created: Callable[[ServiceRow], None],
+        version: int,
     ) -> Self | None:
         """Read the options; None: there is no row to keep fresh."""
         if store is None:
             return None
-        return cls(store, host, conf.report_interval, on_created)
+        return cls(store, host, conf.report_interval, on_created, version=version)
 
     def start(self) -> None:
         """Register the service, then beat in a thread of its own.
 
         Raises errors.ServiceTooOld and errors.StoreFailed.
         """
-        self._row, created = self.store.register(
-            self.host, self.binary, self.topic, SERVICE_VERSION
-        )
+        created = self._register()
         if created:
             self.on_created(self._row)
         self._count = self._row.report_count
@@ -66,6 +67,18 @@ class Heartbeat:
             first_s = min(FIRST_BEAT_S, self.interval_s)
             self._runner = PeriodicRunner('heartbeat', [beat], [first_s])
             self._runner.start()
+
+    def _register(self) -> bool:
+        """Make the row, or set its version; return whether it was made."""
+        self._row, created = self.store.register(
+            self.host, self.binary, self.topic, self.version
+        )
+        return created
+
+    def follow(self, version: int) -> None:
+        """Write another version. Raises errors.ServiceTooOld and errors.StoreFailed."""
+        self.version = version
+        self._register()
 
     def stop(self) -> None:
         if self._runner is not None:

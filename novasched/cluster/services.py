@@ -42,9 +42,6 @@ OPTS = {
 NOT_DELETED = {'deleted': False, 'deleted_at': None}
 STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
-OLDEST_COMPUTE_VERSION = 72
-OLDEST_RELEASE = 'Gazpacho'
-
 
 class Window(NamedTuple):
     """The heartbeats that count as alive at the time ``now``."""

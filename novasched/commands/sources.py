@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 
 from novasched import configuration, errors, state_directory
+from novasched.compat import messaging_options
 from novasched.decision_log import files
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.reading import DecisionFiles
@@ -102,13 +103,20 @@ def _live_hosts(conf: cfg.ConfigOpts, has_own: bool) -> list[str]:
 
 
 def _client(conf: cfg.ConfigOpts) -> InspectionClient:
-    """Return a client that asks over the broker. Raises errors.OptionError."""
+    """Return a client that asks over the broker. Raises errors.OptionError, and
+    errors.StoreFailed where the release of the cloud must be known for that."""
     from novasched.rpc import transport
     from novasched.rpc.inspection_client import InspectionClient
 
     # Another configuration knows the URL of the broker as an option of its own.
-    conf = configuration.copied(conf, transport.OPTS)
-    conf.set_override(
+    copied = configuration.copied(conf, transport.OPTS)
+    if messaging_options.present(configuration.held(conf)):
+        from novasched.app.release import use_names_of_release
+        from novasched.cluster import release
+
+        _register(conf, release.OPTS)
+        use_names_of_release(conf, copied)
+    copied.set_override(
         'rabbit_transient_queues_ttl', REPLIES_EXPIRE_S, 'oslo_messaging_rabbit'
     )
-    return InspectionClient(transport.transport_from_conf(conf))
+    return InspectionClient(transport.transport_from_conf(copied))

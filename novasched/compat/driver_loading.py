@@ -161,13 +161,15 @@ def _wrong(problem: str, remedy: str) -> errors.OptionError:
     return errors.OptionError('[scheduler] driver', problem, remedy)
 
 
-def periodic_tasks(conf: Any, driver: Driver) -> list[tuple[float, Callable[[], None]]]:
+def periodic_tasks(
+    conf: Any, driver: Callable[[], Driver]
+) -> list[tuple[float, Callable[[], None]]]:
     """Return the periodic tasks of a driver, with the seconds between two times."""
     interval_s = conf.scheduler.periodic_task_interval
     if interval_s < 0:
         return []
 
     def run_periodic_tasks() -> None:
-        driver.run_periodic_tasks(context.admin())
+        driver().run_periodic_tasks(context.admin())
 
     return [(interval_s or TASKS_INTERVAL_S, run_periodic_tasks)]

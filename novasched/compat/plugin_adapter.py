@@ -19,6 +19,7 @@ import numpy as np
 from novasched import errors
 from novasched.compat import availability_zones
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.host_limit import HostLimit
 from novasched.scheduler.hosts import Floats, HostState, HostTable
@@ -73,6 +74,11 @@ class PluginFilter(_Adapter):
         self._filters_all = cls.filter_all is not BaseHostFilter.filter_all
         self._filters_one = cls._filter_one is not BaseHostFilter._filter_one
         self._request_warnings = _our_method(plugin, 'request_warnings')
+
+    def of_release(self, release: Release) -> PluginFilter:
+        """Return the plugin in an adapter, as a release has what it is made of."""
+        found = _our_method(self.plugin, 'of_release')(release)
+        return self if found is self.plugin else PluginFilter(found)
 
     def runs_on_rebuild(self) -> bool:
         """Return whether a hook is for rebuilds; also for those that recognise them."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from novasched.compat.messaging_options import GROUPS, OLD_NAMES
+
 BROKER = '[DEFAULT] transport_url = rabbit://USER:PASSWORD@HOST:5672/VIRTUAL_HOST'
 _CREDENTIALS = 'auth_type, auth_url, username, password and project_name of [neutron]'
 
@@ -22,31 +24,6 @@ REMOVED: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (('DEFAULT', 'oslo_messaging_qpid'), r'qpid_\w+', BROKER),
     (('DEFAULT',), r'rpc_zmq_\w+|matchmaker_\w+', BROKER),
-    (
-        ('DEFAULT', 'oslo_messaging_rabbit'),
-        r'rabbit_use_ssl',
-        '[oslo_messaging_rabbit] ssl',
-    ),
-    (
-        ('DEFAULT', 'oslo_messaging_rabbit'),
-        r'kombu_ssl_version',
-        '[oslo_messaging_rabbit] ssl_version',
-    ),
-    (
-        ('DEFAULT', 'oslo_messaging_rabbit'),
-        r'kombu_ssl_keyfile',
-        '[oslo_messaging_rabbit] ssl_key_file',
-    ),
-    (
-        ('DEFAULT', 'oslo_messaging_rabbit'),
-        r'kombu_ssl_certfile',
-        '[oslo_messaging_rabbit] ssl_cert_file',
-    ),
-    (
-        ('DEFAULT', 'oslo_messaging_rabbit'),
-        r'kombu_ssl_ca_certs',
-        '[oslo_messaging_rabbit] ssl_ca_file',
-    ),
     (
         ('DEFAULT',),
         r'amqp_\w+|rabbit_\w+|kombu_\w+',
@@ -73,9 +50,14 @@ REMOVED: tuple[tuple[tuple[str, ...], str, str], ...] = (
 """The groups they stood in, their names, and what takes their place. The first row that
 fits counts."""
 
+_RENAMED = {group: {o.name for o in OLD_NAMES if o.group == group} for group in GROUPS}
+"""Names that some releases still read; messaging_options has them."""
+
 
 def instead_of(group: str, name: str) -> str | None:
     """Return the successor of an option; None: it is none of these."""
+    if name in _RENAMED.get(group, ()):
+        return f'[{group}] {name}, by the name that it has today'
     for groups, names, instead in REMOVED:
         if group in groups and re.fullmatch(names, name):
             return instead
@@ -91,7 +73,8 @@ def found(
     """
     removed: dict[str, list[str]] = {}
     for group, names in held.items():
-        for name in sorted(set(names) - set(known.get(group, ()))):
+        read = {*known.get(group, ()), *_RENAMED.get(group, ())}
+        for name in sorted(set(names) - read):
             if instead := instead_of(group, name):
                 removed.setdefault(instead, []).append(f'[{group}] {name}')
     return removed

@@ -21,6 +21,7 @@ from novasched.db import cells as cell_rows
 from novasched.db.engines import engine_of, label
 from novasched.db.transactions import Database, Result
 from novasched.ports import Cell, ServiceRow
+from novasched.releases import NEWEST
 
 LOG = logging.getLogger(__name__)
 
@@ -187,10 +188,11 @@ class SqlServiceStore:
             f'the services row of {binary} on {host} keeps changing',
         )
 
-    def check_version(self, binary: str, version: int) -> None:
-        """Find out whether a program of this version may run beside the others.
+    def check_version(self, binary: str, version: int = NEWEST.service_version) -> None:
+        """Find out whether a program that knows this version may run beside the others.
 
-        Raises errors.ServiceTooOld when all live ones are newer.
+        Raises errors.ServiceTooOld when all live ones are newer. A row may be given
+        back a lower version than all have: ours may have come from a later release.
         """
         minimum = self._ask(lambda c: services.minimum_version(c, binary))
         if minimum > version:
@@ -219,7 +221,7 @@ class SqlServiceStore:
 
     def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
         """Insert the row; False if a sibling was faster."""
-        self.check_version(binary, version)
+        self.check_version(binary)
         return self._database.insert(
             sa.insert(tables.services).values(
                 host=host,
@@ -236,7 +238,7 @@ class SqlServiceStore:
         )
 
     def _set_version(self, row: ServiceRow, version: int) -> None:
-        self.check_version(row.binary, version)
+        self.check_version(row.binary)
         LOG.info(
             'Updating service version for %s on %s from %i to %i',
             row.binary,

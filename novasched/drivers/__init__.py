@@ -85,6 +85,7 @@ class DriverContext:
         placement: Placement,
         rng: random.Random,
         on_decision: Callable[[Decision], None],
+        watch: PluginTiming | None = None,
     ) -> Self:
         """Add to the given parts what the options say."""
         return cls(
@@ -97,7 +98,7 @@ class DriverContext:
             on_decision=on_decision,
             assumed=AssumedInstances.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
-            watch=PluginTiming.from_conf(conf),
+            watch=watch or PluginTiming.from_conf(conf),
         )
 
 

@@ -40,6 +40,7 @@ from novasched.ports import (
 )
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.placement_copy import PlacementCopy
+from novasched.releases import Release
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +55,9 @@ class SilentNotifier:
         self, context: RequestContext, spec: RequestSpec, phase: str
     ) -> None:
         """Do nothing."""
+
+    def of_release(self, release: Release) -> SilentNotifier:
+        return self
 
 
 class DryPlacement:

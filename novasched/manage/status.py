@@ -20,10 +20,21 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as ksa
 from oslo_config import cfg
 
-from novasched import configuration, errors, http, opts, preflight, servicegroup
+from novasched import (
+    app,
+    configuration,
+    errors,
+    http,
+    opts,
+    preflight,
+    service,
+    servicegroup,
+)
 from novasched.attestation import trusted
-from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
-from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
+from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster import release
+from novasched.cluster.heartbeat import BINARY, TOPIC
+from novasched.cluster.release import FoundRelease
 from novasched.compat import removed_options
 from novasched.db import cells, engines, services, tables, transactions
 from novasched.db.placement import PlacementContents
@@ -203,26 +214,39 @@ def network_api(program: Status) -> Verdict:
     return SUCCESS
 
 
+def _release(program: Status) -> FoundRelease:
+    """Return the release that the service will serve; see release.find()."""
+    with program.main() as main:
+        services_ = servicegroup.services(
+            program.conf, SqlServiceStore(main.engine), SYSTEM_CLOCK
+        )
+        return release.find(program.conf, services_, SYSTEM_CLOCK)
+
+
+def nova_release(program: Status) -> Verdict:
+    """Say which release of nova is served, and how that is known."""
+    found = _release(program)
+    if found.warning:
+        return Verdict(CheckCode.WARNING, f'{found}. {found.warning}')
+    return Verdict(CheckCode.SUCCESS, f'{found}.')
+
+
 def computes(program: Status) -> Verdict:
     """Look for computes that are older than supported, in every cell."""
     versions = []
     for cell in program.all_cells():
         with program.cell(cell) as database, database.read() as connection:
             versions.append(services.minimum_version(connection, services.COMPUTE))
-    oldest = min(filter(None, versions), default=OLDEST_COMPUTE_VERSION)
-    if oldest >= OLDEST_COMPUTE_VERSION:
-        return SUCCESS
-    return failure(
-        f'Current Nova version does not support computes older than {OLDEST_RELEASE} '
-        f'but the minimum compute service level in your system is {oldest} and the '
-        f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.'
+    preflight.check_compute_version(
+        min(filter(None, versions), default=0), False, _release(program)
     )
+    return SUCCESS
 
 
 def schedulers(program: Status) -> Verdict:
     """Find out whether all other schedulers are newer than this program."""
     with program.main() as main:
-        SqlServiceStore(main.engine).check_version(BINARY, SERVICE_VERSION)
+        SqlServiceStore(main.engine).check_version(BINARY)
     return SUCCESS
 
 
@@ -264,15 +288,18 @@ def placement_copy(program: Status) -> Verdict:
 
 
 def message_queue(program: Status) -> Verdict:
-    """Connect to the brokers as the service will, and close the connections again."""
+    """Connect to the brokers as the service will, compare the queues that are there
+    with those that it will declare, and close the connections again."""
     conf = program.conf
     if conf.transport_url in ('', TRANSPORT_URL.default):
         held = configuration.held(conf)
         if said := removed_options.broker_warning(held, opts.known()):
             return failure(said)
+    app.use_names_of_release(conf)
     opened = transport.transport_from_conf(conf)
     try:
         transport.check(opened)
+        transport.check_queues(opened, TOPIC, service.host_of(conf))
         if url := transport.notifications_url(conf):
             transport.check(opened, url=url, option=transport.NOTIFICATIONS)
     finally:
@@ -319,6 +346,7 @@ def _warned(lines: Iterable[str]) -> Verdict:
 CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Cells v2': cells_v2,
     'Placement API': placement_api,
+    'Nova release': nova_release,
     'Older than N-1 computes': computes,
     'Newer schedulers': schedulers,
     'Databases': databases,

@@ -20,6 +20,7 @@ from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import Destination, RequestSpec, SchedulerRetries
+from novasched.releases import NEWEST
 
 Primitive = dict[str, Any]
 
@@ -86,7 +87,7 @@ IMAGE_META = Payload(
 )
 IMAGE_META_PROPS = Payload(
     'ImageMetaPropsPayload',
-    '1.20',
+    NEWEST.image_props_payload,
     '',
     ' '.join(
         name
@@ -134,15 +135,18 @@ SERVICE_STATUS = Payload(
 )
 
 
-def request_spec(spec: RequestSpec) -> Primitive:
-    """Return the RequestSpecPayload of a request."""
+def request_spec(
+    spec: RequestSpec, image_props: str = NEWEST.image_props_payload
+) -> Primitive:
+    """Return the RequestSpecPayload of a request; ``image_props`` is the version of the
+    ImageMetaPropsPayload in it. The fields that are there are those of the request."""
     instance = spec.if_set('instance_uuid')
     return REQUEST_SPEC.of(
         spec,
         flavor=_made(spec, 'flavor', FLAVOR.of),
         force_hosts=_first(spec, 'force_hosts'),
         force_nodes=_first(spec, 'force_nodes'),
-        image=_made(spec, 'image', _image),
+        image=_made(spec, 'image', lambda it: _image(it, image_props)),
         instance_group=_made(spec, 'instance_group', _group),
         numa_topology=_made(spec, 'numa_topology', lambda it: _numa(it, instance)),
         pci_requests=_made(spec, 'pci_requests', lambda it: _pci(it, instance)),
@@ -173,9 +177,10 @@ def legacy_request_spec(spec: RequestSpec) -> Primitive:
     return plain
 
 
-def _image(image: ImageMeta) -> Primitive:
+def _image(image: ImageMeta, image_props: str) -> Primitive:
     properties = image.if_set('properties') or ImageMetaProps()
-    return IMAGE_META.of(image, properties=IMAGE_META_PROPS.of(properties))
+    found = IMAGE_META_PROPS.of(properties) | {base.VERSION: image_props}
+    return IMAGE_META.of(image, properties=found)
 
 
 def _numa(topology: InstanceNUMATopology, instance_uuid: str | None) -> Primitive:

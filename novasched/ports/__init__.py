@@ -46,6 +46,7 @@ from novasched.ports.stores import (
     ServiceStore,
     shared,
 )
+from novasched.releases import Release
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
 
@@ -69,6 +70,9 @@ class Notifier(Protocol):
         self, context: RequestContext, spec: RequestSpec, phase: str
     ) -> None:
         """Send scheduler.select_destinations.<phase>; ``start`` or ``end``."""
+
+    def of_release(self, release: Release) -> Notifier:
+        """Return one that says it as a release of nova does."""
 
 
 class Requests(Protocol):

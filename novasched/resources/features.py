@@ -8,6 +8,7 @@ Many features may be named by an extra spec, ``hw:x``, by the property of an ima
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from oslo_utils import strutils
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.resources.query import NONE
 
 
@@ -123,8 +125,13 @@ def persistent_memory(request: RequestSpec) -> FeatureDemand | None:
     return FeatureDemand(resources=dict(counts)) if counts else None
 
 
-def trusted_platform_module(request: RequestSpec) -> FeatureDemand | None:
-    """Return the traits of the TPM. Raises errors.InvalidDemand for an odd one."""
+def trusted_platform_module(
+    request: RequestSpec, by_model: bool = True
+) -> FeatureDemand | None:
+    """Return the traits of the TPM: of its version and, ``by_model``, of its model.
+
+    Raises errors.InvalidDemand for an odd one.
+    """
     version = agreed(request, 'hw:tpm_version')
     if version is None:
         return None
@@ -133,9 +140,8 @@ def trusted_platform_module(request: RequestSpec) -> FeatureDemand | None:
     one_of(_TPM_MODELS, model, 'TPM model')
     if (version, model) == ('1.2', 'tpm-crb'):
         raise errors.InvalidDemand('TPM model CRB is only valid with TPM version 2.0.')
-    return FeatureDemand(
-        required=frozenset({_TPM_VERSIONS[version], _TPM_MODELS[model]})
-    )
+    traits = {_TPM_VERSIONS[version], *([_TPM_MODELS[model]] if by_model else [])}
+    return FeatureDemand(required=frozenset(traits))
 
 
 def pci_numa_affinity(request: RequestSpec) -> FeatureDemand | None:
@@ -205,12 +211,16 @@ _ENCRYPTION_TRAITS = {
     'intel-tdx': os_traits.HW_CPU_X86_INTEL_TDX,
 }
 """By model, in the order in which nova lists them."""
+_DEFAULT_ENCRYPTION = 'amd-sev'
 _NO_IMAGE_ID = '<no-id>'
 _STATELESS_MODELS = ('amd-sev-snp', 'intel-tdx')
 
 
-def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
-    """Return the needs of encrypted memory, if it is asked for.
+def memory_encryption(
+    request: RequestSpec, by_model: bool = True
+) -> FeatureDemand | None:
+    """Return the needs of encrypted memory, if it is asked for: a context and,
+    ``by_model``, the trait of the model. Else each host with contexts is of one kind.
 
     Raises errors.FlavorImageConflict, InvalidMachineType, StatelessFirmwareRequired
     or InvalidVideoMode where the image does not go with it.
@@ -218,13 +228,13 @@ def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
     requesters = _encryption_requesters(request)
     if not requesters:
         return None
-    model = _encryption_model(request)
+    model = _encryption_model(request) if by_model else _DEFAULT_ENCRYPTION
     _check_firmware(request, requesters)
     _check_machine(request, model)
     _check_model(request, model)
     return FeatureDemand(
         resources={classes.MEM_ENCRYPTION_CONTEXT: 1},
-        required=frozenset({_ENCRYPTION_TRAITS[model]}),
+        required=frozenset({_ENCRYPTION_TRAITS[model]}) if by_model else NONE,
     )
 
 
@@ -252,7 +262,7 @@ def _encryption_model(request: RequestSpec) -> str:
     of_image: str | None = request.image_properties.get(property_of(name))
     if wanted is not None and of_image is not None and wanted != of_image:
         raise _encryption_conflict(request, name, wanted, of_image)
-    model = wanted or of_image or 'amd-sev'
+    model = wanted or of_image or _DEFAULT_ENCRYPTION
     return one_of(_ENCRYPTION_TRAITS, model, 'memory encryption model')
 
 
@@ -302,7 +312,9 @@ def _check_model(request: RequestSpec, model: str) -> None:
         )
 
 
-FEATURES: tuple[Callable[[RequestSpec], FeatureDemand | None], ...] = (
+Features = tuple[Callable[[RequestSpec], FeatureDemand | None], ...]
+
+FEATURES: Features = (
     memory_encryption,
     persistent_memory,
     trusted_platform_module,
@@ -312,3 +324,18 @@ FEATURES: tuple[Callable[[RequestSpec], FeatureDemand | None], ...] = (
     stateless_firmware,
 )
 """In nova's order: the first that raises decides which error the caller gets."""
+
+
+def of_release(release: Release) -> Features:
+    """Return the features as a release knows them, in the same order."""
+    encryption = functools.partial(
+        memory_encryption, by_model=release.has_encryption_model_trait
+    )
+    tpm = functools.partial(
+        trusted_platform_module, by_model=release.has_tpm_model_trait
+    )
+    replaced: dict[object, Callable[[RequestSpec], FeatureDemand | None]] = {
+        memory_encryption: encryption,
+        trusted_platform_module: tpm,
+    }
+    return tuple(replaced.get(each, each) for each in FEATURES)

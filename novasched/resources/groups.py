@@ -17,7 +17,7 @@ import os_resource_classes as classes  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.resources.cpu import cpus
-from novasched.resources.features import FEATURES, FeatureDemand
+from novasched.resources.features import FEATURES, FeatureDemand, Features
 from novasched.resources.query import NONE, Group
 
 Groups = dict[str, Group]
@@ -113,10 +113,12 @@ def asked_by(
     request: RequestSpec,
     group_required: Mapping[str, frozenset[str]],
     shares_cpus: bool = False,
+    features: Features = FEATURES,
 ) -> RequestedGroups:
     """Return all that a request asks for; ``group_required`` adds traits by suffix.
 
-    With ``shares_cpus``, CPU policies mean nothing. Raises errors.InvalidRequestGroup
+    With ``shares_cpus``, CPU policies mean nothing; ``features`` are those that the
+    release of the cloud knows. Raises errors.InvalidRequestGroup
     for a requested group that is empty or without a name, and errors.InvalidDemand,
     or one below it, for what is nonsense.
     """
@@ -128,7 +130,7 @@ def asked_by(
         groups, dedicated = _with(groups, wanted.demand), wanted.are_dedicated
     groups = _with_requested(groups, request, group_required)
     groups = _with_defaults(groups, request)
-    demands = [found for found in (each(request) for each in FEATURES) if found]
+    demands = [found for found in (each(request) for each in features) if found]
     for demand in demands:
         groups = _with(groups, demand)
     return RequestedGroups(

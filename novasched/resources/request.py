@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from oslo_config import cfg
 
 from novasched.objects.request_spec import Destination, RequestSpec
+from novasched.resources.features import FEATURES, Features
 from novasched.resources.groups import Groups, RequestedGroups, asked_by
 from novasched.resources.query import Group, Query
 from novasched.resources.requirements import Requirements
@@ -123,19 +124,21 @@ def build_query(
     nodes: Sequence[str] | None,
     limit: int | None,
     falls_back: bool = True,
+    features: Features = FEATURES,
 ) -> Query:
     """Return the query for all that a request needs; the request stays as it is.
 
     ``added`` is what prefilters added. ``nodes`` are the uuids of the compute
     nodes that the request names: None for a request that names none, several
     for a service host with many nodes. With ``falls_back``, a query for dedicated
-    CPUs has the one for shared CPUs as its fallback. Raises what asked_by() raises.
+    CPUs has the one for shared CPUs as its fallback. ``features`` are those that the
+    release of the cloud knows. Raises what asked_by() raises.
     """
-    asked = asked_by(request, added.group_required)
+    asked = asked_by(request, added.group_required, features=features)
     query = _query(request, asked, added, nodes, limit)
     if not asked.cpus_are_dedicated or not falls_back:
         return query
-    asked = asked_by(request, added.group_required, shares_cpus=True)
+    asked = asked_by(request, added.group_required, True, features)
     fallback = _query(request, asked, added, nodes, limit)
     return replace(query, fallback=fallback)
 

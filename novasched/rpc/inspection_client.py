@@ -13,8 +13,11 @@ import oslo_messaging  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
+from novasched.rpc.broker import Broker
 from novasched.rpc.inspection import TARGET
 from novasched.rpc.serializer import RequestSerializer
+from novasched.rpc.server import MARK, TOPIC
+from novasched.rpc.transport import is_rabbit
 
 WITHIN_S = 2.0
 """How long a scheduler has to answer."""
@@ -91,10 +94,21 @@ class InspectionClient:
     def _late(self) -> str:
         return f'did not answer within {self._within_s:g} s'
 
+    def _is_of_nova(self, host: str) -> bool:
+        """Return whether a scheduler listens that is not ours: asked, it would log an
+        error with a traceback."""
+        if not is_rabbit(self._transport.conf):
+            return False
+        queue, mark = f'{TOPIC}.{host}', MARK.format(TOPIC, host)
+        counted = Broker(self._transport._driver).consumers([queue, mark])
+        return bool(counted[queue]) and counted[mark] == 0
+
     def _reply(
         self, host: str, end_s: float, method: str, arguments: Mapping[str, Any]
     ) -> InspectionReply:
         context = RequestContext(overwrite=False)
+        if self._is_of_nova(host):
+            return InspectionReply(host, problem=NO_LOG, has_no_log=True)
         while True:
             left_s = max(LEAST_S, end_s - SYSTEM_CLOCK.monotonic())
             asked = self._client.prepare(server=host, timeout=left_s)

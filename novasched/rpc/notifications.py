@@ -15,6 +15,7 @@ from novasched.objects import context as contexts
 from novasched.objects import notifications as payloads
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import NEWEST, Release
 from novasched.rpc.serializer import RequestSerializer
 
 LOG = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class Notifications:
     goes wrong here is logged, and never fails the request.
     """
 
+    image_props = NEWEST.image_props_payload
+
     def __init__(self, legacy: Any, versioned: Any, transport: Any = None) -> None:
         self._legacy = legacy
         self._versioned = versioned
@@ -109,6 +112,12 @@ class Notifications:
             )
         return cls(legacy, versioned, transport)
 
+    def of_release(self, release: Release) -> Notifications:
+        """Return one that sends the payloads of a release, by the same connections."""
+        made = Notifications(self._legacy, self._versioned, self._transport)
+        made.image_props = release.image_props_payload
+        return made
+
     def close(self) -> None:
         """Close the connections to the bus."""
         if self._transport is not None:
@@ -125,7 +134,12 @@ class Notifications:
             event,
             lambda: {'request_spec': payloads.legacy_request_spec(spec)},
         )
-        self._send(self._versioned, context, event, lambda: payloads.request_spec(spec))
+        self._send(
+            self._versioned,
+            context,
+            event,
+            lambda: payloads.request_spec(spec, self.image_props),
+        )
 
     def service_created(self, service: ports.ServiceRow) -> None:
         """Tell that this program added its own services row."""

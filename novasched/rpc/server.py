@@ -23,7 +23,7 @@ from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.cell_executor import CellExecutor, ResultT
-from novasched.manager import SchedulerManager
+from novasched.manager import ManagerByRelease, SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
@@ -51,6 +51,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 TOPIC = 'scheduler'
+MARK = '{}.{}.novasched'
+"""The queue, by topic and host, that shows who serves that of the host: nova-scheduler
+reads none of this name, and is not asked what only novasched answers."""
 LAST_PART = 0.8
 """The rest of a server's time to stop is for undoing claims of unread answers."""
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
@@ -122,7 +125,7 @@ class SchedulerEndpoint:
 
     def __init__(
         self,
-        manager: SchedulerManager,
+        manager: SchedulerManager | ManagerByRelease,
         backport: Backport | None,
         requests: Requests | None = None,
     ) -> None:
@@ -354,6 +357,16 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         self._answers.close()
         self.clock.close()
 
+    def _create_listener(self) -> Any:
+        """Listen, and show at the broker that it is novasched that does."""
+        adapter = super()._create_listener()
+        if self._target.topic == TOPIC and is_rabbit(self.transport.conf):
+            listener, target = adapter._poll_style_listener, self._target
+            exchange = self.transport._driver._get_exchange(target)
+            mark = MARK.format(target.topic, target.server)
+            listener.conn.declare_topic_consumer(exchange, mark, listener)
+        return adapter
+
     def _on_incoming(self, incoming: Any) -> None:
         if self.requests:
             self.requests.queued(id(incoming), waited_s(incoming[0]) or 0.0)
@@ -404,7 +417,7 @@ class Inside(NamedTuple):
 def server(
     transport: Any,
     host: str,
-    manager: SchedulerManager,
+    manager: SchedulerManager | ManagerByRelease,
     backport: Backport | None,
     requests: Requests,
     more: Sequence[Any] = (),

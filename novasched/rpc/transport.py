@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import ssl
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu.connection import Connection
+from kombu.entity import Queue
 from oslo_config import cfg
 from oslo_messaging import opts as messaging
 from oslo_messaging._drivers import (  # type: ignore[import-untyped]
@@ -189,6 +191,93 @@ class _Unconnected(impl_rabbit.Connection):  # type: ignore[misc]
 
     def ensure_connection(self) -> None:
         """Connect to nothing."""
+
+
+class _Collecting(_Unconnected):
+    """The connection of the driver, which declares nothing but collects what it would
+    declare."""
+
+    def declare_consumer(self, consumer: Any) -> None:
+        """Collect it."""
+        self.__dict__.setdefault('collected', []).append(consumer)
+
+
+def check_queues(
+    transport: Any, topic: str, host: str, *, exchange: str = CONTROL_EXCHANGE
+) -> None:
+    """Compare what is at the broker with what a server of a topic will declare there.
+
+    What is not there is not made. Raises errors.OptionError for an exchange or queue
+    that another service declared otherwise: the driver would try it for ever. A broker
+    that cannot be asked says nothing.
+    """
+    conf = transport.conf
+    if not is_rabbit(conf):
+        return
+    parsed = oslo_messaging.TransportURL.parse(conf)
+    options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
+    made = _Collecting(options, parsed, common.PURPOSE_LISTEN)
+    made._q_manager = None  # it counts names, for those who listen
+    for queue in (topic, f'{topic}.{host}'):
+        made.declare_topic_consumer(conf.control_exchange or exchange, queue)
+    made.declare_fanout_consumer(topic, None)
+    for broker in brokers(conf):
+        with (
+            contextlib.suppress(OSError, *CONNECTION_ERRORS),
+            contextlib.closing(
+                connection_to(broker, parsed, made.connection)
+            ) as connection,
+        ):
+            for consumer in made.collected:
+                _compare(connection, consumer)
+            return
+
+
+def _compare(connection: Any, consumer: Any) -> None:
+    """Raise errors.OptionError if the exchange or the queue of a consumer is there and
+    is another. That it is durable or not is left to the driver, which adapts."""
+    queue: Any = Queue(  # type: ignore[no-untyped-call]
+        consumer.queue_name,
+        consumer.exchange,
+        durable=consumer.durable,
+        auto_delete=consumer.queue_auto_delete,
+        queue_arguments=consumer.queue_arguments,
+    )
+    for declare in (consumer.exchange.declare, queue.queue_declare):
+        try:
+            # A passive declaration compares no arguments; only where there is such a
+            # thing it is declared, which then makes nothing.
+            for passive in (True, False):
+                with connection.channel() as channel:
+                    declare(channel=channel, passive=passive)
+        except amqp.NotFound:
+            continue
+        except amqp.PreconditionFailed as problem:
+            if "arg 'durable'" not in str(problem):
+                raise _inequivalent(problem) from problem
+
+
+_OPTIONS = {
+    'auto_delete': 'amqp_auto_delete',
+    'x-expires': 'rabbit_transient_queues_ttl',
+    'x-queue-type': 'rabbit_quorum_queue',
+    'x-max-in-memory-bytes': 'rabbit_quorum_max_memory_bytes',
+    'x-max-in-memory-length': 'rabbit_quorum_max_memory_length',
+    'x-delivery-limit': 'rabbit_quorum_delivery_limit',
+}
+"""By argument of a queue, the option that it comes from."""
+
+
+def _inequivalent(problem: Exception) -> errors.OptionError:
+    said = getattr(problem, 'reply_text', None) or str(problem)
+    found = re.search(r"inequivalent arg '([\w-]+)'", said)
+    option = _OPTIONS.get(found[1], '') if found else ''
+    return errors.OptionError(
+        f'{RABBIT} {option}'.rstrip(),
+        said,
+        'Set it as the other services of the cloud have it: what they declared is '
+        'there already',
+    )
 
 
 def _as_driven(options: Any, url: Any) -> Connection:

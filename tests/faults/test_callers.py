@@ -166,6 +166,9 @@ def test_a_claim_is_undone_when_the_reply_queue_vanishes_before_the_answer(
             if phase == 'end':
                 caller.close()
 
+        def of_release(self, release):
+            return self
+
     made.serve(notifier=Vanishing())
     consumer, _ = boot(caller)
     until(lambda: consumer in made.held(), 'the claim')

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.live.cloud import CELLS, Cloud
+from tests.live.cloud import Cloud
 from tests.live.daemon import QUEUE, command
 from tests.live.peer import peer_program
 from tests.live.peer_api import PeerApi
@@ -66,13 +66,14 @@ class PeerCloud(Cloud):
     """Databases that the peer makes; hosts and their rows are made by its computes."""
 
     maker = 'peer'
+    computes = COMPUTES
 
     def __init__(self, directory, **servers):
         """Take the session's servers by name; the directory's name must be unique."""
         self._programs = servers['peer_programs']
         self._neighbours = Neighbours()
         self._rabbitmq = servers['rabbitmq']
-        self._cell_urls = {name: self._rabbitmq.create_vhost() for name in CELLS}
+        self._cell_urls = {name: self._rabbitmq.create_vhost() for name in self.cells}
         super().__init__(
             directory,
             _Renaming(servers['mariadb'], Path(directory).name.replace('-', '_')),
@@ -154,9 +155,9 @@ class PeerCloud(Cloud):
     def start_peer(self):
         """Start the API, the conductors and the computes."""
         self._start_conductor('super-conductor')
-        for cell in CELLS:
+        for cell in self.cells:
             self._start_conductor(f'{cell}-conductor', cell, cell)
-        for name in COMPUTES:
+        for name in self.computes:
             self.start_compute(name)
         self._start_api()
 
@@ -176,7 +177,7 @@ class PeerCloud(Cloud):
 
     def start_compute(self, name):
         """Start a compute for the first time."""
-        cell, driver = COMPUTES[name]
+        cell, driver = self.computes[name]
         conf = self.write_service_conf(
             name,
             cell,
@@ -239,10 +240,10 @@ class PeerCloud(Cloud):
         """Wait until everybody listens."""
         self._wait_consumed(self.transport_url, QUEUE, scheduler)
         self._wait_consumed(self.transport_url, 'conductor', self['super-conductor'])
-        for cell in CELLS:
+        for cell in self.cells:
             url = self._cell_urls[cell]
             self._wait_consumed(url, 'conductor', self[f'{cell}-conductor'])
-        for name in COMPUTES:
+        for name in self.computes:
             self.wait_compute(name)
 
     def discover_hosts(self):
@@ -253,7 +254,7 @@ class PeerCloud(Cloud):
     def wait_mapped(self):
         """Wait until hosts are mapped to their cells and placement has inventories."""
         wait_until(
-            lambda: len(self.rows('api', 'host_mappings')) == len(COMPUTES),
+            lambda: len(self.rows('api', 'host_mappings')) == len(self.computes),
             START_S,
             'host mappings',
         )
@@ -272,7 +273,7 @@ class PeerCloud(Cloud):
 
     def wait_compute(self, name):
         """Wait until a compute takes messages."""
-        url = self._cell_urls[COMPUTES[name][0]]
+        url = self._cell_urls[self.computes[name][0]]
         self._wait_consumed(url, f'compute.{name}', self[name])
 
     def _wait_consumed(self, url, queue, process):
@@ -288,7 +289,7 @@ class PeerCloud(Cloud):
         """The row of an instance that is not deleted, and the name of its cell."""
         ((row, cell),) = [
             (row, cell)
-            for cell in ('cell0', *CELLS)
+            for cell in ('cell0', *self.cells)
             for row in self.rows(cell, 'instances', uuid=uuid, deleted=0)
         ]
         return row, cell
@@ -302,7 +303,7 @@ class PeerCloud(Cloud):
         """The names of the hosts by the uuid of their resource provider."""
         return {
             row['uuid']: row['host']
-            for cell in CELLS
+            for cell in self.cells
             for row in self.rows(cell, 'compute_nodes', deleted=0)
         }
 
@@ -315,7 +316,7 @@ class PeerCloud(Cloud):
     def is_settled(self):
         """Tell whether each live compute has written that it is idle, and what it
         runs."""
-        for name, (cell, _) in COMPUTES.items():
+        for name, (cell, _) in self.computes.items():
             if self[name].poll() is not None:
                 continue
             (row,) = self.rows(cell, 'compute_nodes', host=name, deleted=0)
@@ -328,7 +329,7 @@ class PeerCloud(Cloud):
 
     def is_told_of_evacuations(self, host):
         """Tell whether a compute has seen everything that was evacuated from it."""
-        cell, _ = COMPUTES[host]
+        cell, _ = self.computes[host]
         moves = self.rows(
             cell, 'migrations', source_compute=host, migration_type='evacuation'
         )
@@ -338,7 +339,7 @@ class PeerCloud(Cloud):
         """Describe what is there besides the hosts: instances, requests, usage."""
         left = [
             f'{row["uuid"]} in {cell}, {row["vm_state"]}'
-            for cell in ('cell0', *CELLS)
+            for cell in ('cell0', *self.cells)
             for row in self.rows(cell, 'instances', deleted=0)
         ]
         left += [str(row) for row in self.rows('api', 'build_requests')]

@@ -8,11 +8,12 @@ import logging
 
 import pytest
 
-from novasched import errors
+from novasched import errors, releases
 from novasched.candidate_query import QueryPolicy
 from novasched.decision_log.fault import Level
-from novasched.manager import SchedulerManager
+from novasched.manager import ManagerByRelease, SchedulerManager
 from novasched.objects.context import RequestContext
+from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.ports import Cell
 from novasched.resources.requirements import Requirements
@@ -403,3 +404,43 @@ def test_nonsense_is_told_before_a_host_is_looked_for(select):
     )
     with pytest.raises(errors.InvalidCPUAllocationPolicy):
         select(request)
+
+
+class Manager:
+    """Says by which release it answers."""
+
+    def __init__(self, release):
+        self.release = release
+
+    def select_destinations(self, context, request, *args):
+        return self.release.number
+
+    def delete_aggregate(self, aggregate_id):
+        return self.release.number
+
+
+def wire_request(version):
+    """A request whose image properties came over the wire in a version."""
+    properties = ImageMetaProps().obj_to_primitive()
+    properties['nova_object.version'] = version
+    read = ImageMetaProps.obj_from_primitive(properties)
+    return factories.request().replaced(image=ImageMeta(properties=read))
+
+
+def test_the_first_request_of_a_newer_api_is_decided_by_its_rules():
+    of_29, learned = releases.named('29'), []
+    manager = ManagerByRelease(Manager(of_29), of_29, Manager, True, learned.append)
+    assert manager.select_destinations(None, factories.request()) == 29
+    assert manager.select_destinations(None, wire_request('1.37')) == 29
+    assert manager.select_destinations(None, wire_request('1.38')) == 30
+    assert manager.select_destinations(None, wire_request('1.37')) == 30
+    assert manager.delete_aggregate(1) == 30
+    assert [each.number for each in learned] == [30]
+
+
+def test_a_pinned_release_learns_nothing():
+    of_29 = releases.named('29')
+    manager = ManagerByRelease(Manager(of_29), of_29, Manager, may_learn=False)
+    assert manager.select_destinations(None, wire_request('1.38')) == 29
+    manager.follow(releases.named('31'))
+    assert manager.select_destinations(None, wire_request('1.38')) == 31

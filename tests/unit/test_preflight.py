@@ -12,8 +12,10 @@ from oslo_config import cfg
 from oslo_log import log
 
 from novasched import errors, preflight
+from novasched.cluster.release import FoundRelease
 from novasched.db import engines, tables
 from novasched.objects.base import NovaObject  # noqa: F401  no warning at first use
+from novasched.releases import NEWEST
 from tests import databases
 from tests.cases import cases
 
@@ -70,13 +72,47 @@ def test_a_cloud_that_would_do_passes_and_placement_may_be_away(cloud, caplog):
     assert 'Unable to initialize placement client' in caplog.text
 
 
-def test_a_compute_that_is_too_old_does_not(cloud):
-    with pytest.raises(errors.TooOldComputeService):
-        preflight.check(cloud(70))
+def with_conductor(conf, version):
+    engine = engines.main_engine(conf)
+    row = databases.service(host='c1', binary='nova-conductor', version=version)
+    with engine.begin() as connection:
+        connection.execute(sa.insert(tables.services), row)
+    engine.dispose()
+
+
+@cases(
+    'conductor, compute, oldest',
+    ('29 with computes of 2023.1', 67, 66, None),
+    ('29 with older ones', 67, 65, 66),
+    ('31 with computes of 29', 68, 66, None),
+    ('32 with computes of 31', 70, 68, None),
+    ('32 with computes of 30', 70, 67, 68),
+    ('33 with computes of 31, while it is upgraded', 71, 68, None),
+    ('34 with computes of 33', 74, 72, None),
+    ('34 with computes of 32', 74, 70, 72),
+)
+def test_the_oldest_compute_is_that_of_the_release(cloud, conductor, compute, oldest):
+    conf = cloud(compute)
+    with_conductor(conf, conductor)
+    if oldest is None:
+        preflight.check(conf)
+        return
+    with pytest.raises(errors.TooOldComputeService) as refused:
+        preflight.check(conf)
+    assert refused.value.oldest == oldest
+    assert f'nova-conductor on c1 has service version {conductor}' in str(refused.value)
+
+
+def test_a_pin_that_is_not_what_is_found_is_named(cloud, caplog):
+    conf = cloud(74)
+    conf.set_override('nova_release', '33', 'novasched')
+    preflight.check(conf)
+    assert '[novasched] nova_release is 33 (2026.1), but nova-compute' in caplog.text
 
 
 def test_unless_the_operator_says_so(cloud, caplog):
     conf = cloud(70)
+    conf.set_override('nova_release', '34', 'novasched')
     group = 'workarounds'
     conf.set_override('disable_compute_service_check_for_ffu', True, group)
     preflight.check(conf)
@@ -240,12 +276,12 @@ def test_options_that_are_not_served_are_warned_of(cloud, caplog):
     ('an older one that is tolerated', 71, True),
 )
 def test_compute_versions_that_pass(minimum, tolerated):
-    preflight.check_compute_version(minimum, tolerated)
+    preflight.check_compute_version(minimum, tolerated, FoundRelease(NEWEST, 'so'))
 
 
 def test_a_compute_that_is_too_old_does_not_pass():
-    with pytest.raises(errors.TooOldComputeService, match=r'version 72 .* is 71'):
-        preflight.check_compute_version(71, False)
+    with pytest.raises(errors.TooOldComputeService, match=r'is 71 .* is 72 .*nova 34'):
+        preflight.check_compute_version(71, False, FoundRelease(NEWEST, 'so'))
 
 
 def test_a_filter_of_old_is_named_once(cloud, caplog):

@@ -6,12 +6,10 @@ Every method gets ``host``, the name of the host that a message is for.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import oslo_messaging  # type: ignore[import-untyped]
-from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -144,8 +142,8 @@ class ManyHosts(StoppableServer):
         super().__init__(transport, target, dispatcher)
         self._others = hosts[1:]
 
-    @functools.wraps(RPCServer._create_listener)
     def _create_listener(self) -> Any:
+        """Listen for the other hosts, too."""
         listener = super()._create_listener()
         if not self._others:
             return listener

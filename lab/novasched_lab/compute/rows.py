@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from oslo_utils import timeutils
 
-from novasched.cluster.heartbeat import SERVICE_VERSION
 from novasched.db import tables
 from novasched.db.services import COMPUTE
 from novasched.db.transactions import Database
+from novasched.releases import NEWEST
 from novasched_lab.host_inventory import SimulatedHost, name_uuid, node_row, service_row
 
 ZONE = 'availability_zone'
@@ -81,9 +81,10 @@ def _register(
     known = _ids(connection, services)
     new = [service_row(host, now) for host in hosts if host.name not in known]
     _insert(connection, tables.services, new)
-    is_other = sa.or_(_s.version.is_(None), _s.version != SERVICE_VERSION)
+    version = NEWEST.service_version
+    is_other = sa.or_(_s.version.is_(None), _s.version != version)
     change = sa.update(tables.services).where(_of(known), is_other)
-    connection.execute(change.values(version=SERVICE_VERSION, updated_at=now))
+    connection.execute(change.values(version=version, updated_at=now))
     service_ids, known, new = _ids(connection, services), _ids(connection, nodes), []
     for host in hosts:
         values = {

@@ -25,6 +25,7 @@ from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.record import DecisionRecord
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.rpc import faults, transport
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
@@ -173,6 +174,9 @@ class NoNotifications:
     def select_destinations(
         self, context: RequestContext, spec: RequestSpec, phase: str
     ) -> None: ...
+
+    def of_release(self, release: Release) -> NoNotifications:
+        return self
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import NEWEST, Release
 from novasched.resources.prefilters.aggregates import (
     isolate_aggregates,
     map_az_to_placement_aggregate,
@@ -160,8 +161,13 @@ _ALL: tuple[tuple[Callable[..., Requirements | None], str | None], ...] = (
 """Each with the option of group ``scheduler`` that turns it on; None: always on."""
 
 
-def from_conf(conf: cfg.ConfigOpts) -> tuple[Prefilter, ...]:
-    """Return the prefilters that are turned on, in their order."""
+def from_conf(conf: cfg.ConfigOpts, release: Release = NEWEST) -> tuple[Prefilter, ...]:
+    """Return the prefilters that the release has and the options turn on, in order."""
+    has = {
+        virtio_sound_filter: release.has_virtio_sound_trait,
+        tpm_secret_security_filter: release.has_tpm_secret_trait,
+        owner_nova_filter: release.has_owner_trait,
+    }
     strict = conf.scheduler.placement_aggregate_required_for_tenants
     each = conf.novasched.image_metadata_prefilter_by_property
     arguments: dict[Callable[..., Requirements | None], dict[str, Any]] = {
@@ -173,7 +179,7 @@ def from_conf(conf: cfg.ConfigOpts) -> tuple[Prefilter, ...]:
         if prefilter in arguments
         else prefilter
         for prefilter, option in _ALL
-        if option is None or conf.scheduler[option]
+        if has.get(prefilter, True) and (option is None or conf.scheduler[option])
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import combined
 from novasched.scheduler.hosts import Categories, HostState, HostTable, Mask, Rows
@@ -38,6 +39,10 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def from_conf(cls, conf: Any) -> Self:
         """Make the filter from the options that it reads."""
         return cls()
+
+    def of_release(self, release: Release) -> Self:
+        """Return the filter as a release of nova has it; itself where all are alike."""
+        return self
 
     @functools.cached_property  # which subclasses may overwrite, unlike a property
     def name(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from oslo_config import cfg
 
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.scheduler import aggregates, extra_specs, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import ColumnFilter
@@ -121,6 +123,7 @@ def _difference(host_aggregates: Aggregates, wanted: dict[str, str]) -> Reason |
 
 
 SCOPE = 'aggregate_instance_extra_specs'
+TENANT_KEY = 'filter_tenant_id'
 
 
 def scoped(request: RequestSpec) -> list[tuple[str, str]]:
@@ -212,16 +215,23 @@ class AggregateMultiTenancyIsolation(ReservedHosts):
     """Pass hosts whose aggregates are for the project, or for no project at all.
 
     Projects stand in metadata under every key that starts with ``filter_tenant_id``,
-    separated by commas. Nova: scheduler/filters/aggregate_multitenancy_isolation.py.
+    separated by commas; before nova 30 under that one key alone. Nova:
+    scheduler/filters/aggregate_multitenancy_isolation.py.
     """
 
     codes = (Code.PROJECT_NOT_ALLOWED,)
     named = 'projects'
+    has_suffixes = True
+
+    def of_release(self, release: Release) -> Self:
+        found = copy.copy(self)
+        found.has_suffixes = release.has_tenant_key_suffixes
+        return found
 
     def reserved_for(self, host_aggregates: Aggregates) -> set[str]:
         found = aggregates.metadata(host_aggregates).items()
-        keys = [values for key, values in found if key.startswith('filter_tenant_id')]
-        return set().union(*keys)
+        counts = str.startswith if self.has_suffixes else str.__eq__
+        return set().union(*(each for key, each in found if counts(key, TENANT_KEY)))
 
     def wanted(self, request: RequestSpec) -> str | None:
         return request.project_id

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Collection
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
+from novasched.releases import Release
 from novasched.scheduler.columns import combined
 from novasched.scheduler.enforced import limited
 from novasched.scheduler.filters import WritingFilter
@@ -71,6 +73,12 @@ class NUMATopologyFilter(WritingFilter):
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         return cls(Fitting.from_conf(conf))
+
+    def of_release(self, release: Release) -> Self:
+        found = copy.copy(self)
+        found.fitting = self.fitting.of_release(release)
+        found._cache, found._precheck = FitCache(), Precheck()
+        return found
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
         nodes = request.numa_topology if 'numa_topology' in request else None

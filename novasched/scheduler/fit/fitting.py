@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched.releases import Release
 from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.search import Attempt, fit_each
@@ -50,10 +51,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 @dataclass(frozen=True)
 class Fitting:
-    """``pack``: the fullest cells first; ``as_nova``: with the defects of nova."""
+    """``pack``: the fullest cells first; ``as_nova``: with the defects of nova.
+
+    ``pins_within_free_memory``: see releases.Release.
+    """
 
     pack: bool = False
     as_nova: bool = False
+    pins_within_free_memory: bool = False
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -62,6 +67,10 @@ class Fitting:
             conf.compute.packing_host_numa_cells_allocation_strategy,
             conf.novasched.numa_compat == 'nova',
         )
+
+    def of_release(self, release: Release) -> Self:
+        """Return the same search by the rules of a release."""
+        return replace(self, pins_within_free_memory=release.pins_within_free_memory)
 
     def attempt(
         self,

@@ -70,6 +70,8 @@ def examine(
     if refused := _short_of_cpus(host, guest, reserve):
         return guest, refused
     if guest.pins:
+        if refused := _beyond_free_memory(host, guest):
+            return guest, refused
         pinned = pin_cpus(host, guest, reserve)
         if isinstance(pinned, CellRefusal):
             return guest, pinned
@@ -79,6 +81,14 @@ def examine(
     if guest.id != host.id:
         guest = dataclasses.replace(guest, id=host.id)
     return guest, None
+
+
+def _beyond_free_memory(host: HostCell, guest: GuestCell) -> CellRefusal | None:
+    """Return why a guest cell that must be within all free memory is not, or None."""
+    have, want = host.free_memory, guest.memory
+    if not guest.within_free_memory or want <= have:
+        return None
+    return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, want, 'MiB free')
 
 
 def _short_of_cpus(
@@ -208,21 +218,22 @@ def memory_shortage(host: HostCell, guest: GuestCell) -> CellRefusal | None:
     """Return why a guest cell that asks for no page size lacks memory, or None.
 
     Only guest cells with CPUs of their own are held against what is free: others
-    may share the memory of the cell as far as the ratios allow.
+    may share the memory of the cell as far as the ratios allow. Those that must be
+    within all free memory are held against that later, not against free pages.
     """
-    pages = host.smallest_pages
+    pages, of_free = host.smallest_pages, guest.pins and not guest.within_free_memory
     if pages is None:
-        have = host.free_memory if guest.pins else host.memory
+        have = host.free_memory if of_free else host.memory
         enough = guest.memory <= have
     elif not _is_whole(guest, pages):
         return _not_whole(guest, pages)
     else:
-        count = pages.free if guest.pins else pages.total
+        count = pages.free if of_free else pages.total
         enough = _pages_hold(count, guest, pages)
         have = count * pages.size_kb // 1024
     if enough:
         return None
-    words = 'MiB free' if guest.pins else 'MiB'
+    words = 'MiB free' if of_free else 'MiB'
     return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, guest.memory, words)
 
 

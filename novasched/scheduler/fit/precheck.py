@@ -45,7 +45,9 @@ class Precheck:
         shared = [len(cell.cpuset) if cell.shares else 0 for cell in cells]
         found = _holds(self._free_cpus, topologies, pinned)
         found &= _holds(self._cpus, topologies, shared)
-        asked = {(cell.pagesize or 0, cell.pins) for cell in cells}
+        asked = {
+            (cell.pagesize or 0, cell.pins, cell.within_free_memory) for cell in cells
+        }
         if len(asked) == 1:
             ranked = self._memory(*asked.pop())
             found &= _holds(ranked, topologies, [cell.memory * 1024 for cell in cells])
@@ -79,8 +81,13 @@ def _holds(
     return enough
 
 
-def _memory(pagesize: int, pins: bool) -> Ranked:
-    return _ranked_by(lambda cell: _room_kb(cell, pagesize, pins))
+def _memory(pagesize: int, pins: bool, within_free: bool) -> Ranked:
+    def room_kb(cell: HostCell) -> int:
+        if not (pins and within_free):
+            return _room_kb(cell, pagesize, pins)
+        return min(cell.free_memory * 1024, _room_kb(cell, pagesize, False))
+
+    return _ranked_by(room_kb)
 
 
 def _room_kb(cell: HostCell, pagesize: int, pins: bool) -> int:

@@ -56,7 +56,7 @@ class FitRequirements:
         topology = request.numa_topology if 'numa_topology' in request else None
         metadata = request.network_metadata if 'network_metadata' in request else None
         return cls(
-            guest_of(topology) if topology else None,
+            guest_of(topology, fitting) if topology else None,
             device_requests(request),
             networks_of(metadata),
             fitting,
@@ -161,18 +161,18 @@ def _numbers(
     return lambda uuid: None if uuid is None else numbers.get(uuid, -1)
 
 
-def guest_of(topology: InstanceNUMATopology) -> Guest:
-    """Read the cells that a request asks for.
+def guest_of(topology: InstanceNUMATopology, fitting: Fitting | None = None) -> Guest:
+    """Read the cells that a request asks for, to be fitted by ``fitting``.
 
     Raises errors.UnsetField for a cell without CPUs, memory or id.
     """
     return Guest(
-        tuple(map(_guest_cell, topology.cells)),
+        tuple(_guest_cell(cell, fitting or Fitting()) for cell in topology.cells),
         isolates_emulator=topology.emulator_threads_policy == 'isolate',
     )
 
 
-def _guest_cell(cell: InstanceNUMACell) -> GuestCell:
+def _guest_cell(cell: InstanceNUMACell, fitting: Fitting) -> GuestCell:
     pinning = cell.cpu_pinning
     reserved = cell.cpuset_reserved
     return GuestCell(
@@ -185,6 +185,7 @@ def _guest_cell(cell: InstanceNUMACell) -> GuestCell:
         cpu_thread_policy=cell.cpu_thread_policy,
         pinning=None if pinning is None else tuple(sorted(pinning.items())),
         reserved=None if reserved is None else frozenset(reserved),
+        within_free_memory=fitting.pins_within_free_memory,
     )
 
 

@@ -129,7 +129,8 @@ class GuestCell:
     cell that it is on. ``pagesize`` is in KiB, SMALL, LARGE, ANY, or None or 0: not
     asked for; once fitted, the size that was chosen. ``pinning`` has pairs of a
     dedicated guest CPU and the host CPU that it got, by guest CPU; ``reserved`` the
-    host CPUs for the emulator.
+    host CPUs for the emulator. ``within_free_memory``: if it pins, it must also fit
+    into the memory that all guests leave, with whatever pages they are.
     """
 
     id: int
@@ -141,6 +142,7 @@ class GuestCell:
     cpu_thread_policy: str | None = None
     pinning: tuple[tuple[int, int], ...] | None = None
     reserved: Cpus | None = None
+    within_free_memory: bool = False
 
     @property
     def pins(self) -> bool:

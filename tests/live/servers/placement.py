@@ -26,8 +26,12 @@ ACCESSES = 'access.log'
 class Placement:
     """One gunicorn with one worker, and a client of it."""
 
-    def __init__(self, scratch, database_url, options=''):
-        """Take the URL of an empty database, and more lines for its options."""
+    application = 'placement.wsgi.api:application'
+
+    def __init__(self, scratch, database_url, options='', programs=placements):
+        """Take the URL of an empty database, more lines for its options, and what gives
+        its programs."""
+        self._programs = programs
         self.dir = Path(scratch) / 'placement'
         self.dir.mkdir(parents=True)
         self.port = free_port()
@@ -50,7 +54,7 @@ class Placement:
                 f'{self._options}\n'
             )
             words = ('--config-dir', self.dir, 'db', 'sync')
-            done = placements().run('placement-manage', *words, env=self._env)
+            done = self._programs().run('placement-manage', *words, env=self._env)
             assert done.returncode == 0, done
         self._server = Process(
             [
@@ -63,11 +67,11 @@ class Placement:
                 '--graceful-timeout=1',
                 f'--access-logfile={self.dir / ACCESSES}',
                 '--access-logformat=%(m)s %(U)s',
-                'placement.wsgi.api:application',
+                self.application,
             ],
             self.dir / 'gunicorn.log',
             env=self._env,
-            fork_of=placements(),
+            fork_of=self._programs(),
         )
         wait_until(self._ready, 60, 'placement', self._server)
 

@@ -104,3 +104,17 @@ def test_it_beats_on_after_a_defect_of_a_driver(caplog):
     heart.stop()
     (record,) = [r for r in caplog.records if 'Protocol error' in r.getMessage()]
     assert record.exc_info
+
+
+def test_the_version_of_the_release_is_written_and_raised():
+    written = []
+
+    class Store(FakeServiceStore):
+        def register(self, host, binary, topic, version):
+            written.append(version)
+            return super().register(host, binary, topic, version)
+
+    heart = Heartbeat(Store(), 'me', 0, version=67)
+    heart.start()
+    heart.follow(68)
+    assert written == [67, 68]

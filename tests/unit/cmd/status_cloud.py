@@ -23,6 +23,7 @@ from tests.databases import Copies, Databases, cell_mapping
 CHECKS = (
     'Cells v2',
     'Placement API',
+    'Nova release',
     'Older than N-1 computes',
     'Newer schedulers',
     'Databases',

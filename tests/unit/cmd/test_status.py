@@ -9,6 +9,7 @@ import re
 import pytest
 import sqlalchemy as sa
 
+from novasched.cluster.release import NO_SERVICES
 from novasched.cmd.status import main
 from novasched.db import tables as declared
 from novasched.ports import CELL0_UUID
@@ -19,7 +20,9 @@ from tests.unit.cmd.status_cloud import CHECKS, FAILURE, SUCCESS, WARNING, versi
 
 def test_a_cloud_that_is_ready(cloud):
     code, verdicts = cloud.judge()
-    assert verdicts == dict.fromkeys(CHECKS, (SUCCESS, None))
+    by_default = f'nova 34 (2026.2): {NO_SERVICES}.'
+    said = {'Nova release': (SUCCESS, by_default)}
+    assert verdicts == dict.fromkeys(CHECKS, (SUCCESS, None)) | said
     assert code == 0
 
 
@@ -115,8 +118,44 @@ def test_computes_must_not_be_too_old(cloud):
         FAILURE,
         'Current Nova version does not support computes older than Gazpacho but the '
         'minimum compute service level in your system is 60 and the oldest supported '
-        'service level is 72.',
+        f'service level is 72 (nova 34 (2026.2): {NO_SERVICES}).',
     )
+
+
+def conductor(version):
+    return service(host='c1', binary='nova-conductor', version=version)
+
+
+def test_computes_may_be_as_old_as_the_release_accepts(cloud):
+    cloud.zero.add(declared.services, conductor(67))
+    cloud.one.add(declared.services, service(version=66))
+    _, verdicts = cloud.judge()
+    assert verdicts['Nova release'] == (
+        SUCCESS,
+        'nova 29 (2024.1): nova-conductor on c1 has service version 67.',
+    )
+    assert verdicts['Older than N-1 computes'] == (SUCCESS, None)
+
+
+@cases(
+    'option, version, code, says',
+    ('pinned', '2025.1', 68, SUCCESS, 'nova 31 (2025.1): [novasched] nova_release.'),
+    ('pinned otherwise', '31', 67, WARNING, 'as of 29 (2024.1).'),
+    ('too old', 'auto', 66, FAILURE, 'which is older than nova 29 (2024.1)'),
+)
+def test_the_release_is_named(cloud, option, version, code, says):
+    cloud.zero.add(declared.services, conductor(version))
+    more = f'[novasched]\nnova_release = {option}\n'
+    _, verdicts = cloud.judge(more=more)
+    result, details = verdicts['Nova release']
+    assert (result, says in details) == (code, True)
+
+
+def test_a_name_that_only_older_libraries_read_is_named(cloud):
+    _, verdicts = cloud.judge(more='[rpc_notifier2]\ntopics = a\n')
+    result, details = verdicts['Options']
+    assert result == WARNING
+    assert details.startswith('[rpc_notifier2] topics: the libraries of nova 30 and')
 
 
 def test_schedulers_must_not_all_be_newer(cloud):
@@ -261,6 +300,7 @@ def test_a_check_that_fails_is_not_the_end(cloud, placement):
         '[api_database]\nconnection = mysql+mysqldb://h/x\n'
         '[database]\nconnection = mysql+mysqldb://h/y\n',
         {
+            'Nova release',
             'Older than N-1 computes',
             'Newer schedulers',
             'Databases',

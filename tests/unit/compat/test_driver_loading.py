@@ -146,7 +146,7 @@ def test_a_file_for_filters_is_read_for_the_driver(conf, parts, tmp_path):
 def test_periodic_tasks_run_at_intervals(conf, parts, option, seconds):
     conf.set_override('periodic_task_interval', option, 'scheduler')
     driver = OwnDriver(parts)
-    tasks = periodic_tasks(conf, driver)
+    tasks = periodic_tasks(conf, lambda: driver)
     assert [interval_s for interval_s, _ in tasks] == seconds
     for _, run in tasks:
         run()
@@ -154,7 +154,7 @@ def test_periodic_tasks_run_at_intervals(conf, parts, option, seconds):
 
 
 def test_a_driver_need_not_have_any(conf, parts):
-    ((_, run),) = periodic_tasks(conf, FilterScheduler(parts))
+    ((_, run),) = periodic_tasks(conf, lambda: FilterScheduler(parts))
     assert run() is None
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from novasched.scheduler.fit.numa import (
     CellRefusal,
     choose_page_size,
@@ -185,6 +187,40 @@ def test_memory_without_a_page_size(cpus, memory, host, text):
     cell = topologies.host_cell(**host)
     refused = memory_shortage(cell, topologies.guest_cell(memory=memory, **cpus))
     assert (refused and refused.text) == text
+
+
+SOME_HUGE = (Pages(4, 262144, 131072), Pages(2048, 512))
+
+
+@cases('guest, host, since_30, until_29',
+    ('huge pages that are free, on a cell that is full by accounts',
+     {'dedicated': {0}, 'pagesize': 2048},
+     {'mempages': SOME_HUGE, 'memory_usage': 3500}, None, '596 of 1024 MiB free'),
+    ('no page size, small pages used up, but not the memory',
+     {'dedicated': {0}}, {'mempages': (Pages(4, 262144, 262144),)},
+     '0 of 1024 MiB free', None),
+    ('no page size, and no memory either',
+     {'dedicated': {0}},
+     {'mempages': (Pages(4, 262144, 262144),), 'memory_usage': 4000},
+     '0 of 1024 MiB free', '96 of 1024 MiB free'),
+    ('more than all small pages', {'dedicated': {0}, 'memory': 2048},
+     {'mempages': (Pages(4, 262144),)}, '1024 of 2048 MiB free', '1024 of 2048 MiB'),
+    ('no pages are reported', {'dedicated': {0}},
+     {'mempages': (), 'memory_usage': 4000}, '96 of 1024 MiB free',
+     '96 of 1024 MiB free'),
+    ('shared CPUs are as ever', {'shared': {0}},
+     {'mempages': (Pages(4, 262144, 262144),), 'memory_usage': 4000}, None, None),
+    ('too few CPUs come first', {'dedicated': {0}},
+     {'pinned_cpus': {0, 1, 2, 3}, 'memory_usage': 4000, 'mempages': ()},
+     '96 of 1024 MiB free', '0 of 1 dedicated CPUs free'),
+)  # fmt: skip
+def test_memory_of_pinned_guests_by_release(guest, host, since_30, until_29):
+    cell = topologies.host_cell(**host)
+    wanted = topologies.guest_cell(**guest)
+    for within, expected in ((False, since_30), (True, until_29)):
+        asked = dataclasses.replace(wanted, within_free_memory=within)
+        _, refused = examine(cell, asked, None, 0)
+        assert (refused and refused.text) == expected
 
 
 CORES = ((0, 4), (1, 5), (2, 6), (3, 7))

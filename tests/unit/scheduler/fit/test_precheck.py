@@ -20,9 +20,9 @@ from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 HUGE = 1048576
 
 
-def enough(guest, *topologies):
+def enough(guest, *topologies, by=None):
     column = Categories(list(topologies), np.arange(len(topologies)))
-    return Precheck().may_fit(column, guest_of(guest)).tolist()
+    return Precheck().may_fit(column, guest_of(guest, by)).tolist()
 
 
 def topology(*cells):
@@ -80,6 +80,16 @@ def test_memory_is_that_of_pages_that_will_do(pages, asked, policy, expected):
     assert enough(guest, topology(numa_cell(pages=pages))) == [expected]
 
 
+def test_before_30_no_page_size_means_all_free_memory():
+    """Small pages are used up, and half of the memory is left; or the other way."""
+    by, pinned = Fitting(pins_within_free_memory=True), dedicated(1)
+    used_up = topology(numa_cell(pages={4: 0}, memory_usage=0))
+    assert enough(pinned, used_up, by=by) == [False]  # not even in all there are
+    full = topology(numa_cell(pages={4: 1048576}, memory=4096, memory_usage=4000))
+    assert enough(pinned, full, by=by) == [False]
+    assert enough(pinned, full) == [True]
+
+
 def test_nodes_that_ask_for_different_pages_are_left_to_the_fit():
     cells = guest_cell(0, pagesize=4), guest_cell(1, pagesize=HUGE)
     two = topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8)))
@@ -99,9 +109,10 @@ def test_whoever_fits_has_room(seed):
         ),
         emulator=rng.choice([None, 'isolate']) if policy else None,
     )
-    for host, room in zip(hosts, enough(guest, *hosts), strict=True):
-        fits = Fitting().attempt(host.cells, guest_of(guest), None, None).fits
-        assert room or not fits
+    for fitting in Fitting(), Fitting(pins_within_free_memory=True):
+        for host, room in zip(hosts, enough(guest, *hosts, by=fitting), strict=True):
+            asked = guest_of(guest, fitting)
+            assert room or not fitting.attempt(host.cells, asked, None, None).fits
 
 
 def _cells(rng):

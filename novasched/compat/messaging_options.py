@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of options of oslo.messaging that the libraries of older releases read, too.
+
+Those of today ignore them, but all other services of such a cloud act on them: they say
+whether TLS is spoken, and how exchange and queues are declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from novasched.releases import RELEASES, Release
+
+_RABBIT, _NOTIFICATIONS = 'oslo_messaging_rabbit', 'oslo_messaging_notifications'
+
+
+class OldName(NamedTuple):
+    """A name in a group, and the name in another group that takes its place."""
+
+    group: str
+    name: str
+    present_group: str
+    present: str
+
+    @property
+    def is_misspelt(self) -> bool:
+        """Whether it is a misspelling, which was read for longer than a name."""
+        return self.name.startswith('rabbit_quroum')
+
+    def is_read_by(self, release: Release) -> bool:
+        """Return whether the libraries of a release read it."""
+        if self.is_misspelt:
+            return release.reads_misspelt_messaging_names
+        return release.reads_old_messaging_names
+
+
+OLD_NAMES = (
+    OldName(_RABBIT, 'rabbit_use_ssl', _RABBIT, 'ssl'),
+    OldName(_RABBIT, 'kombu_ssl_version', _RABBIT, 'ssl_version'),
+    OldName(_RABBIT, 'kombu_ssl_keyfile', _RABBIT, 'ssl_key_file'),
+    OldName(_RABBIT, 'kombu_ssl_certfile', _RABBIT, 'ssl_cert_file'),
+    OldName(_RABBIT, 'kombu_ssl_ca_certs', _RABBIT, 'ssl_ca_file'),
+    *(
+        OldName('DEFAULT', name, _RABBIT, name)
+        for name in (
+            'amqp_auto_delete',
+            'conn_pool_min_size',
+            'conn_pool_ttl',
+            'kombu_reconnect_delay',
+            'rabbit_ha_queues',
+            'rabbit_login_method',
+            'rabbit_retry_backoff',
+            'rpc_conn_pool_size',
+        )
+    ),
+    *(
+        OldName(_RABBIT, f'rabbit_quroum_{end}', _RABBIT, f'rabbit_quorum_{end}')
+        for end in ('max_memory_bytes', 'max_memory_length')
+    ),
+    *(
+        OldName(group, f'{prefix}{name}', _NOTIFICATIONS, name)
+        for group, prefix in (('DEFAULT', 'notification_'), ('rpc_notifier2', ''))
+        for name in ('driver', 'topics', 'transport_url')
+    ),
+)
+
+GROUPS = frozenset(each.group for each in OLD_NAMES)
+
+
+def present(held: Mapping[str, Collection[str]]) -> list[OldName]:
+    """Return the old names in some files whose present name is not there; ``held`` are
+    the options of the files by group."""
+    return [
+        each
+        for each in OLD_NAMES
+        if each.name in held.get(each.group, ())
+        and each.present not in held.get(each.present_group, ())
+    ]
+
+
+def warnings(held: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield a line for each old name in the files."""
+    for each in OLD_NAMES:
+        if each.name in held.get(each.group, ()):
+            last = max(r.number for r in RELEASES if each.is_read_by(r))
+            yield (
+                f'[{each.group}] {each.name}: the libraries of nova {last} and older '
+                f'read this as [{each.present_group}] {each.present}, and so does this '
+                'service in their clouds; those of newer ones read it no more. Set '
+                f'[{each.present_group}] {each.present}.'
+            )
+
+
+def apply(
+    conf: cfg.ConfigOpts,
+    values: Mapping[tuple[str, str], Sequence[str]],
+    release: Release | None,
+) -> None:
+    """Give options the values that old names have in the files of a cloud of a release,
+    where their present names have none; None: take those values back.
+
+    ``values`` are those of the files, by group and name, in their order.
+    """
+    for each in OLD_NAMES:
+        conf.clear_default(each.present, each.present_group)
+    for each in OLD_NAMES:
+        found = values.get((each.group, each.name))
+        if found and release is not None and each.is_read_by(release):
+            value = list(found) if each.present == 'driver' else found[-1]
+            conf.set_default(each.present, value, each.present_group)

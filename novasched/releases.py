@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The releases of nova that are served, and what sets each apart from the newest.
+
+Pure data, and what is looked up in it. Rules read the named behaviours of a Release; no
+rule compares numbers of releases. docs/reference/releases.md says what each means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AUTO = 'auto'
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of nova.
+
+    ``version`` is ``year.number``, ``service_version`` what its services write into
+    their rows, ``oldest_compute`` the lowest of a nova-compute that it accepts, which
+    is that of ``oldest_release``. ``image_props`` is the version of ImageMetaProps that
+    its API sends, ``image_props_payload`` that of the payload in notifications.
+
+    The behaviours: the query asks for a trait of the TPM's model, of the security of
+    its secret, of virtio sound, of the kind of encrypted memory, and of nova as the
+    owner of a provider; any key that starts with ``filter_tenant_id`` counts, not that
+    one alone; a pinned guest cell must fit into what all guests, with whatever pages,
+    leave of the memory of its host cell; its libraries read old or misspelt names of
+    options of oslo.messaging.
+    """
+
+    number: int
+    version: str
+    name: str
+    service_version: int
+    oldest_compute: int
+    oldest_release: str
+    image_props: tuple[int, int]
+    image_props_payload: str
+    has_tpm_model_trait: bool = True
+    has_tpm_secret_trait: bool = True
+    has_virtio_sound_trait: bool = True
+    has_encryption_model_trait: bool = True
+    has_owner_trait: bool = True
+    has_tenant_key_suffixes: bool = True
+    pins_within_free_memory: bool = False
+    reads_old_messaging_names: bool = False
+    reads_misspelt_messaging_names: bool = False
+
+    def __str__(self) -> str:
+        return f'{self.number} ({self.version})'
+
+
+RELEASES = (
+    Release(
+        29, '2024.1', 'Caracal', 67, 66, 'Antelope', (1, 37), '1.13',
+        has_tpm_model_trait=False, has_tpm_secret_trait=False,
+        has_virtio_sound_trait=False, has_encryption_model_trait=False,
+        has_owner_trait=False, has_tenant_key_suffixes=False,
+        pins_within_free_memory=True, reads_old_messaging_names=True,
+        reads_misspelt_messaging_names=True,
+    ),
+    Release(
+        30, '2024.2', 'Dalmatian', 67, 66, 'Caracal', (1, 38), '1.14',
+        reads_old_messaging_names=True, reads_misspelt_messaging_names=True,
+        has_tpm_secret_trait=False, has_virtio_sound_trait=False,
+        has_encryption_model_trait=False, has_owner_trait=False,
+    ),
+    Release(
+        31, '2025.1', 'Epoxy', 68, 66, 'Caracal', (1, 39), '1.15',
+        reads_misspelt_messaging_names=True,
+        has_tpm_secret_trait=False, has_virtio_sound_trait=False,
+        has_encryption_model_trait=False, has_owner_trait=False,
+    ),
+    Release(
+        32, '2025.2', 'Flamingo', 70, 68, 'Epoxy', (1, 42), '1.18',
+        has_tpm_secret_trait=False, has_owner_trait=False,
+    ),
+    Release(
+        33, '2026.1', 'Gazpacho', 72, 68, 'Epoxy', (1, 42), '1.18',
+        has_owner_trait=False,
+    ),
+    Release(34, '2026.2', 'Hibiscus', 74, 72, 'Gazpacho', (1, 44), '1.20'),
+)  # fmt: skip
+"""The oldest first."""
+
+OLDEST, NEWEST = RELEASES[0], RELEASES[-1]
+NAMES = (AUTO, *(text for r in RELEASES for text in (str(r.number), r.version)))
+"""What ``[novasched] nova_release`` may say."""
+
+
+def named(name: str) -> Release | None:
+    """Return the release of a number or a version; None for ``auto``."""
+    found = (each for each in RELEASES if name in (str(each.number), each.version))
+    return next(found, None)
+
+
+def of_service(version: int) -> Release | None:
+    """Return the release whose services write this version: of several the oldest, of
+    one that is too new the newest; None where it is too old for all."""
+    if version < OLDEST.service_version:
+        return None
+    found = (each for each in RELEASES if version <= each.service_version)
+    return next(found, NEWEST)
+
+
+def of_request(release: Release, image_props: tuple[int, int]) -> Release:
+    """Return the release that a request proves, ``release`` or one that writes the same
+    service version; ``image_props`` is the version of the ImageMetaProps in it."""
+    proven = (
+        each
+        for each in RELEASES
+        if each.service_version == release.service_version
+        and each.number > release.number
+        and each.image_props <= image_props
+    )
+    return max(proven, key=lambda each: each.number, default=release)

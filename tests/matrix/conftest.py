@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud of a release, which NOVASCHED_RELEASE names by its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from novasched.releases import named
+from tests.live.conftest import (  # noqa: F401  fixtures
+    _broker_and_database,
+    keystone,
+    mariadb,
+    rabbitmq,
+    scratch,
+)
+from tests.live.peer_api import PeerApi
+from tests.matrix.release_cloud import Environment, ReleaseCloud, ReleasePlacement
+
+ENVIRONMENT = os.environ.get('NOVASCHED_RELEASE', '')
+OUTCOMES = os.environ.get('NOVASCHED_OUTCOMES', '')
+
+collect_ignore_glob = [] if ENVIRONMENT else ['test_*.py']
+
+_outcomes = {}
+
+
+def pytest_runtest_logreport(report):
+    """Write the worst outcome of each test, for the table of tools/matrix."""
+    if not OUTCOMES or (report.when != 'call' and report.passed):
+        return
+    _outcomes[report.nodeid.rpartition('::')[2]] = report.outcome
+    Path(OUTCOMES).write_text(json.dumps(_outcomes))
+
+
+@pytest.fixture(scope='session')
+def environment():
+    """The programs of the release."""
+    return Environment(ENVIRONMENT)
+
+
+@pytest.fixture(scope='session')
+def release(environment):
+    """What is known of the release."""
+    return named(str(environment.nova))
+
+
+@pytest.fixture(scope='session')
+def placement(scratch, mariadb, keystone, environment):  # noqa: F811
+    """The placement of the release."""
+    url = mariadb.create_database('placement')
+    server = ReleasePlacement(scratch, url, environment)
+    try:
+        server.start()
+        keystone.placement_url = server.url
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope='session')
+def cloud(tmp_path_factory, environment, rabbitmq, mariadb, placement, keystone):  # noqa: F811
+    """The programs of the release, all at work but for a scheduler."""
+    made = ReleaseCloud(
+        tmp_path_factory.mktemp('release'),
+        environment,
+        rabbitmq=rabbitmq,
+        mariadb=mariadb,
+        placement=placement,
+        keystone=keystone,
+    )
+    try:
+        made.build()
+        made.start_peer()
+        for name in made.computes:
+            made.wait_compute(name)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope='session')
+def api(cloud):
+    """The API of the release, with flavors."""
+    with contextlib.closing(PeerApi(cloud.port)) as made:
+        made.wait_ready(cloud['api'])
+        made.add_flavor('small', 1, 512, 1)
+        made.add_flavor('half', 6, 4096, 10)
+        yield made
