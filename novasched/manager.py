@@ -19,6 +19,7 @@ from novasched.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
+from novasched.cluster.release import image_props_version
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
@@ -26,7 +27,6 @@ from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.mirror.copy import PlacementMirror
-from novasched.objects.base import version_numbers
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -471,7 +471,7 @@ class ManagerByRelease:
     ) -> Any:
         """See SchedulerManager.select_destinations."""
         if self._may_learn:
-            proven = of_request(self.release, _image_props_version(request))
+            proven = of_request(self.release, image_props_version(request))
             if proven is not self.release:
                 LOG.info('A request shows that nova is %s', proven)
                 self.follow(proven)
@@ -479,17 +479,6 @@ class ManagerByRelease:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.current, name)
-
-
-def _image_props_version(request: RequestSpec) -> tuple[int, int]:
-    """Return the version of ImageMetaProps that came over the wire; (0, 0): none did.
-
-    Only an object that was read has one of its own.
-    """
-    image = request.image if 'image' in request else None
-    properties = image.if_set('properties') if image is not None else None
-    version = vars(properties).get('VERSION') if properties is not None else None
-    return (0, 0) if version is None else version_numbers(version)
 
 
 def _answer(

@@ -11,6 +11,8 @@ from novasched import errors
 from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.services import Window, down_time
+from novasched.objects.base import version_numbers
+from novasched.objects.request_spec import RequestSpec
 from novasched.ports import ServiceRow
 from novasched.releases import AUTO, NAMES, NEWEST, OLDEST, Release, named, of_service
 
@@ -150,3 +152,14 @@ def _of(row: ServiceRow) -> FoundRelease:
     if row.version > NEWEST.service_version:
         warning = f'{how}, which is newer than nova {NEWEST}: the rules of that count.'
     return FoundRelease(release, how, warning)
+
+
+def image_props_version(request: RequestSpec) -> tuple[int, int]:
+    """Return the version of ImageMetaProps that came over the wire; (0, 0): none did.
+
+    Only an object that was read has one of its own.
+    """
+    image = request.image if 'image' in request else None
+    properties = image.if_set('properties') if image is not None else None
+    version = vars(properties).get('VERSION') if properties is not None else None
+    return (0, 0) if version is None else version_numbers(version)

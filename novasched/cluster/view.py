@@ -136,6 +136,7 @@ class ClusterView:
         heartbeat_grace: HeartbeatGrace | None = None,
         measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
         heartbeats: Heartbeats | None = None,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._api = api
         self.cells = cells
@@ -154,7 +155,7 @@ class ClusterView:
         self.max_age_s = max_age_s
         self._clock = clock
         self._known_for = float('-inf')
-        self._pause_s = max_age_s / 2
+        self._pause_s, self._idle_s = max_age_s / 2, idle_s
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._measure_refresh = measure_refresh
         self.asked_at = self._nodes.asked_at
@@ -307,7 +308,8 @@ class ClusterView:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there are requests again; then look."""
-        is_asked = self._clock.monotonic() < self._known_for or self._wake.wait(IDLE_S)
+        is_asked = self._clock.monotonic() < self._known_for
+        is_asked = is_asked or self._wake.wait(self._idle_s)
         self._wake.clear()
         if is_asked and not self._stopped.wait(self._pause_s):
             began_s = self._shared_refresh(self._pause_s)

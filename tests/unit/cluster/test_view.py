@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.cluster import view
 from tests.cases import cases
 from tests.fake_databases import aggregate, cell, image, instance, node, service
 from tests.fakes import NOON, SECOND
@@ -331,10 +330,9 @@ def test_an_older_view_may_do(cloud):
     assert cloud.view.hosts(None).vcpus_used.tolist() == [5, 1, 1]
 
 
-def test_cells_are_looked_at_behind_the_scenes_while_requests_come(cloud, monkeypatch):
-    monkeypatch.setattr(view, 'IDLE_S', 0.01)
+def test_cells_are_looked_at_behind_the_scenes_while_requests_come(cloud):
     cloud.view.close()
-    cloud.view = cloud.new_view(max_age_s=0.02)
+    cloud.view = cloud.new_view(max_age_s=0.02, idle_s=0.01)
     ((_, keep_up),) = cloud.view.periodic_tasks()
     cloud.view.load()
     cloud.view.known()
