@@ -181,15 +181,20 @@ class SchedulerManager:
         cells were not looked at for this request yet; None: that would not help."""
         may_be_old = work.look is not None and not work.look.is_new
         more = self._asked_again(work, query)
-        left_behind = work.claims is not None and work.claims.left_behind
-        if more is None and may_be_old and not left_behind:
+        claims = work.claims
+        is_over = claims is not None and (
+            claims.left_behind or claims.unverified or claims.unreached
+        )
+        if more is None and may_be_old and not is_over:
             self._look_anew(work)
             return work.candidates
         return more
 
     def _look_anew(self, work: ScheduleRequest) -> bool:
         """Look at all cells, unless that was done; return whether it was done now."""
-        return work.look is not None and work.look.anew()
+        if work.look is None:
+            self._view.refresh()
+        return work.look is None or work.look.anew()
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
@@ -203,12 +208,13 @@ class SchedulerManager:
 
     def _see_hosts(self, work: ScheduleRequest) -> None:
         """Be content with what is known of the hosts, if the picks are verified."""
-        if work.look is None:
-            self._view.refresh()
-        elif self.driver.VERIFIES_HOSTS and work.instance_uuids is not None:
+        cell_uuid, enabled = work.request.target_cell_uuid, self._view.cells.enabled()
+        in_enabled = cell_uuid is None or cell_uuid in {each.uuid for each in enabled}
+        is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
+        if work.look is not None and is_verified and in_enabled:
             work.look.at_known()
         else:
-            work.look.anew()
+            self._look_anew(work)
 
     def _candidates(
         self, work: ScheduleRequest
@@ -392,11 +398,10 @@ class SchedulerManager:
         target = target_of(request)
         if target is None:
             return request, None
-        self._see_hosts(work)
-        named = target.host, target.node, request.target_cell_uuid
-        nodes = self._view.nodes_named(*named)
-        if not nodes and self._look_anew(work):
-            nodes = self._view.nodes_named(*named)
+        self._look_anew(work)
+        nodes = self._view.nodes_named(
+            target.host, target.node, request.target_cell_uuid
+        )
         destination = request.requested_destination
         if len(nodes) == 1 and destination is not None:
             host, node, _ = nodes[0]

@@ -145,9 +145,9 @@ class Scheduler:
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
-        self.view.stop()
         if self.mirror is not None:
             self.mirror.stop()
+        self.view.stop()
         self.periodic.stop()
         self._let_go()
         return self.finished()

@@ -75,7 +75,8 @@ class CellQuery:
     ``number`` says which began later; ``since`` is None when all is asked for.
     ``rows`` are the nodes of the cell by id, as answers bring them; when the query
     began they summed up to ``summed``, as ports.NodeNews does, after ``takes`` answers.
-    Those ``unsettled`` were written of late: another write may show the same mark.
+    Those ``unsettled`` were written of late: another write may show the same mark. So
+    some are to be ``read_again``.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
     that is to be found out again. ``heartbeats`` count instead of those in the rows.
     """
@@ -89,6 +90,7 @@ class CellQuery:
     summed: tuple[int, int]
     takes: int
     unsettled: Collection[int]
+    read_again: Collection[int]
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]
@@ -122,13 +124,14 @@ class CellQuery:
     def ask_for(self, store: CellStore, ids: Collection[int]) -> NodesNow:
         """Read these nodes and their services as they are now."""
         invalid = list[InvalidValue]()
-        known = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
+        known = {id_: row for id_ in ids if (row := self.rows.get(id_)) is not None}
         with store.together() as rows:
             now = rows.compute_marks_now(sorted(ids))
             marks = {id_: mark for id_, (mark, _) in now.items()}
             again = {*_differing(marks, known), *(marks.keys() & self.unsettled)}
             found = _by_id(rows, again)
-            nodes = [found.get(id_) or known[id_] for id_ in now]
+            read = {**known, **found}
+            nodes = [read[id_] for id_ in now if id_ in read]
             services = [service for _, service in now.values() if service is not None]
             hosts = {row.host for row in (*nodes, *known.values()) if row.host}
             if unknown := hosts - {row.host for row in services}:
@@ -166,7 +169,7 @@ class CellQuery:
         """
         known, news = self.rows, rows.compute_node_news(since)
         marks = rows.compute_node_marks(since) if news.marks is None else news.marks
-        found = _by_id(rows, {*_differing(marks, known), *self.unsettled})
+        found = _by_id(rows, {*_differing(marks, known), *self.read_again})
         summed = news.live, news.total
         for moment in (since - self.moment.window.span, None):
             if self._explains(news, found):

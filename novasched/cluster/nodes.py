@@ -30,11 +30,8 @@ ASIDE_AGE_S = 60.0
 """How long changes are used of a cell that only requests which name it read."""
 
 SETTLED_S = 2.0
-"""For how long a row is read again that was written just now: a second write within a
-second may not change its mark."""
-
-JUST_NOW = datetime.timedelta(seconds=10)
-"""Clocks that stamp rows are rarely further behind."""
+"""For how long each look reads a row that was written just now: a second write within a
+second may not change its mark. It is read once more after the overlap of clocks."""
 
 ATTEMPTS = 5
 """How often a cell is asked whose answer an older one came in between of."""
@@ -68,6 +65,7 @@ class CellNodes:
     seen: dict[int, int] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
     unsettled: dict[int, float] = field(default_factory=dict)
+    overlap: datetime.timedelta = datetime.timedelta()
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
 
@@ -147,8 +145,16 @@ class CellNodes:
         for id_ in gone:
             self.total -= self.rows.pop(id_).mark
 
+    def to_read_again(self, moment: QueryTime) -> frozenset[int]:
+        """Return the nodes whose mark may hide another write by now."""
+        late_s = self.overlap.total_seconds()
+        ages = {i: moment.monotonic_s - at_s for i, at_s in self.unsettled.items()}
+        return frozenset(
+            i for i, age_s in ages.items() if not SETTLED_S < age_s < late_s
+        )
+
     def _settle(self, moment: QueryTime, changed: Iterable[ComputeNodeRow]) -> None:
-        recent = moment.window.now - JUST_NOW
+        recent = moment.window.now - self.overlap
         written = {
             row.id: moment.monotonic_s
             for row in changed
@@ -157,7 +163,8 @@ class CellNodes:
         self.unsettled = {
             id_: at_s
             for id_, at_s in {**self.unsettled, **written}.items()
-            if moment.monotonic_s - at_s < SETTLED_S and id_ in self.rows
+            if id_ in self.rows
+            and moment.monotonic_s - at_s < max(SETTLED_S, self.overlap.total_seconds())
         }
 
     def take_some(
@@ -169,6 +176,8 @@ class CellNodes:
         live = {row.id: row for row in now.nodes if row.deleted == 0}
         before = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
         hosts = {row.host for row in (*live.values(), *before.values()) if row.host}
+        newest = max(self.taken.number if self.taken else 0, self.listed)
+        hosts = {h for h in hosts if max(newest, self.heard.get(h, 0)) < number}
         services = self.services.with_hosts(hosts, now.services, moment.window)
         if services is not self.services:
             self.services, self.services_version = services, self.services_version + 1
@@ -245,7 +254,7 @@ class ComputeNodes:
         all_services: bool = False,
     ) -> CellQuery:
         """Return the query for what changed in a cell since the last, or for all."""
-        cell = self.cells.setdefault(cell_uuid, CellNodes())
+        cell = self.cells.setdefault(cell_uuid, CellNodes(overlap=self._overlap))
         return CellQuery(
             cell_uuid=cell_uuid,
             number=next(self._numbers),
@@ -256,6 +265,7 @@ class ComputeNodes:
             summed=(len(cell.rows), cell.total),
             takes=cell.takes,
             unsettled=frozenset(cell.unsettled),
+            read_again=cell.to_read_again(moment),
             services=cell.services,
             hosts_without_service=cell.hosts_without_service,
             look_for=cell.look_for(moment),

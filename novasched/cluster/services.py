@@ -175,8 +175,7 @@ class Services(NamedTuple):
             return self
         others = {h: each for h, each in self.unavailable.items() if h not in hosts}
         known = {h: row for h, row in self.rows.items() if h not in hosts}
-        taken = self._with({**known, **live})
-        return taken._replace(unavailable={**others, **found})
+        return self._replace(rows={**known, **live}, unavailable={**others, **found})
 
     def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
         """Take all that must not be used, as they are now, from among these rows."""

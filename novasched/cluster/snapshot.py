@@ -75,9 +75,9 @@ class Composed(NamedTuple):
             if (
                 len(then) != len(places)
                 or min(places) < 0
-                or not self.usable[places].any()
+                or not self.usable[places].all()
                 or any(
-                    now.column(name).item(at) != seen.column(name).item(before)
+                    _shown(name, now, at) != _shown(name, seen, before)
                     for at, before in zip(places, then, strict=True)
                     for name in others
                 )
@@ -91,6 +91,14 @@ class Composed(NamedTuple):
             table,
             (self.services[c].describe(host, window) for c, host in hosts_of(table)),
         )
+
+
+def _shown(name: str, hosts: Snapshot, place: int) -> Any:
+    """Return a value of a host as filters see it: of aggregates not their other hosts."""
+    value = hosts.column(name).item(place)
+    if name == 'aggregates':
+        return [(each.id, each.name, each.metadata) for each in value]
+    return value
 
 
 class Composer:

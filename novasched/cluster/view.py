@@ -13,7 +13,6 @@ import logging
 import threading
 from collections.abc import Callable, Collection, KeysView, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import CellReader, ComputeNodes
 from novasched.cluster.periodic import PeriodicTask
 from novasched.cluster.services import down_time
+from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.ports import ApiStore, Cell, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
@@ -70,52 +70,6 @@ SPARE_S = 0.1
 """How long before what is known is too old the next look should have ended."""
 
 
-@dataclass(eq=False)
-class Refresh:
-    """Runs ``read`` so that each caller gets one that began after it called.
-
-    Callers that come while one is running share the next.
-    """
-
-    read: Callable[[], None]
-    clock: Clock
-    _turn: threading.Condition = field(default_factory=threading.Condition)
-    _running: bool = False
-    _started: int = 0
-    _finished: int = 0
-    _began_at: float = float('-inf')
-    _running_since: float = float('-inf')
-
-    def __call__(self, max_age_s: float = 0.0) -> float:
-        """Return when the newest refresh began; one that began at most ``max_age_s``
-        ago is enough."""
-        with self._turn:
-            oldest = self.clock.monotonic() - max_age_s
-            if max_age_s and self._began_at >= oldest:
-                return self._began_at
-            is_enough = max_age_s and self._running and self._running_since >= oldest
-            wanted = self._started + (0 if is_enough else 1)
-            while self._running and self._finished < wanted:
-                self._turn.wait()
-            if self._finished >= wanted:
-                return self._began_at
-            self._running = True
-            self._started += 1
-            began_at = self._running_since = self.clock.monotonic()
-        succeeded = False
-        try:
-            self.read()
-            succeeded = True
-        finally:
-            with self._turn:
-                self._running = False
-                if succeeded:
-                    self._finished = self._started
-                    self._began_at = began_at
-                self._turn.notify_all()
-        return began_at
-
-
 class ClusterView:
     """Hosts, services, aggregates and instances of all cells.
 
@@ -152,6 +106,8 @@ class ClusterView:
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
         self._shared_refresh = Refresh(self._refresh, clock)
+        self._shared_verification = SharedVerification(self._read_nodes)
+        self._looks = 0
         self.max_age_s = max_age_s
         self._clock = clock
         self._known_for = float('-inf')
@@ -297,8 +253,12 @@ class ClusterView:
     def known(self) -> float:
         """Be content with a look that began at most ``max_age_s`` ago, and have the
         cells looked at behind the scenes for as long; return when it began."""
-        self._known_for = self._clock.monotonic() + self.max_age_s
+        now_s = self._clock.monotonic()
+        self._known_for = now_s + self.max_age_s
         self._wake.set()
+        began_s = self._shared_refresh.began_at
+        if self.max_age_s and began_s >= now_s - self.max_age_s:
+            return began_s
         with self._measure_refresh():
             return self._shared_refresh(self.max_age_s)
 
@@ -333,15 +293,28 @@ class ClusterView:
         """Read compute nodes again, with their services; return those that are not as
         they were in a snapshot. So are those of a cell that does not answer: no host is
         taken from it before a refresh."""
-        with self._lock:
-            ids = self._nodes.ids_of(node_uuids)
-        has_others = bool(self._available - ids.keys())
-        limit_s = self.cells.timeout_s if has_others else None
-        self._available -= ids.keys() - self._reader.read_some(ids, limit_s)
+        unread = self._shared_verification(node_uuids)
         if with_aggregates:
             self.current_aggregates()
         with self._lock:
-            return self._composer.compose(self._available).changed(node_uuids, seen)
+            composed = self._composer.compose(self._available)
+        return composed.changed(node_uuids, seen) | (unread & {*node_uuids})
+
+    def _read_nodes(self, node_uuids: Collection[str]) -> set[str]:
+        """Read compute nodes again; return those of cells that do not answer."""
+        with self._lock:
+            ids, looks = self._nodes.ids_of(node_uuids), self._looks
+            has_others = bool(self._available - ids.keys())
+        limit_s = self.cells.timeout_s if has_others else None
+        silent = ids.keys() - self._reader.read_some(ids, limit_s)
+        with self._lock:
+            if looks == self._looks:  # else a look has shown since which ones answer
+                self._available -= silent
+            return {
+                uuid
+                for uuid in node_uuids
+                if not silent.isdisjoint(self._nodes.ids_of([uuid]))
+            }
 
     def _refresh(self) -> None:
         if not self.cells.all():
@@ -352,7 +325,8 @@ class ClusterView:
         """Let requests see these cells, and judge those that have fallen silent."""
         with self._lock:
             self._heartbeat_grace.judge(self._nodes.cells, cell_uuids)
-        self._available = cell_uuids
+            self._available = cell_uuids
+            self._looks += 1
 
     def _wanted(self, cell_uuid: str | None) -> frozenset[str]:
         """Return the cells to take hosts from; read one that no refresh has read."""
@@ -368,7 +342,9 @@ class ClusterView:
         self.check()
         found = self.cells.get(uuid)
         if found is not None and not found.disabled:
-            self._available |= self._reader.read([found])
+            answered = self._reader.read([found])
+            with self._lock:
+                self._available |= answered
         return found
 
     def hosts(

@@ -81,7 +81,10 @@ _SECONDS = sa.func.coalesce(
     _ZERO,
     type_=sa.BigInteger,
 )
-MARK = functools.reduce(operator.add, _AMOUNTS, _SECONDS) * _WEIGHT
+# Apart in the mark: what an amount lost does not make up for seconds that have passed.
+_FEW, _MANY = (sa.literal_column(text, sa.BigInteger) for text in ('65537', '1000003'))
+_OF_AMOUNTS = functools.reduce(operator.add, _AMOUNTS) % _FEW
+MARK = (_SECONDS % _MANY * _FEW + _OF_AMOUNTS) * _WEIGHT
 _LIVE = _c.deleted == _ZERO
 _READ = sa.select(
     *(_c[name] for name in ComputeNodeRow._fields if name != 'mark'),

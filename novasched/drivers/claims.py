@@ -98,9 +98,10 @@ class Claims:
     ``claim_journal`` has all written down, should this process be killed.
     ``if_undone`` are called after undoing. What is claimed is verified first by the
     ``verifier``, if there is one; after ``most_void`` picks that are void by now, the
-    candidates are not worth another one. ``unverified``: that could not be done. So are
-    the hosts, by the ``look`` that showed them; HostsChanged is raised where one is not
-    as it was, and nothing is claimed yet.
+    candidates are not worth another one. ``unverified``: that could not be done;
+    ``unreached``: placement could not be asked for a claim. So are the hosts, by the
+    ``look`` that showed them; HostsChanged is raised where one is not as it was, and
+    nothing is claimed yet.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Claims:
         self._look = look
         self._changed_left = MOST_CHANGED
         self._seen: dict[str, tuple[Candidate, str]] = {}
-        self.unverified = False
+        self.unverified = self.unreached = False
         self.refused = 0
         self.conflicts = 0
         self.left_behind: list[str] = []
@@ -219,21 +220,24 @@ class Claims:
     ) -> bool:
         """Return whether all picks are what they were picked as; record those that are
         void. What may be alternates is looked at with them. Raises HostsChanged."""
-        reasons = self._reasons([*wanted, *ahead])[: len(wanted)]
+        reasons = self._reasons([*wanted, *ahead])
+        if self._look is not None and CHANGED in reasons and not self._made:
+            void = [one for one in wanted if self._of(one) == CHANGED]
+            if void:
+                self._recorder.claimed(void, 'void', CHANGED)
+            self._seen.clear()
+            if not self._changed_left:
+                self._look.again()
+            self._changed_left -= 1
+            raise HostsChanged
+        reasons = reasons[: len(wanted)]
         for reason in (VOID, CHANGED):
             void = [o for o, why in zip(wanted, reasons, strict=True) if why == reason]
             if void:
                 self._recorder.claimed(void, 'void', reason)
-        if self._look is not None and CHANGED in reasons:
-            if not self._made:
-                self._seen.clear()
-                if not self._changed_left:
-                    self._look.again()
-                self._changed_left -= 1
-                raise HostsChanged
-            for one in wanted:
-                if self._of(one) == CHANGED:
-                    self.remaining.exclude(one.candidate)
+        for one, why in zip(wanted, reasons, strict=True):
+            if why == CHANGED:
+                self.remaining.exclude(one.candidate)
         return not any(reasons)
 
     def make(
@@ -347,6 +351,7 @@ class Claims:
         self._recorder.claimed(wanted, outcome, refused.text)
         self.refused += 1
         if refused.status == 0:
+            self.unreached = True
             LOG.warning(
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,

@@ -70,8 +70,7 @@ class FilterScheduler(Driver):
             if work.look is not None:
                 work.look.seen = found.snapshot
                 work.look.reads_aggregates = any(
-                    each.reads_aggregates(work.request)
-                    for each in self.parts.profile.filters
+                    each.reads_aggregates for each in self.parts.profile.filters
                 )
             return found
 
@@ -151,6 +150,7 @@ class _Placing:
 
     def _start(self) -> _State:
         hosts = self._reservation.hosts(self._hosts)
+        self._check_enough(hosts)
         # A caller may schedule one request object twice.
         request = self._reservation.request(self._work.request.replaced())
         rng = random.Random(self._seed)
@@ -226,13 +226,15 @@ class _Placing:
         """Raise HostsChanged where there are too few hosts for the answer, its
         alternates included, and the cells were not looked at for the request yet."""
         work, look = self._work, self._work.look
-        wanted = work.required
+        if look is None or look.is_new or work.claims is None:
+            return
+        wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
             wanted += self._parts.max_attempts - 1
-        if look is None or look.is_new or _in_cell_of_best(hosts) >= wanted:
-            return
-        look.anew()
-        raise HostsChanged
+        may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
+        if there < wanted or (may_differ and work.return_alternates):
+            look.anew()
+            raise HostsChanged
 
     def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""
@@ -297,11 +299,11 @@ class _Placing:
         """Return the likely alternates of the one instance that there is."""
         if self._work.required > 1 or not self._work.return_alternates:
             return []
-        first = itertools.islice(state.hosts.states(), 1, self._parts.max_attempts)
+        best, *others = itertools.islice(state.hosts.states(), self._parts.max_attempts)
         return [
             ClaimRequest('', host.allocation_candidates[0], host.uuid)
-            for host in first
-            if host.allocation_candidates
+            for host in others
+            if host.allocation_candidates and host.cell_uuid == best.cell_uuid
         ]
 
     def _that_fits(self, remaining: RemainingCapacity) -> Pick:

@@ -291,12 +291,17 @@ class RequestThreads(CellExecutor):
 
     def __init__(self, max_workers: int) -> None:
         super().__init__('requests', max_workers)
+        self._is_shut_down = False
 
     def submit(self, make: Callable[..., ResultT], *args: Any) -> Future[ResultT]:
+        """Raises RuntimeError after the shutdown, as nobody would run it."""
+        if self._is_shut_down:
+            raise RuntimeError('the server has stopped')
         return super().submit(functools.partial(make, *args))
 
     def shutdown(self, wait: bool = True) -> None:
         """Let the threads end; wait until those that serve requests have."""
+        self._is_shut_down = True
         self.close()
         if wait:
             self.join(threading.TIMEOUT_MAX)

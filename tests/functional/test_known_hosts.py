@@ -138,7 +138,18 @@ def test_an_alternate_that_has_become_unfit_is_replaced(make):
     computes.disable('h1')
     found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
     assert found == [['h0', 'h2', 'h3']]
-    assert len(made.decisions) == 1
+
+
+def test_alternates_that_are_fit_again_make_up_for_those_that_are_not(make):
+    made, scheduler, computes = make()
+    for host in ('h3', 'h4', 'h5'):
+        computes.disable(host)
+    scheduler.view.refresh()
+    for host in ('h3', 'h4', 'h5'):
+        computes.restore(host)
+    computes.disable('h1')
+    found = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert found == [['h0', 'h2', 'h3']]
 
 
 @cases(

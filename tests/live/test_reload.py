@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ours
 
 WORKERS = 2
 STOP_S = 30
-ROOM = 4  # threads and connections that requests want now and then
+ROOM = 6  # threads and connections that requests want now and then
 STOCK = 'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter'
 SSD = {'aggregate_instance_extra_specs:ssd': 'true'}
 STRICT = f'{STOCK},AggregateInstanceExtraSpecsFilter'

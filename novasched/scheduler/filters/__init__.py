@@ -25,12 +25,14 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     A filter defines host_passes(), or _filter_one() or filter_all() instead; these
     two are asked in a rebuild, too, and find out by themselves whether it is one.
     ``codes`` lists what why() may answer, and ``explained_by`` the columns of which
-    its code is a function, (): it is not known of which; ``deprecated`` is what
-    operators who enable the filter are warned of. Nova: scheduler/filters/__init__.py.
+    its code is a function, (): it is not known of which; ``reads_aggregates``: it may
+    go by the aggregates of a host; ``deprecated`` is what operators who enable the
+    filter are warned of. Nova: scheduler/filters/__init__.py.
     """
 
     codes: ClassVar[tuple[Code, ...]] = (Code.REJECTED,)
     explained_by: ClassVar[tuple[str, ...]] = ()
+    reads_aggregates: ClassVar[bool] = True
     deprecated: ClassVar[str | None] = None
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
@@ -65,12 +67,6 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         writes nothing, and is not asked again while theirs stay.
         """
         return None
-
-    def reads_aggregates(self, request: RequestSpec) -> bool:
-        """Return whether the filter may go by the aggregates of a host."""
-        columns = *self.explained_by, *(self.depends_on(request) or ())
-        is_own = type(self).__module__.startswith('novasched.')
-        return not is_own or 'aggregates' in columns
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return whether the host may be used."""

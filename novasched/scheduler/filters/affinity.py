@@ -45,6 +45,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
     Nova: scheduler/filters/affinity_filter.py.
     """
 
+    reads_aggregates = False
     policy_name = 'anti-affinity'
     codes = (Code.GROUP_LIMIT, Code.REJECTED)
 
@@ -86,6 +87,8 @@ def among(names: set[str], hosts: HostTable) -> Mask:
 
 class _GroupHostsFilter(ColumnFilter):
     """Pass the hosts where the group is already; any host if it is nowhere yet."""
+
+    reads_aggregates = False
 
     policy_name: str
     codes = (Code.NOT_IN_GROUP, Code.REJECTED)
@@ -164,6 +167,7 @@ class DifferentHostFilter(ColumnFilter):
     Nova: scheduler/filters/affinity_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.INSTANCE_PRESENT,)
     run_filter_once_per_request = True
 
@@ -183,6 +187,7 @@ class SameHostFilter(ColumnFilter):
     Nova: scheduler/filters/affinity_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.INSTANCE_ABSENT,)
     run_filter_once_per_request = True
 
@@ -214,6 +219,7 @@ class SimpleCIDRAffinityFilter(ColumnFilter):
     scheduler/filters/affinity_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.WRONG_NETWORK,)
     run_filter_once_per_request = True
 

@@ -19,6 +19,7 @@ class ComputeFilter(ColumnFilter):
     Nova: scheduler/filters/compute_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.SERVICE_DISABLED, Code.SERVICE_FORCED_DOWN, Code.SERVICE_DOWN)
     run_filter_once_per_request = True
 
@@ -48,6 +49,7 @@ class AllHostsFilter(ColumnFilter):
     Nova: scheduler/filters/all_hosts_filter.py.
     """
 
+    reads_aggregates = False
     codes = ()
     run_filter_once_per_request = True
 

@@ -98,6 +98,7 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     scheduler/filters/compute_capabilities_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.CAPABILITY_MISSING, Code.CAPABILITY_DIFFERS, Code.REJECTED)
     run_filter_once_per_request = True
 

@@ -52,6 +52,8 @@ class HostLimit(ColumnFilter):
     that returns limit_of(): the hook of subclasses made for nova.
     """
 
+    reads_aggregates = False
+
     column: ClassVar[str]
     counted: ClassVar[str]
     key: ClassVar[str]
@@ -98,6 +100,8 @@ class AggregateHostLimit(HostLimit):
     ``limit`` holds for a host whose aggregates set none, or one that is no whole
     number.
     """
+
+    reads_aggregates = True
 
     def _lowest(self, host_aggregates: Aggregates) -> int:
         values = aggregates.values(host_aggregates, self.key)

@@ -53,6 +53,7 @@ class ImagePropertiesFilter(ColumnFilter):
     names one of the three. Nova: scheduler/filters/image_props_filter.py.
     """
 
+    reads_aggregates = False
     codes = (
         Code.IMAGE_NOT_SUPPORTED,
         Code.HYPERVISOR_VERSION_DIFFERS,

@@ -47,6 +47,7 @@ class IsolatedHostsFilter(ColumnFilter):
     scheduler/filters/isolated_hosts_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.HOST_NOT_ISOLATED, Code.HOST_ISOLATED)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True

@@ -25,6 +25,7 @@ class MetricsFilter(ColumnFilter):
     one never reported anything. Nova: scheduler/filters/metrics_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.METRIC_MISSING,)
 
     def __init__(self, names: Iterable[str] = (), ignored: Sequence[str] = ()) -> None:

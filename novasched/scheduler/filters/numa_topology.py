@@ -45,6 +45,7 @@ class NUMATopologyFilter(WritingFilter):
     scheduler/filters/numa_topology_filter.py.
     """
 
+    reads_aggregates = False
     codes = (
         Code.CANDIDATE_MISSING,
         Code.NETWORKS_ELSEWHERE,

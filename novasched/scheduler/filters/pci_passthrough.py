@@ -34,6 +34,7 @@ class PciPassthroughFilter(WritingFilter):
     NUMA nodes are not looked at. Nova: scheduler/filters/pci_passthrough_filter.py.
     """
 
+    reads_aggregates = False
     codes = (Code.CANDIDATE_MISSING, Code.NODE_DATA_MISSING, *DEVICE_CODES)
     writes = ('allocation_candidates',)
 

@@ -316,8 +316,8 @@ def test_a_row_written_just_now_is_read_again(reader):
     reader.clock.advance(1)
     reader.read()
     assert reader.nodes.cells['a'].rows[1].pci_stats == 'two'
-    for calls in (3, 2):
-        reader.clock.advance(SETTLED_S)
+    for later_s, calls in ((SETTLED_S, 3), (SETTLED_S, 2), (OVERLAP_S, 3), (1, 2)):
+        reader.clock.advance(later_s)
         reader.store.calls.clear()
         reader.read()
         assert len(reader.store.calls) == calls

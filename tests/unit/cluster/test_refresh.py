@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from novasched.cluster.view import Refresh
+from novasched.cluster.shared_read import Refresh
 from tests.cases import cases
 from tests.fakes import FakeClock
 
