@@ -94,7 +94,7 @@ class Composed(NamedTuple):
 
 
 def _shown(name: str, hosts: Snapshot, place: int) -> Any:
-    """Return a value of a host as filters see it: of aggregates not their other hosts."""
+    """Return a value of a host as filters see it: no other hosts of aggregates."""
     value = hosts.column(name).item(place)
     if name == 'aggregates':
         return [(each.id, each.name, each.metadata) for each in value]
