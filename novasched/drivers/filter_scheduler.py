@@ -299,11 +299,11 @@ class _Placing:
         """Return the likely alternates of the one instance that there is."""
         if self._work.required > 1 or not self._work.return_alternates:
             return []
-        best, *others = itertools.islice(state.hosts.states(), self._parts.max_attempts)
+        first = [*itertools.islice(state.hosts.states(), self._parts.max_attempts)]
         return [
             ClaimRequest('', host.allocation_candidates[0], host.uuid)
-            for host in others
-            if host.allocation_candidates and host.cell_uuid == best.cell_uuid
+            for host in first[1:]
+            if host.allocation_candidates and host.cell_uuid == first[0].cell_uuid
         ]
 
     def _that_fits(self, remaining: RemainingCapacity) -> Pick:
