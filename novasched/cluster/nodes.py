@@ -435,10 +435,11 @@ class CellReader:
         uuids of the cells that answered."""
         moment = QueryTime(self.window(), self.clock.monotonic())
         with self.lock:
-            queries = {uuid: self.nodes.begin(uuid, moment) for uuid in nodes}
+            known = nodes.keys() & self.nodes.cells.keys()  # the others were forgotten
+            queries = {uuid: self.nodes.begin(uuid, moment) for uuid in known}
         answers = self.cells.ask(
             lambda cell, store: queries[cell.uuid].ask_for(store, nodes[cell.uuid]),
-            [cell for cell in self.cells.enabled() if cell.uuid in nodes],
+            [cell for cell in self.cells.enabled() if cell.uuid in queries],
             timeout_s=timeout_s,
         )
         with self.lock:
