@@ -216,6 +216,9 @@ def scheduler(cloud, conf, asked):
 class Unheard:
     """Notifications that go nowhere."""
 
+    def of_release(self, release):
+        return self
+
     def select_destinations(self, context, spec, phase):
         pass
 
