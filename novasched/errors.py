@@ -477,7 +477,7 @@ class TooOldComputeService(SetupError):
         self._text = (
             f'Current Nova version does not support computes older than {name} but the '
             f'minimum compute service level in your system is {minimum} and the oldest '
-            f'supported service level is {oldest} ({release}).'
+            f'supported service level is {oldest}. This is {release}.'
         )
 
     def __str__(self) -> str:

@@ -280,7 +280,9 @@ def test_compute_versions_that_pass(minimum, tolerated):
 
 
 def test_a_compute_that_is_too_old_does_not_pass():
-    with pytest.raises(errors.TooOldComputeService, match=r'is 71 .* is 72 .*nova 34'):
+    with pytest.raises(
+        errors.TooOldComputeService, match=r'is 71 .* is 72\. .*nova 34'
+    ):
         preflight.check_compute_version(71, False, FoundRelease(NEWEST, 'so'))
 
 

@@ -54,6 +54,7 @@ def test_a_scheduler_ends_its_requests_before_it_lets_go_of_the_rest(told):
     assert told == [
         'server.stop',
         'server.wait',
+        'view.stop',
         'periodic.stop',
         'heartbeat.stop',
         'view.close',
@@ -72,7 +73,7 @@ def test_a_slow_request_is_waited_for_no_longer_than_told(told, caplog):
     server = SlowServer(told)
     scheduler(told, server=server, drain_s=0.01).stop()
     server.released.set()
-    assert told[:2] == ['server.stop', 'periodic.stop']
+    assert told[:3] == ['server.stop', 'view.stop', 'periodic.stop']
     assert 'Requests are still under way' in caplog.text
 
 
