@@ -179,22 +179,16 @@ class SchedulerManager:
     ) -> Candidates | None:
         """Return the candidates to choose from once more: others, or the same where the
         cells were not looked at for this request yet; None: that would not help."""
-        may_be_old = work.look is not None and not work.look.is_new
+        may_be_old = not work.look.is_new
         more = self._asked_again(work, query)
         claims = work.claims
         is_over = claims is not None and (
             claims.left_behind or claims.unverified or claims.unreached
         )
         if more is None and may_be_old and not is_over:
-            self._look_anew(work)
+            work.look.renew()
             return work.candidates
         return more
-
-    def _look_anew(self, work: ScheduleRequest) -> bool:
-        """Look at all cells, unless that was done; return whether it was done now."""
-        if work.look is None:
-            self._view.refresh()
-        return work.look is None or work.look.anew()
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
@@ -208,13 +202,14 @@ class SchedulerManager:
 
     def _see_hosts(self, work: ScheduleRequest) -> None:
         """Be content with what is known of the hosts, if the picks are verified."""
-        cell_uuid, enabled = work.request.target_cell_uuid, self._view.cells.enabled()
-        in_enabled = cell_uuid is None or cell_uuid in {each.uuid for each in enabled}
+        cell_uuid = work.request.target_cell_uuid
+        enabled = self._view.cells.enabled
+        in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
         is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
-        if work.look is not None and is_verified and in_enabled:
+        if is_verified and in_enabled:
             work.look.at_known()
         else:
-            self._look_anew(work)
+            work.look.renew()
 
     def _candidates(
         self, work: ScheduleRequest
@@ -226,7 +221,7 @@ class SchedulerManager:
         """
         request, recorder = work.request, work.recorder
         if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
-            self._look_anew(work)
+            work.look.renew()
             return request, None, None
         request, query, nodes, added = self._query(work)
         if nodes == []:
@@ -274,7 +269,8 @@ class SchedulerManager:
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        work = ScheduleRequest(context, request, None, None, None, False)
+        look = ClusterLook(self._view)
+        work = ScheduleRequest(context, request, None, None, None, False, look=look)
         request, query, _, added = self._query(work)
         return with_aggregates(request, added), query
 
@@ -358,8 +354,7 @@ class SchedulerManager:
         if not answer.requests:
             work.recorder.blocked(Blocker.NO_CANDIDATES)
             raise errors.NoValidHost('')
-        if work.look is not None:
-            work.look.again()
+        work.look.refresh()
         return answer
 
     def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
@@ -390,7 +385,7 @@ class SchedulerManager:
     def _named_nodes(
         self, work: ScheduleRequest
     ) -> tuple[RequestSpec, list[str] | None]:
-        """ClusterLook up the host or node that the request names, if it names one.
+        """Look up the host or node that the request names, if it names one.
 
         A single node found becomes the whole of the requested destination.
         """
@@ -398,7 +393,7 @@ class SchedulerManager:
         target = target_of(request)
         if target is None:
             return request, None
-        self._look_anew(work)
+        work.look.renew()
         nodes = self._view.nodes_named(
             target.host, target.node, request.target_cell_uuid
         )

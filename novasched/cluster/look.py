@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from novasched.clock import SYSTEM_CLOCK, Clock
@@ -27,6 +28,20 @@ class Cluster(Protocol):
         """Read nodes again; return those that are not as in a snapshot."""
 
 
+class _Steady:
+    """A cluster that does not change."""
+
+    def refresh(self) -> float:
+        return math.inf
+
+    known = refresh
+
+    def changed(
+        self, node_uuids: Collection[str], seen: Snapshot, *, with_aggregates: bool
+    ) -> set[str]:
+        return set()
+
+
 @dataclass(eq=False)
 class ClusterLook:
     """The newest look that a request has seen; ``came_s`` is when the request came.
@@ -36,8 +51,8 @@ class ClusterLook:
     aggregates are verified where its filters read them.
     """
 
-    view: Cluster
-    came_s: float
+    view: Cluster = field(default_factory=_Steady)
+    came_s: float = 0.0
     stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
     seen: Snapshot | None = None
     reads_aggregates: bool = False
@@ -59,14 +74,12 @@ class ClusterLook:
             with self.stage('refresh'):
                 self.is_new = self.view.known() > self.came_s
 
-    def anew(self) -> bool:
-        """Look at all cells, unless that was done; return whether it was done now."""
-        if self.is_new:
-            return False
-        self.again()
-        return True
+    def renew(self) -> None:
+        """Look at all cells, unless that was done."""
+        if not self.is_new:
+            self.refresh()
 
-    def again(self) -> None:
+    def refresh(self) -> None:
         """Look at all cells, whether that was done or not."""
         with self.stage('refresh'):
             self.view.refresh()

@@ -23,22 +23,27 @@ class Refresh:
     _running: bool = False
     _started: int = 0
     _finished: int = 0
-    began_at: float = float('-inf')
+    _began_at: float = float('-inf')
     _running_since: float = float('-inf')
+
+    def newest(self, max_age_s: float) -> float | None:
+        """Return when the newest refresh began; None: longer than that ago."""
+        oldest = self.clock.monotonic() - max_age_s
+        return self._began_at if max_age_s and self._began_at >= oldest else None
 
     def __call__(self, max_age_s: float = 0.0) -> float:
         """Return when the newest refresh began; one that began at most ``max_age_s``
         ago is enough."""
         with self._turn:
             oldest = self.clock.monotonic() - max_age_s
-            if max_age_s and self.began_at >= oldest:
-                return self.began_at
+            if (young := self.newest(max_age_s)) is not None:
+                return young
             is_enough = max_age_s and self._running and self._running_since >= oldest
             wanted = self._started + (0 if is_enough else 1)
             while self._running and self._finished < wanted:
                 self._turn.wait()
             if self._finished >= wanted:
-                return self.began_at
+                return self._began_at
             self._running = True
             self._started += 1
             began_at = self._running_since = self.clock.monotonic()
@@ -51,7 +56,7 @@ class Refresh:
                 self._running = False
                 if succeeded:
                     self._finished = self._started
-                    self.began_at = began_at
+                    self._began_at = began_at
                 self._turn.notify_all()
         return began_at
 

@@ -253,11 +253,10 @@ class ClusterView:
     def known(self) -> float:
         """Be content with a look that began at most ``max_age_s`` ago, and have the
         cells looked at behind the scenes for as long; return when it began."""
-        now_s = self._clock.monotonic()
-        self._known_for = now_s + self.max_age_s
+        self._known_for = self._clock.monotonic() + self.max_age_s
         self._wake.set()
-        began_s = self._shared_refresh.began_at
-        if self.max_age_s and began_s >= now_s - self.max_age_s:
+        began_s = self._shared_refresh.newest(self.max_age_s)
+        if began_s is not None:
             return began_s
         with self._measure_refresh():
             return self._shared_refresh(self.max_age_s)
@@ -307,6 +306,8 @@ class ClusterView:
             has_others = bool(self._available - ids.keys())
         limit_s = self.cells.timeout_s if has_others else None
         silent = ids.keys() - self._reader.read_some(ids, limit_s)
+        if not silent:
+            return set()
         with self._lock:
             if looks == self._looks:  # else a look has shown since which ones answer
                 self._available -= silent

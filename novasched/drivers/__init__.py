@@ -109,8 +109,8 @@ class ScheduleRequest:
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
     not name the instances. ``recorder`` gets each decision. ``check`` is called
-    between two instances; it raises where the work is to end. ``look`` is what the
-    hosts were seen by; None: by nothing older than the request.
+    between two instances; it raises where the work is to end. The hosts were seen by
+    ``look``, by default nothing older than the request.
     """
 
     context: RequestContext
@@ -122,7 +122,7 @@ class ScheduleRequest:
     caller: Caller | None = None
     recorder: DecisionRecorder = NO_RECORDER
     check: Check = never
-    look: ClusterLook | None = None
+    look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
 
     @property
     def required(self) -> int:

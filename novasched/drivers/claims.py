@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -38,7 +38,7 @@ LEFT_BEHIND = (
 VOID = 'placement would not offer it now: the copy of its state was behind'
 CHANGED = 'the host, or its service, has changed since it was looked at'
 MOST_CHANGED = 8
-"""Picks of which the host may have changed; then all cells are looked at anew."""
+"""Picks of which the host may have changed; then all cells are looked at."""
 UNDONE_LATER = (
     'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
     'undone as soon as placement accepts it.'
@@ -127,7 +127,7 @@ class Claims:
         self._recorder = recorder
         self._verifier = verifier
         self._void_left = most_void
-        self._look = look
+        self._look = look or ClusterLook(is_new=True)
         self._changed_left = MOST_CHANGED
         self._seen: dict[str, tuple[Candidate, str]] = {}
         self.unverified = self.unreached = False
@@ -168,7 +168,8 @@ class Claims:
     def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
         """Return which alternates may be offered; those that were looked at with a
         pick are not looked at again. Raises as _reasons does."""
-        self._reasons([one for one in wanted if self._of(one) is None])
+        others = [one for one in wanted if self._of(one) is None]
+        self._reasons(others, self._changed(others))
         return [not self._of(one) for one in wanted]
 
     def _of(self, pick: ClaimRequest) -> str | None:
@@ -176,11 +177,15 @@ class Claims:
         candidate, why = self._seen.get(pick.node_uuid, (None, None))
         return why if candidate == pick.candidate else None
 
-    def _reasons(self, wanted: Sequence[ClaimRequest]) -> list[str]:
+    def _changed(self, wanted: Sequence[ClaimRequest]) -> Collection[str]:
+        """Return the nodes of picks that are not as they were."""
+        return self._look.changed({one.node_uuid for one in wanted if one.node_uuid})
+
+    def _reasons(
+        self, wanted: Sequence[ClaimRequest], changed: Collection[str]
+    ) -> list[str]:
         """Return why each pick is void by now, empty if it is not. Raises
         errors.NoValidHost where that cannot be found out, and once too many were."""
-        hosts = {one.node_uuid for one in wanted if one.node_uuid}
-        changed = self._look.changed(hosts) if self._look is not None else ()
         offered = iter(
             self._are_in_placement([o for o in wanted if o.node_uuid not in changed])
         )
@@ -192,9 +197,8 @@ class Claims:
                 why = '' if next(offered) else VOID
             if why:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, why)
-            if why == VOID:
                 self.remaining.exclude(one.candidate)
-                self._void_left -= 1
+                self._void_left -= why == VOID
             self._seen[one.node_uuid] = one.candidate, why
             reasons.append(why)
         if self._void_left < 0:
@@ -220,25 +224,26 @@ class Claims:
     ) -> bool:
         """Return whether all picks are what they were picked as; record those that are
         void. What may be alternates is looked at with them. Raises HostsChanged."""
-        reasons = self._reasons([*wanted, *ahead])
-        if self._look is not None and CHANGED in reasons and not self._made:
-            void = [one for one in wanted if self._of(one) == CHANGED]
-            if void:
-                self._recorder.claimed(void, 'void', CHANGED)
-            self._seen.clear()
+        changed = self._changed([*wanted, *ahead])
+        if changed and not self._made:
+            self._record_void(
+                [CHANGED if one.node_uuid in changed else '' for one in wanted], wanted
+            )
             if not self._changed_left:
-                self._look.again()
+                self._look.refresh()
             self._changed_left -= 1
             raise HostsChanged
-        reasons = reasons[: len(wanted)]
+        reasons = self._reasons([*wanted, *ahead], changed)[: len(wanted)]
+        self._record_void(reasons, wanted)
+        return not any(reasons)
+
+    def _record_void(
+        self, reasons: Sequence[str], wanted: Sequence[ClaimRequest]
+    ) -> None:
         for reason in (VOID, CHANGED):
             void = [o for o, why in zip(wanted, reasons, strict=True) if why == reason]
             if void:
                 self._recorder.claimed(void, 'void', reason)
-        for one, why in zip(wanted, reasons, strict=True):
-            if why == CHANGED:
-                self.remaining.exclude(one.candidate)
-        return not any(reasons)
 
     def make(
         self,

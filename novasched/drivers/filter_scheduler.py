@@ -67,11 +67,10 @@ class FilterScheduler(Driver):
         def hosts() -> HostTable:
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
             found = self.parts.view.hosts(offered, cell_uuid)
-            if work.look is not None:
-                work.look.seen = found.snapshot
-                work.look.reads_aggregates = any(
-                    each.reads_aggregates for each in self.parts.profile.filters
-                )
+            work.look.seen = found.snapshot
+            work.look.reads_aggregates = any(
+                each.reads_aggregates for each in self.parts.profile.filters
+            )
             return found
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
@@ -226,14 +225,14 @@ class _Placing:
         """Raise HostsChanged where there are too few hosts for the answer, its
         alternates included, and the cells were not looked at for the request yet."""
         work, look = self._work, self._work.look
-        if look is None or look.is_new or work.claims is None:
+        if look.is_new or work.claims is None:
             return
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
             wanted += self._parts.max_attempts - 1
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
         if there < wanted or (may_differ and work.return_alternates):
-            look.anew()
+            look.renew()
             raise HostsChanged
 
     def _decide(self, state: _State, index: int) -> _State:

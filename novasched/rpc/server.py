@@ -294,7 +294,7 @@ class RequestThreads(CellExecutor):
         self._is_shut_down = False
 
     def submit(self, make: Callable[..., ResultT], *args: Any) -> Future[ResultT]:
-        """Raises RuntimeError after the shutdown, as nobody would run it."""
+        """Raises RuntimeError after the shutdown, when no thread is left to run it."""
         if self._is_shut_down:
             raise RuntimeError('the server has stopped')
         return super().submit(functools.partial(make, *args))

@@ -113,13 +113,9 @@ def keystone():
 @pytest.fixture(scope='session')
 def placement(scratch, mariadb, keystone):
     """The placement service over HTTP, with a client of it."""
-    server = Placement(scratch, mariadb.create_database('placement'), ONE_TRY)
-    try:
-        server.start()
-        keystone.placement_url = server.url
+    url = mariadb.create_database('placement')
+    with Placement(scratch, url, ONE_TRY).serving(keystone) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope='session')

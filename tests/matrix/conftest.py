@@ -53,13 +53,8 @@ def release(environment):
 def placement(scratch, mariadb, keystone, environment):  # noqa: F811
     """The placement of the release."""
     url = mariadb.create_database('placement')
-    server = ReleasePlacement(scratch, url, environment)
-    try:
-        server.start()
-        keystone.placement_url = server.url
+    with ReleasePlacement(scratch, url, environment).serving(keystone) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope='session')

@@ -44,6 +44,16 @@ class Placement:
         self._env = dict(os.environ, OS_PLACEMENT_CONFIG_DIR=str(self.dir))
         self._server = None
 
+    @contextlib.contextmanager
+    def serving(self, keystone):
+        """Run the server, as the placement that an identity service names."""
+        try:
+            self.start()
+            keystone.placement_url = self.url
+            yield self
+        finally:
+            self.close()
+
     def start(self):
         """Make the tables at the first start; run the server."""
         conf = self.dir / 'placement.conf'
