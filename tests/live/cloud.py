@@ -55,6 +55,8 @@ class Cloud:
         self._tables = {}
         self._silent = set()
         self._ended = threading.Event()
+        self.beats = threading.Lock()
+        """Who holds it keeps the hosts from beating."""
         self._heart = threading.Thread(target=self._beat, daemon=True)
 
     def build(self):
@@ -315,7 +317,8 @@ class Cloud:
     def _beat(self):
         while not self._ended.wait(HEARTBEAT_S):
             try:
-                self.heartbeat()
+                with self.beats:
+                    self.heartbeat()
             except sa.exc.SQLAlchemyError:
                 # A test has stopped the server; the next beat finds it again.
                 continue

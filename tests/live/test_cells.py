@@ -176,8 +176,7 @@ def test_a_start_and_a_reload_do_not_wait_for_a_paused_cell(
 def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(asked, cells, claims):
     assert host(asked, claims) == 'node-1'
     ago = datetime.timedelta(seconds=90)
-    cells.heartbeat, beat = lambda: None, cells.heartbeat
-    try:
+    with cells.beats:
         for each in HOSTS:
             cell = 'cell3' if each.name == NODE else each.cell
             if not each.down:
@@ -186,8 +185,6 @@ def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(asked, cells, cl
         assert host(asked, claims) == 'node-1'
         # The other cells have too few computes to tell.
         assert host(asked, claims, zone='az3') is None
-    finally:
-        cells.heartbeat = beat
-        cells.heartbeat()
+    cells.heartbeat()
     assert 'have fallen silent at once' in asked.logged()
     assert host(asked, claims, zone='az3') == 'node-5'

@@ -118,7 +118,7 @@ def test_computes_must_not_be_too_old(cloud):
         FAILURE,
         'Current Nova version does not support computes older than Gazpacho but the '
         'minimum compute service level in your system is 60 and the oldest supported '
-        f'service level is 72 (nova 34 (2026.2): {NO_SERVICES}).',
+        f'service level is 72. This is nova 34 (2026.2): {NO_SERVICES}.',
     )
 
 
