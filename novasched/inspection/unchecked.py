@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 5
 NODES, IMAGES = 'NUMATopologyFilter', 'ImagePropertiesFilter'
-CAPABILITIES, EXTRA_SPECS = (
-    'ComputeCapabilitiesFilter',
-    'AggregateInstanceExtraSpecsFilter',
-)
+CAPABILITIES = 'ComputeCapabilitiesFilter'
+EXTRA_SPECS = 'AggregateInstanceExtraSpecsFilter'
 ZONE, ZONES = 'availability_zone', 'query_placement_for_availability_zone'
 ISOLATED = 'IsolatedHostsFilter'
 
@@ -40,13 +38,10 @@ class Row(NamedTuple):
 
     def asks(self, key: str, value: str) -> bool:
         """Return whether a key and its value are this demand."""
-        named = key.startswith(self.key[:-1]) if self.is_scope else key == self.key
+        start, is_scope, _ = self.key.partition('*')
+        named = key.startswith(start) if is_scope else key == start
         demands = value in self.values if self.values else value not in self.nothing
         return named and demands
-
-    @property
-    def is_scope(self) -> bool:
-        return self.key.endswith('*')
 
 
 _PINNING = ('dedicated', 'mixed')
@@ -63,8 +58,7 @@ FLAVOR = (
     Row(f'{SCOPE}:*', (EXTRA_SPECS,)),
     Row('trust:trusted_host', ('TrustedFilter',)),
     Row('dedicated_cloud:id', ('DedicatedCloudFilter',)),
-    Row('local_disk:size_gb', ('LocalDiskFilter',)),
-    Row('local_disk:type', ('LocalDiskFilter',)),
+    Row('local_disk:*', ('LocalDiskFilter',)),
     Row('vgpu:type', ('VGPUFilter',)),
 )
 """Extra specs; ``trait:``, ``resources:`` and features are always asked of
@@ -129,26 +123,16 @@ OPTION = (
 
 TABLES = (FLAVOR, (UNSCOPED,), IMAGE, AGGREGATE, (OF_IMAGES,), GROUP, HINT, OPTION)
 
-OTHERS = {
-    'AllHostsFilter',
-    'ComputeFilter',
-    'CoreFilter',
-    'DiskFilter',
-    'ExactCoreFilter',
-    'ExactDiskFilter',
-    'ExactRamFilter',
-    'GroupAffinityFilter',
-    'GroupAntiAffinityFilter',
-    'MetricsFilter',
-    'RamFilter',
-    'RetryFilter',
-    'TypeAffinityFilter',
-}
+_OTHERS = (
+    'AllHostsFilter ComputeFilter CoreFilter DiskFilter ExactCoreFilter '
+    'ExactDiskFilter ExactRamFilter GroupAffinityFilter GroupAntiAffinityFilter '
+    'MetricsFilter RamFilter RetryFilter TypeAffinityFilter'
+)
 """Filters that check what no key asks for; they, and those of the tables, are all."""
 CHECKS = frozenset().union(*(row.checks for table in TABLES for row in table))
-KNOWN = OTHERS | CHECKS
+KNOWN = CHECKS.union(_OTHERS.split())
 
-_DRIVERS = ('filter_scheduler', 'caching_scheduler', 'FilterScheduler')
+_DRIVERS = 'filter_scheduler caching_scheduler FilterScheduler CachingScheduler'
 _MULTIPLIERS = {
     'ServerGroupSoftAffinityWeigher': 'soft_affinity_weight_multiplier',
     'ServerGroupSoftAntiAffinityWeigher': 'soft_anti_affinity_weight_multiplier',
@@ -195,7 +179,7 @@ class Policy:
     @classmethod
     def of_record(cls, kept: Mapping[str, Any] | None) -> Self | None:
         """Return the policy that a decision record keeps; None: it keeps none."""
-        if not kept or 'filters' not in kept or not _goes_by_filters(kept['driver']):
+        if not kept or not _goes_by_filters(kept.get('driver', '')):
             return None  # a dry run keeps no driver: its answer has the demands itself
         plugins = tuple(name for name in kept['filters'] if name not in KNOWN)
         return cls(frozenset(kept['filters']), kept['weighers'], plugins=plugins)
@@ -211,7 +195,7 @@ class Policy:
 
 
 def _goes_by_filters(driver: str) -> bool:
-    return driver.rpartition('.')[2] in (*_DRIVERS, 'CachingScheduler')
+    return driver.rpartition('.')[2] in _DRIVERS.split()
 
 
 def _names(plugin: Any) -> set[str]:
@@ -263,10 +247,8 @@ def of_request(
     for each in (kept.get('group') or {}).get('policies') or ():
         found += _of_group(policy, each, keys)
     for key, values in sorted(hints.items()):
-        made = _of(
-            policy, HINT, 'request', '', key, next(filter(None, values or ()), '')
-        )
-        found += [each._replace(what=f'hint {key}') for each in made]
+        made = _of(policy, HINT, 'request', '', key, ''.join(values or ()))
+        found += (each._replace(what=f'hint {key}') for each in made)
     zone = kept.get('zone') or ''
     return [*found, *_of(policy, AGGREGATE, 'request', '', ZONE, zone)]
 
@@ -295,7 +277,7 @@ def of_cloud(
 
     listed = list(aggregates)
     keys = {key for each in listed for key in each.metadata}
-    asked = {k.removeprefix(f'{SCOPE}:') for specs in flavors.values() for k in specs}
+    asked = {key.removeprefix(f'{SCOPE}:') for each in flavors.values() for key in each}
     found = [
         Demand('option', '[filter_scheduler]', row.key, row.checks[0])
         for row in policy.demanded
@@ -307,7 +289,7 @@ def of_cloud(
         name = each.name or str(each.id)
         for key, value in sorted(each.metadata.items()):
             rows = (*AGGREGATE, *(OF_IMAGES,) * (key in ImageMetaProps.fields))
-            if key not in asked:  # else it is there for flavors
+            if key not in asked or ':' in key:  # else it is there for flavors
                 found += _of(policy, rows, 'aggregate', name, key, value)
     for group, number in groups.items():
         found += (d._replace(number=number) for d in _of_group(policy, group, keys))
@@ -341,10 +323,10 @@ def _of_flavor(
 
 def _of_group(policy: Policy, name: str, keys: Collection[str]) -> Iterator[Demand]:
     for row in GROUP:
-        may_count = row.checks[0] in policy.weighers
-        counts = may_count and _MULTIPLIERS.get(row.checks[0]) in keys
+        check = row.checks[0]
+        counts = check in policy.weighers and _MULTIPLIERS.get(check) in keys
         if row.key == name and not counts and policy.lacks(row):
-            yield Demand('group', '', name, row.checks[0])
+            yield Demand('group', '', name, check)
 
 
 def sentences(policy: Policy | None, demands: Iterable[Demand]) -> list[str]:
@@ -383,7 +365,7 @@ def _remedy(policy: Policy, check: str) -> str:
     if check.islower():
         return f'set [scheduler] {check} = True'
     if check in _RATIOS:  # these filters are deprecated: placement counts
-        return f'set [DEFAULT] {_RATIOS[check]} of its computes'
+        return f'set [DEFAULT] {_RATIOS[check]} on the computes'
     if check not in _MULTIPLIERS:
         return f'add {check} to [filter_scheduler] {policy.enabled}'
     if check in policy.weighers:

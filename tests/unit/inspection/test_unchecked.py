@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
+import json
+import pathlib
 
 import netaddr
 
@@ -15,6 +17,7 @@ from novasched.decision_log.request import summary
 from novasched.inspection import unchecked
 from novasched.inspection.server_request import numa_topology_of
 from novasched.inspection.unchecked import Policy
+from novasched.objects.base import parse
 from novasched.testing import assert_rejects
 from tests import factories
 from tests.cases import cases
@@ -27,6 +30,7 @@ DEFAULT = [
     'ServerGroupAntiAffinityFilter',
     'ServerGroupAffinityFilter',
 ]
+SAMPLES = pathlib.Path(__file__).parents[2] / 'samples' / 'rpc'
 OTHER = '50000000-0000-4000-8000-000000000009'
 PLACEMENT = {
     'trait:HW_CPU_X86_AVX2': 'required',
@@ -188,6 +192,31 @@ def test_the_walk_through_asks_for_nothing_that_its_filters_do_not_check():
     ]
 
 
+def sent_requests(value):
+    """Yield the requests of a message as nova sends it."""
+    if isinstance(value, dict) and value.get('nova_object.name') == 'RequestSpec':
+        yield parse(value)
+    elif isinstance(value, str) and value.startswith('{'):
+        yield from sent_requests(json.loads(value))
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from sent_requests(each)
+
+
+def test_requests_of_nova_are_checked_by_the_filters_that_are_named_for_them():
+    requests = [
+        request
+        for path in sorted(SAMPLES.glob('*.request.json'))
+        for request in sent_requests(json.loads(path.read_text()))
+    ]
+    own = ('NUMATopologyFilter', 'PciPassthroughFilter', 'DifferentHostFilter')
+    enough = policy([*DEFAULT, *own, 'JsonFilter'])
+    assert [of_request(enough, each) for each in requests] == [[]] * len(requests)
+    said = {line for each in requests for line in of_request(DEFAULT_POLICY, each)}
+    remedies = {line.partition(': add ')[2].partition(' ')[0] for line in said}
+    assert remedies == {*own, 'JsonFilter'}
+
+
 def test_what_many_ask_for_is_one_sentence():
     flavors = {f'm1.{n}': {'hw:cpu_policy': 'mixed'} for n in range(7)}
     flavors['m1.3'] = {'hw:numa_nodes': '2'}
@@ -249,9 +278,10 @@ def test_weighers_count_soft_policies(options, keys, remedy):
     ('zones', 'query_placement_for_availability_zone', {'availability_zone': 'az1'}),
 )
 def test_prefilters_check_aggregates(option, metadata):
-    aggregates = [factories.aggregate(1, **metadata)]
-    assert of_cloud(policy(scheduler={option: True}), aggregates=aggregates) == []
-    (said,) = of_cloud(policy(scheduler={option: False}), aggregates=aggregates)
+    traits = {key: value for key, value in metadata.items() if ':' in key}
+    cloud = {'m1.licensed': traits}, [factories.aggregate(1, **metadata)]
+    assert of_cloud(policy(scheduler={option: True}), *cloud) == []
+    (said,) = of_cloud(policy(scheduler={option: False}), *cloud)
     assert said.startswith(f'Aggregate agg1 has {"=".join(*metadata.items())}, which')
 
 
