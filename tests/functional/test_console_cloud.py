@@ -215,6 +215,12 @@ def test_what_no_enabled_filter_checks_is_named(made, reader):
     assert reader.plan(PlanOrder(flavor='often', count=2))['notes'] == [said]
 
 
+def test_a_driver_that_does_not_filter_has_no_policy_to_check(made):
+    made.conf.set_override('driver', 'chance_scheduler', 'scheduler')
+    with console.opened(made.conf, sources(made)) as reader:
+        assert 'policy' not in reader.health()['checks']
+
+
 def test_free_slots_of_the_flavors_that_are_configured(made):
     add_flavor(made)
     made.conf.set_override('flavors', ['unknown', 'often'], 'novasched_console')

@@ -35,6 +35,7 @@ OTHER = '50000000-0000-4000-8000-000000000009'
 PLACEMENT = {
     'trait:HW_CPU_X86_AVX2': 'required',
     'resources:VGPU': '1',
+    'resources:PCPU': '0',
     'resources1:CUSTOM_FPGA': '1',
     'group_policy': 'none',
     'hw:cpu_policy': 'shared',
