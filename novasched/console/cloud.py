@@ -36,7 +36,7 @@ from novasched.console.reader import (
 )
 from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
-from novasched.inspection import capacity, dry, host
+from novasched.inspection import capacity, dry, host, unchecked
 from novasched.inspection.explain import explanation
 from novasched.inspection.hosts import STATES, HostCriteria
 from novasched.inspection.merged import MergedDecisions
@@ -55,8 +55,9 @@ FLAVORS_AGE_S, FLAVORS_S = 60.0, 3.0
 HEALTH_AGE_S = 5.0
 FREE_SLOTS_S = 8.0
 """How long free slots may take; less than a client waits."""
-COMPONENTS = 4
-"""Databases, placement, decisions and free slots: each is asked in a thread."""
+COMPONENTS = 5
+"""Databases, placement, decisions, policy and free slots: each is asked in a thread."""
+POLICY_AGE_S = 60.0
 FREE_SLOTS_AGE_S = 60.0
 OWN_LOG_AGE_S = 60.0
 """How often it is looked whether this machine has begun to keep decisions."""
@@ -266,6 +267,8 @@ class Cloud:
             ('decisions', WARN): self._logs,
         }
         waiting = {key: self._components.start(key, asked[key]) for key in asked}
+        policy = 'policy', WARN
+        waiting[policy] = self._components.start(policy, self._policy, POLICY_AGE_S)
         slots = self._components.start('free slots', self._free_slots)
         checks: Checks = {}
         for (name, status), future in waiting.items():
@@ -303,6 +306,13 @@ class Cloud:
         if not schedulers:
             problems.insert(0, 'neither this machine nor another keeps decisions')
         return {'decisions': checked('; '.join(problems), WARN)}
+
+    def _policy(self) -> Checks:
+        inspection = self._session.current().inspection
+        if (policy := inspection.run.policy) is None:
+            return {}
+        said = unchecked.of_store(policy, inspection.api)
+        return {'policy': checked('; '.join(said), WARN)}
 
     def _free_slots(self) -> list[list[Any]]:
         """Return the slots of the configured flavors, of those that can be counted."""

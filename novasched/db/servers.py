@@ -147,6 +147,25 @@ class SqlServers(SqlApiStore):
 
         return self._ask(ask)
 
+    def extra_specs(self) -> dict[str, dict[str, str]]:
+        """Return the extra specs of all flavors that have some and are not disabled,
+        by name."""
+
+        def ask(connection: sa.Connection) -> dict[str, dict[str, str]]:
+            found: dict[str, dict[str, str]] = {}
+            if sa.inspect(connection).has_table(flavors.name):
+                for name, key, value in connection.execute(_EXTRA_SPECS):
+                    found.setdefault(name, {})[key] = value or ''
+            return found
+
+        return self._ask(ask)
+
+    def group_policies(self) -> dict[str, int]:
+        """Return how many server groups have each policy."""
+        query = sa.select(_p.policy, sa.func.count()).group_by(_p.policy)
+        query = query.where(_p.policy.is_not(None)).order_by(_p.policy)
+        return self._ask(lambda c: {row[0]: row[1] for row in c.execute(query)})
+
 
 class CellServerRows:
     """The servers in the database of one cell. Raises errors.StoreFailed."""
@@ -321,6 +340,12 @@ def _flavor(connection: sa.Connection, name: str) -> Flavor | None:
 
 _FLAVORS = sa.select(
     *(each for each in _f if each.name not in ('created_at', 'updated_at'))
+)
+_EXTRA_SPECS = (
+    sa.select(_f.name, _e.key, _e.value)
+    .join_from(flavors, flavor_extra_specs, _e.flavor_id == _f.id)
+    .where(sa.or_(_f.disabled.is_(None), _f.disabled == sa.false()))
+    .order_by(_f.name, _e.id)
 )
 
 

@@ -26,7 +26,9 @@ from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.decision_log.distilling import Diagnose, RecordBuilder
 from novasched.decision_log.log import CollectedRecords
+from novasched.decision_log.request import summary
 from novasched.drivers.host_candidates import ProviderClass, amounts_of
+from novasched.inspection import unchecked
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import (
@@ -193,7 +195,8 @@ class DryRun:
     """A reader whose requests claim nothing, and the records of these.
 
     ``offered_by`` returns the copy that candidates come from; None: placement is
-    asked. ``check`` ends work that takes too long.
+    asked. ``check`` ends work that takes too long. ``policy`` is None where it may go
+    by anything else than filters.
     """
 
     reader: app.Reader
@@ -203,6 +206,13 @@ class DryRun:
     rng: random.Random
     offered_by: Callable[[], PlacementCopy | None] = lambda: None
     check: Check = never
+    policy: unchecked.Policy | None = None
+
+    def unchecked_demands(self, request: RequestSpec) -> list[unchecked.Demand]:
+        """Return the demands of a request that nothing checks."""
+        aggregates = self.reader.view.aggregates.all()
+        keys = {key for each in aggregates for key in each.metadata}
+        return unchecked.of_request(self.policy, summary(request), keys)
 
     def begin(self) -> DryRun:
         """Forget all that was picked, and return another dry run, of another seed."""
@@ -271,7 +281,8 @@ def opened(
     )
     try:
         reader.view.load()
-        yield DryRun(reader, made[0], logs[0], seed, rng, check=check)
+        policy = unchecked.Policy.from_conf(conf, reader.profile)
+        yield DryRun(reader, made[0], logs[0], seed, rng, check=check, policy=policy)
     finally:
         reader.view.close()
 

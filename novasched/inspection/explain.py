@@ -15,7 +15,7 @@ from novasched.decision_log.record import (
     DecisionRecord,
     Head,
 )
-from novasched.inspection import stages
+from novasched.inspection import stages, unchecked
 from novasched.scheduler.reasons import Blocker
 
 Explanation = dict[str, Any]
@@ -41,6 +41,8 @@ def explanation(
     whole = decision if decision and stages.is_whole(decision) else None
     taken = decision or {}
     view = body.get('view') or {}
+    policy = unchecked.Policy.of_record(record.profiles.get(body.get('profile', '')))
+    demands = unchecked.of_request(policy, body.get('request') or {})
     return {
         'v': VERSION,
         **_of_head(head),
@@ -48,7 +50,7 @@ def explanation(
         'kept': 'whole' if 'request' in body else 'head',
         'request': body.get('request'),
         'asked': list(body.get('asked', ())),
-        'notes': list(body.get('notes', ())),
+        'notes': [*body.get('notes', ()), *unchecked.sentences(policy, demands)],
         'index': taken.get('index'),
         'attempt': taken.get('attempt'),
         # As text: it has 64 bits, and numbers of JSON often have 53.

@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.record import DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
-from novasched.inspection import changes, remaining_slots
+from novasched.inspection import changes, remaining_slots, unchecked
 from novasched.inspection.dry import DryRun
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import DryRequest, RequestMaker
@@ -69,6 +69,7 @@ class Plan:
     unplaced: list[Report] = field(default_factory=list)
     changes: list[Report] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    demands: list[unchecked.Demand] = field(default_factory=list)
 
     def add(self, wanted: DryRequest) -> None:
         """Ask for the servers of a request, and for those that fit if not all do.
@@ -76,6 +77,7 @@ class Plan:
         Raises what a request raises, but errors.NoValidHost.
         """
         self.notes += wanted.notes
+        self.demands += self.run.unchecked_demands(wanted.request)
         left = wanted
         while left.uuids:
             tried = ask(self.run, left)
@@ -144,7 +146,10 @@ class Plan:
             'placed': self.placed,
             'unplaced': self.unplaced,
             'changes': self.changes,
-            'notes': self.notes,
+            'notes': [
+                *self.notes,
+                *unchecked.sentences(self.run.policy, self.demands),
+            ],
             'as_of': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
             'placement_age_s': round(age_s, 1),
             'cells_left_out': list(view.unavailable_cells()),
@@ -299,7 +304,7 @@ def drain_one_of(
         'placed': [],
         'tightest': None,
         'unplaced': [entry for each in stuck.values() for entry in each['unplaced']],
-        'notes': [note for each in reports.values() for note in each['notes']],
+        'notes': list(dict.fromkeys(n for r in reports.values() for n in r['notes'])),
         'hosts': [
             {'host': host, 'fits': each['fits'], 'asked': each['asked']}
             for host, each in reports.items()

@@ -13,7 +13,7 @@ import numpy as np
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.inspection import changes
+from novasched.inspection import changes, unchecked
 from novasched.inspection.dry import DryRun
 from novasched.inspection.explain import number
 from novasched.inspection.host import holders
@@ -79,7 +79,10 @@ def why_not(
         'of': None,
         'beaten_by': None,
         'held_by': None,
-        'notes': list(wanted.notes),
+        'notes': [
+            *wanted.notes,
+            *unchecked.sentences(run.policy, run.unchecked_demands(single)),
+        ],
         'cells_left_out': list(run.reader.view.unavailable_cells()),
     }
     return report | (_rank(run, DryRequest(single, uuids), host) if fits else {})

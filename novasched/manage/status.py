@@ -38,8 +38,10 @@ from novasched.cluster.release import FoundRelease
 from novasched.compat import removed_options
 from novasched.db import cells, engines, services, tables, transactions
 from novasched.db.placement import PlacementContents
+from novasched.db.servers import SqlServers
 from novasched.db.stores import SqlServiceStore
 from novasched.db.transactions import Database
+from novasched.inspection import unchecked
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
 from novasched.network import client as network
 from novasched.observability import serving
@@ -329,6 +331,18 @@ def scheduler(program: Status) -> Verdict:
         return _warned(preflight.deprecations(profile))
 
 
+def policy(program: Status) -> Verdict:
+    """Look for demands of flavors, aggregates and server groups that no filter that is
+    enabled checks."""
+    profile = preflight.load_plugins(program.conf)
+    with program.api() as database:
+        store = SqlServers(database.engine)
+        said = unchecked.of_store(
+            unchecked.Policy.from_conf(program.conf, profile), store
+        )
+    return _warned(f'{each}.' for each in said)
+
+
 def options(program: Status) -> Verdict:
     """Look for values that are none, and for options that are misspelt, or set and do
     nothing here."""
@@ -356,6 +370,7 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Heartbeats': heartbeats,
     'Health and metrics': addresses,
     'Driver, filters and weighers': scheduler,
+    'Policy': policy,
     'Options': options,
 }
 

@@ -197,8 +197,28 @@ def test_health(reader):
         'cell cell2',
         'decisions',
         'placement',
+        'policy',
     ]
     assert found['free_slots'] == []
+
+
+def test_what_no_enabled_filter_checks_is_named(made, reader):
+    add_flavor(made)
+    spec = {'flavor_id': 7, 'key': 'hw:numa_nodes', 'value': '2'}
+    made.add('api', server_tables.flavor_extra_specs, **spec)
+    said = (
+        'Flavor often asks for hw:numa_nodes=2, which no enabled filter checks: add '
+        'NUMATopologyFilter to [filter_scheduler] enabled_filters'
+    )
+    found = reader.health()
+    assert (found['status'], found['checks']['policy']['output']) == ('warn', said)
+    assert reader.plan(PlanOrder(flavor='often', count=2))['notes'] == [said]
+
+
+def test_a_driver_that_does_not_filter_has_no_policy_to_check(made):
+    made.conf.set_override('driver', 'chance_scheduler', 'scheduler')
+    with console.opened(made.conf, sources(made)) as reader:
+        assert 'policy' not in reader.health()['checks']
 
 
 def test_free_slots_of_the_flavors_that_are_configured(made):

@@ -58,6 +58,16 @@ def test_servers_that_hold_what_a_host_lacks_are_named(why_not):
     assert 'Pages: db has 2 since 2026-11-22T12:00:00Z: novasched host h1 ' in text
 
 
+def test_what_no_filter_looks_at_is_said(made, why_not):
+    words = ('h1', '--flavor', 'vcpus=1,ram=512,disk=1,hw:numa_nodes=1')
+    assert why_not(*words)[1]['notes'] == []
+    made.conf.set_override('enabled_filters', ['ComputeFilter'], 'filter_scheduler')
+    assert (
+        'Note    Flavor inline asks for hw:numa_nodes=1, which no enabled filter '
+        'checks: add NUMATopologyFilter to [filter_scheduler] enabled_filters\n'
+    ) in why_not(*words, form='text')[1]
+
+
 def test_a_host_that_only_the_request_leaves_out_lacks_nothing(why_not):
     words = ('--flavor', 'vcpus=1,ram=512,disk=1', '--availability-zone', 'az1')
     code, answer, _ = why_not('h2', *words)

@@ -229,7 +229,8 @@ def test_servers_that_leave_a_host_go_where_the_plan_says(made):
 
 
 def test_a_drain_says_which_server_has_no_place(made):
-    words = ('--flavor', 'vcpus=1,ram=9000,disk=1', '--availability-zone', 'zone-cell2')
+    trusted = 'vcpus=1,ram=9000,disk=1,trust:trusted_host=trusted'
+    words = ('--flavor', trusted, '--availability-zone', 'zone-cell2')
     assert run_lab(made, BootServers, 'big', *words, '--count', '3')[0] == 0
     code, planned, _ = plan(made, PlanDrain, 'cell2-h2', '--evacuate')
     assert (code, planned['fits'], planned['asked']) == (3, 0, 1)
@@ -241,6 +242,8 @@ def test_a_drain_says_which_server_has_no_place(made):
     assert [each['host'] for each in planned['hosts']] == [
         'cell2-h1', 'cell2-h2', 'cell2-h3',
     ]  # fmt: skip
+    (note,) = planned['notes']
+    assert note.startswith('Flavor inline asks for trust:trusted_host=trusted, which')
     code, planned, _ = plan(made, PlanDrain, '--cell', 'cell1')
     assert (code, planned['asked']) == (0, 0)
     _, text, _ = plan(made, PlanDrain, 'cell1-h1', form='text')

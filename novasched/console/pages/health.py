@@ -12,9 +12,10 @@ from novasched.console.pages.words import Link, View
 SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
 NAMES = {'api_database': 'API database', 'decisions': 'decision log'}
 """Checks whose names are those of options."""
+WELL = {'policy': 'Enabled filters check all that flavors and aggregates ask for.'}
 SAID = {
     'pass': 'All that the console reads answers.',
-    'warn': 'Something that the console reads does not answer as it should.',
+    'warn': 'Something is not as it should be.',
     'fail': 'The console cannot read what it needs.',
 }
 
@@ -28,7 +29,7 @@ def view(answer: Mapping[str, Any]) -> View:
             {
                 'name': NAMES.get(name, name),
                 'status': _status(each['status']),
-                'output': each.get('output') or 'It answers.',
+                'output': each.get('output') or WELL.get(name, 'It answers.'),
                 'at': each.get('time') or '',
                 'time': words.time(each.get('time') or ''),
             }

@@ -33,6 +33,7 @@ CHECKS = (
     'Heartbeats',
     'Health and metrics',
     'Driver, filters and weighers',
+    'Policy',
     'Options',
 )
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from novasched.cluster.release import NO_SERVICES
 from novasched.cmd.status import main
+from novasched.db import server_tables
 from novasched.db import tables as declared
 from novasched.ports import CELL0_UUID
 from tests.cases import cases
@@ -200,6 +201,63 @@ def test_the_driver_must_be_there(cloud):
     assert (result, details.startswith('[scheduler] driver: ')) == (FAILURE, True)
 
 
+def add_pinned(cloud, **changes):
+    sizes = dict.fromkeys(('memory_mb', 'vcpus', 'swap'), 1)
+    row = {'id': 7, 'name': 'm1.pinned', 'flavorid': 'f7', 'disabled': False, **sizes}
+    cloud.zero.add(server_tables.flavors, row | changes)
+    specs = ({'hw:cpu_policy': 'dedicated', 'capabilities:vcpus_total': '>= 2'}).items()
+    rows = [{'flavor_id': 7, 'key': key, 'value': value} for key, value in specs]
+    cloud.zero.add(server_tables.flavor_extra_specs, *rows)
+
+
+def test_what_no_enabled_filter_checks_is_a_warning(cloud):
+    add_pinned(cloud)
+    (rack,) = cloud.zero.add(declared.aggregates, {'uuid': 'a1', 'name': 'licensed'})
+    kept = {'aggregate_id': rack, 'key': 'os_distro', 'value': 'windows'}
+    cloud.zero.add(declared.aggregate_metadata, kept)
+    rows = [{'user_id': 'u', 'project_id': 'p', 'uuid': name} for name in 'abc']
+    for group in cloud.zero.add(server_tables.instance_groups, *rows):
+        policy = {'group_id': group, 'policy': 'affinity'}
+        cloud.zero.add(server_tables.instance_group_policy, policy)
+    add = 'which no enabled filter checks: add'
+    to = 'to [filter_scheduler] enabled_filters.'
+    filters = '[filter_scheduler]\nenabled_filters = ComputeCapabilitiesFilter'
+    code, verdicts = cloud.judge(more=filters)
+    assert (code, verdicts['Policy']) == (
+        WARNING,
+        (
+            WARNING,
+            f'Flavor m1.pinned asks for hw:cpu_policy=dedicated, {add} '
+            f'NUMATopologyFilter {to} Aggregate licensed has os_distro=windows, {add} '
+            f'AggregateImagePropertiesIsolation {to} 3 server groups ask for affinity, '
+            f'{add} ServerGroupAffinityFilter {to}',
+        ),
+    )
+    enough = (
+        'NUMATopologyFilter,AggregateImagePropertiesIsolation,ServerGroupAffinityFilter'
+    )
+    verdicts = cloud.judge(more=f'{filters},{enough}\n')[1]
+    assert verdicts['Policy'] == (SUCCESS, None)
+
+
+@cases(
+    'driver, disabled',
+    ('a flavor that is disabled', 'filter_scheduler', True),
+    ('a driver that does not filter', 'chance_scheduler', False),
+)
+def test_demands_that_are_of_no_account(cloud, driver, disabled):
+    add_pinned(cloud, disabled=disabled)
+    _, verdicts = cloud.judge(more=f'[scheduler]\ndriver = {driver}\n')
+    assert verdicts['Policy'] == (SUCCESS, None)
+
+
+def test_a_cloud_without_flavors_of_its_own(cloud):
+    with cloud.engines['api'].begin() as connection:
+        connection.execute(sa.text('DROP TABLE flavor_extra_specs'))
+        connection.execute(sa.text('DROP TABLE flavors'))
+    assert cloud.judge()[1]['Policy'] == (SUCCESS, None)
+
+
 def test_what_does_nothing_is_a_warning(cloud):
     more = '[filter_scheduler]\nuse_baremetal_filters = True\n'
     code, verdicts = cloud.judge(more=more)
@@ -293,7 +351,7 @@ def test_a_check_that_fails_is_not_the_end(cloud, placement):
     (
         'one database',
         '[api_database]\nconnection = sqlite:////nonexistent/x\n',
-        {'Older than N-1 computes', 'Databases'},
+        {'Older than N-1 computes', 'Databases', 'Policy'},
     ),
     (
         'a driver that both databases lack',
@@ -305,6 +363,7 @@ def test_a_check_that_fails_is_not_the_end(cloud, placement):
             'Newer schedulers',
             'Databases',
             'Driver, filters and weighers',
+            'Policy',
         },
     ),
 )

@@ -379,6 +379,14 @@ def test_json_is_the_answer_of_the_reader(path):
         assert answer.json == {'v': 1, **console_answers.CAPACITY}
 
 
+def test_health_says_how_each_is_well():
+    checks = {name: {'status': 'pass'} for name in ('placement', 'policy')}
+    health = {'status': 'pass', 'checks': checks, 'free_slots': []}
+    shown = client(health=health).get('/health').text
+    assert 'It answers.' in shown
+    assert 'Enabled filters check all that flavors and aggregates ask for.' in shown
+
+
 @cases(
     ('answer', 'sentences'),
     ('all is there', {}, []),

@@ -37,6 +37,25 @@ def several(*hosts, decisions=(), **changes):
     return records.record(head, servers=servers, decisions=list(decisions), **changes)
 
 
+def test_what_no_filter_looked_at_is_a_note():
+    record = records.scheduled(notes=['a prefilter ran'])
+    specs = {'pci_passthrough:alias': 'gpu:1'}
+    flavor = {**record.body['request']['flavor'], 'extra_specs': specs}
+    record.body['request'] = {**record.body['request'], 'flavor': flavor}
+    record.profiles['p1'] = {
+        'driver': 'filter_scheduler',
+        'filters': ['ComputeFilter'],
+        'weighers': {},
+    }
+    assert explanation(record)['notes'] == [
+        'a prefilter ran',
+        'Flavor m1.large asks for pci_passthrough:alias=gpu:1, which no enabled filter '
+        'checks: add PciPassthroughFilter to [filter_scheduler] enabled_filters',
+        'The server group asks for anti-affinity, which no enabled filter checks: add '
+        'ServerGroupAntiAffinityFilter to [filter_scheduler] enabled_filters',
+    ]
+
+
 def test_a_scheduled_server():
     explained = explanation(records.scheduled())
     assert explained['result'] == 'scheduled'
