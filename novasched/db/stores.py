@@ -106,7 +106,7 @@ class SqlCellStore:
     def _ask(self, question: Callable[[sa.Connection], Result]) -> Result:
         if self._connection is not None:
             return question(self._connection)
-        with self._database.read() as connection:
+        with self._database.steady() as connection:
             return question(connection)
 
     compute_nodes = _asking(hosts.read)

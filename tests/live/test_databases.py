@@ -215,3 +215,10 @@ def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
     assert asked()[0] == ['h1']
     store.close()
     assert engine.pool.checkedout() == 0
+
+
+def test_connections_that_verify_no_certificate_load_none(mariadb, opened):
+    engine = opened(mariadb.create_database('shared_context'))
+    with engine.connect() as one, engine.connect() as two:
+        used = {each.connection.dbapi_connection.ctx for each in (one, two)}
+    assert len(used) == 1
