@@ -7,6 +7,7 @@ Each has an option group of nova that says where it is and who we are there.
 from __future__ import annotations
 
 import ssl
+from typing import Any
 from urllib import parse
 
 import requests
@@ -141,9 +142,32 @@ def _check(conf: cfg.ConfigOpts, group: str) -> None:
         )
 
 
+class _Requests(requests.Session):
+    """Looks into the environment for proxies and authorities once for each server: for
+    each request, that takes as long as all else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[tuple[object, ...], Any] = {}
+
+    def merge_environment_settings(
+        self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
+    ) -> Any:
+        if proxies:
+            return super().merge_environment_settings(
+                url, proxies, stream, verify, cert
+            )
+        key = (*parse.urlsplit(url)[:2], stream, verify, cert)
+        if key not in self._found:
+            self._found[key] = super().merge_environment_settings(
+                url, proxies, stream, verify, cert
+            )
+        return self._found[key]
+
+
 def _session(conf: cfg.ConfigOpts, group: str) -> Session:
     _check(conf, group)
-    http = requests.Session()
+    http = _Requests()
     # keystoneauth1 keeps ten connections and throws away those of more threads.
     pool = TCPKeepAliveAdapter(
         pool_maxsize=POOL_SIZE,

@@ -63,6 +63,10 @@ def a_node_without_a_host_has_the_host_of_its_service(databases):
     assert [row.host for row in rows] == ['old', None, 'own']
 
 
+def node_news(store, since=NOON):
+    return store.news(since, since, 0, NOON, NOON).nodes
+
+
 def changed_compute_nodes_are_those_stamped_since(databases):
     before = NOON - SECOND
     databases.add(
@@ -75,7 +79,7 @@ def changed_compute_nodes_are_those_stamped_since(databases):
     )
     store = SqlCellStore(databases.cell)
     # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
-    news = store.compute_node_news(NOON + datetime.timedelta(microseconds=900000))
+    news = node_news(store, NOON + datetime.timedelta(microseconds=900000))
     rows = store.compute_nodes_of(sorted(news.marks))
     assert [row.hypervisor_hostname for row in rows] == [
         'updated',
@@ -83,7 +87,7 @@ def changed_compute_nodes_are_those_stamped_since(databases):
         'deleted',
     ]
     assert [row.deleted for row in rows] == [0, 0, 9]
-    assert store.compute_node_news(NOON + 2 * SECOND).marks == {}
+    assert node_news(store, NOON + 2 * SECOND).marks == {}
     assert store.compute_nodes_of([]) == []
 
 
@@ -99,13 +103,13 @@ def live_compute_nodes_are_summed_up_by_their_marks(databases):
     )
     store = SqlCellStore(databases.cell)
     marks = {row.id: row.mark for row in store.compute_nodes()}
-    news = store.compute_node_news(NOON)
+    news = node_news(store)
     assert (news.live, news.total) == (3, sum(marks.values()))
     assert news.marks == {**dict(list(marks.items())[:2]), gone: 0}
     assert store.compute_node_marks(None) == marks
     assert store.compute_node_marks(NOON) == dict(list(marks.items())[:2])
     assert len(set(marks.values())) == 3
-    assert store.compute_node_news(NOON + 9 * SECOND).total == news.total
+    assert node_news(store, NOON + 9 * SECOND).total == news.total
 
 
 def marks_of_now_come_with_services(databases):
@@ -134,7 +138,7 @@ def every_write_changes_the_mark(databases):
     (id_,) = databases.add(tables.compute_nodes, node(updated_at=NOON))
     store = SqlCellStore(databases.cell)
     table = tables.compute_nodes
-    seen = [store.compute_node_news(NOON).total]
+    seen = [node_news(store).total]
     for values in (
         {'updated_at': NOON + SECOND},
         {'vcpus_used': 2},
@@ -145,7 +149,7 @@ def every_write_changes_the_mark(databases):
     ):
         with databases.cell.begin() as connection:
             connection.execute(sa.update(table).where(table.c.id == id_).values(values))
-        seen.append(store.compute_node_news(NOON).total)
+        seen.append(node_news(store).total)
     assert len(set(seen)) == len(seen)
 
 
@@ -153,7 +157,7 @@ def a_thousand_new_nodes_are_listed(databases):
     rows = [node(hypervisor_hostname=f'n{n}', created_at=NOON) for n in range(1000)]
     with databases.cell.begin() as connection:
         connection.execute(sa.insert(tables.compute_nodes), rows)
-    news = SqlCellStore(databases.cell).compute_node_news(NOON)
+    news = node_news(SqlCellStore(databases.cell))
     assert (news.live, len(news.marks)) == (1000, 1000)
 
 
@@ -217,9 +221,8 @@ def services_that_are_not_as_usual_are_told(databases):
     window = NOON - 60 * SECOND, NOON + 60 * SECOND
     # A fraction of a second is dropped: what is stamped in that second counts.
     wide = late + SECOND / 2
-    news = SqlCellStore(databases.cell).service_news(
-        NOON + SECOND / 2, wide, ids[-3], *window
-    )
+    store = SqlCellStore(databases.cell)
+    news = store.news(NOON + SECOND / 2, wide, ids[-3], *window).services
     told = ['disabled', 'forced-down', 'silent', 'ahead', 'never', 'nobody-knows']
     assert [row.host for row in news.live] == [*told, 'new', 'behind']
     assert news.deleted == [ids[8], ids[9]]
@@ -244,9 +247,8 @@ def nodes_share_texts_that_are_alike(databases):
     )
     store = SqlCellStore(databases.cell)
     one, two = store.compute_nodes()
-    three, _ = store.compute_nodes_of(
-        sorted(store.compute_node_news(NOON - 3600 * SECOND).marks)
-    )
+    new = node_news(store, NOON - 3600 * SECOND).marks
+    three, _ = store.compute_nodes_of(sorted(new))
     assert one.numa_topology is two.numa_topology is three.numa_topology
     assert one.stats is None
 

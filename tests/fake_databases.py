@@ -13,6 +13,7 @@ from novasched.ports import (
     CELL0_UUID,
     AggregatesMark,
     Cell,
+    CellNews,
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
@@ -95,23 +96,35 @@ class FakeCellStore:
         live = [row for row in self.nodes.values() if row.deleted == 0]
         return sorted(map(marked, live), key=lambda row: row.id)
 
-    def compute_node_news(self, since):
+    def news(self, since, wide, known_id, oldest, newest):
         self.since.append(since)
 
-        def news():
-            live = self._nodes()
-            stamps = {
-                row.id: (row.created_at, row.updated_at, row.deleted_at)
-                for row in self.nodes.values()
-            }
-            ids = [id_ for id_, found in stamps.items() if is_since(since, *found)]
-            marks = {row.id: row.mark for row in live}
-            listed = {id_: marks.get(id_, 0) for id_ in ids}
-            total = sum(marks.values())
-            is_whole = len(ids) <= self.longest_list
-            return NodeNews(len(live), total, listed if is_whole else None)
+        def told(row):
+            seen = row.last_seen_up or row.created_at
+            in_time = is_time(seen) and oldest <= seen <= newest
+            told_from = wide if row.id > known_id else since
+            new = is_time(row.created_at) and row.created_at >= told_from
+            return row.disabled or row.forced_down or not in_time or new
 
-        return self._answer('compute_node_news', news)
+        def news():
+            self.told = [row for row in self.services.values() if told(row)]
+            gone = [id_ for id_, at in self.deleted_services if at >= wide]
+            return CellNews(self._node_news(since), ServiceNews(self.told, gone))
+
+        return self._answer('news', news)
+
+    def _node_news(self, since):
+        live = self._nodes()
+        stamps = {
+            row.id: (row.created_at, row.updated_at, row.deleted_at)
+            for row in self.nodes.values()
+        }
+        ids = [id_ for id_, found in stamps.items() if is_since(since, *found)]
+        marks = {row.id: row.mark for row in live}
+        listed = {id_: marks.get(id_, 0) for id_ in ids}
+        total = sum(marks.values())
+        is_whole = len(ids) <= self.longest_list
+        return NodeNews(len(live), total, listed if is_whole else None)
 
     def compute_node_marks(self, since):
         return self._answer(
@@ -147,21 +160,6 @@ class FakeCellStore:
             'compute_services_of',
             lambda: [row for row in self.services.values() if row.host in hosts],
         )
-
-    def service_news(self, since, wide, known_id, oldest, newest):
-        def told(row):
-            seen = row.last_seen_up or row.created_at
-            in_time = is_time(seen) and oldest <= seen <= newest
-            told_from = wide if row.id > known_id else since
-            new = is_time(row.created_at) and row.created_at >= told_from
-            return row.disabled or row.forced_down or not in_time or new
-
-        def news():
-            self.told = [row for row in self.services.values() if told(row)]
-            gone = [id_ for id_, at in self.deleted_services if at >= wide]
-            return ServiceNews(self.told, gone)
-
-        return self._answer('service_news', news)
 
     def minimum_compute_version(self):
         return self._answer(

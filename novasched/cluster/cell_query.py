@@ -15,6 +15,7 @@ from novasched.cluster.invalid_rows import (
 )
 from novasched.cluster.services import Services, Window
 from novasched.ports import (
+    CellNews,
     CellStore,
     ComputeNodeRow,
     Heartbeats,
@@ -99,22 +100,23 @@ class CellQuery:
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all, without values that no nova writes.
 
-        The services come last: those of a node were committed before it.
+        The services of nodes that are new come last: they were committed before these.
         """
         since, invalid = self.since, list[InvalidValue]()
         with store.together() as rows:
             if since is None:
                 answer = CellAnswer(rows.compute_nodes())
             else:
-                answer = self._changed_nodes(rows, since)
+                news = self._news(rows, since)
+                answer = self._changed_nodes(rows, since, news.nodes)
             nodes = readable_nodes(answer.nodes, invalid, self.rows)
             answer = answer._replace(nodes=nodes, invalid=invalid)
             if since is None or self.all_services:
                 services = self._dated(rows.compute_services())
                 return answer._replace(services=readable_services(services, invalid))
-            news = self._service_news(rows, since)
-            news = news._replace(live=readable_services(news.live, invalid))
-            answer = answer._replace(news=news)
+            found = self._service_news(news.services)
+            found = found._replace(live=readable_services(found.live, invalid))
+            answer = answer._replace(news=found)
             unknown = self._unknown(answer)
             if not unknown:
                 return answer
@@ -143,31 +145,34 @@ class CellQuery:
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
         return self.heartbeats.dated(rows) if self.heartbeats else rows
 
-    def _service_news(self, rows: CellStore, since: datetime.datetime) -> ServiceNews:
+    def _news(self, rows: CellStore, since: datetime.datetime) -> CellNews:
+        window, newest_id = self.moment.window, self.services.newest_id
+        alive = (window.oldest, window.newest) if self.heartbeats is None else EVER
+        return rows.news(since, since - window.span, newest_id, *alive)
+
+    def _service_news(self, news: ServiceNews) -> ServiceNews:
         """Return the services that must not be used, came or went.
 
         Where the heartbeats are not in the rows, those of all known services count.
         """
-        window, newest_id = self.moment.window, self.services.newest_id
-        wide = since - window.span
         if self.heartbeats is None:
-            return rows.service_news(
-                since, wide, newest_id, window.oldest, window.newest
-            )
-        news = rows.service_news(since, wide, newest_id, *EVER)
+            return news
+        window = self.moment.window
         changed = {row.id for row in news.live}
         known = self.services.with_some((), news.deleted).rows.values()
         others = [row for row in known if row.id not in changed]
         silent = [row for row in self._dated(others) if not window.holds(row)]
         return news._replace(live=[*self._dated(news.live), *silent])
 
-    def _changed_nodes(self, rows: CellStore, since: datetime.datetime) -> CellAnswer:
+    def _changed_nodes(
+        self, rows: CellStore, since: datetime.datetime, news: NodeNews
+    ) -> CellAnswer:
         """Return the rows that changed, and the ids of those that are gone.
 
         They are those stamped since a moment whose marks differ; where these do not
         explain the sum of all, others, too: first of the recent ones, then of all.
         """
-        known, news = self.rows, rows.compute_node_news(since)
+        known = self.rows
         marks = rows.compute_node_marks(since) if news.marks is None else news.marks
         found = _by_id(rows, {*_differing(marks, known), *self.read_again})
         summed = news.live, news.total

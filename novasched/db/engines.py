@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -246,7 +247,35 @@ def _engine(
             f'no usable driver: {transactions.describe(problem)}',
             EXTRAS.get(url.drivername, USABLE),
         ) from problem
+    if engine.dialect.driver == 'pymysql':
+        connect = _with_shared_context()
+        sa.event.listen(
+            engine, 'do_connect', lambda _, __, args, named: connect(*args, **named)
+        )
     return engine
+
+
+@functools.cache
+def _with_shared_context() -> Callable[..., Any]:
+    """Return PyMySQL's connection, all of which share what is used where no option
+    asks for TLS and the server has it.
+
+    Each would load the certificates of all authorities that the machine knows, which
+    takes 50 ms and 1 MB, to verify nothing by them.
+    """
+
+    driver: Any = importlib.import_module('pymysql.connections')
+    made: list[Any] = []
+
+    class Connection(driver.Connection):  # type: ignore[misc]
+        def _create_ssl_ctx(self, options: Any) -> Any:
+            if options:
+                return super()._create_ssl_ctx(options)
+            if not made:
+                made.append(super()._create_ssl_ctx({}))
+            return made[0]
+
+    return Connection
 
 
 def _reads_from_replica(group: cfg.ConfigOpts.GroupAttr) -> bool:

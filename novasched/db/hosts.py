@@ -17,8 +17,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from novasched.db import tables
-from novasched.ports import ComputeNodeRow, ImageRow, InstanceRow, NodeNews, shared
+from novasched.db import listed, tables
+from novasched.ports import ComputeNodeRow, ImageRow, InstanceRow, shared
 
 Value = TypeVar('Value')
 
@@ -101,22 +101,14 @@ _WRITTEN = sa.or_(
 )
 _DELETED = _c.deleted_at >= sa.bindparam('since', type_=sa.DateTime)
 _IS_NEW = sa.or_(_WRITTEN, _DELETED)
-_ID_AND_MARK = (
-    sa.cast(_c.id, sa.String(20))
-    + ':'
-    + sa.cast(sa.case((_LIVE, MARK), else_=_ZERO), sa.String(20))
-)
+_MARK_OR_NONE = sa.case((_LIVE, MARK), else_=_ZERO)
 # All by one scan, which any question by time stamps needs: they have no index.
 NEWS = sa.select(
-    sa.func.count(sa.case((_LIVE, _ONE))),
-    sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO),
-    sa.func.coalesce(sa.func.sum(sa.case((_IS_NEW, _c.id))), _ZERO),
-    sa.func.aggregate_strings(sa.case((_IS_NEW, _ID_AND_MARK)), ','),
+    sa.func.count(sa.case((_LIVE, _ONE))).label('live'),
+    sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO).label('total'),
+    listed.text(listed.pair(_c.id, _MARK_OR_NONE), _IS_NEW).label('marks'),
+    listed.check(_c.id, _IS_NEW).label('check_marks'),
 ).where(sa.or_(_LIVE, _DELETED))
-# MySQL cuts the list to 1024 characters by default. It heeds this, others skip it.
-NEWS = NEWS.prefix_with(
-    '/*+ SET_VAR(group_concat_max_len = 1048576) */', dialect='mysql'
-)
 
 
 def read(connection: sa.Connection, page_size: int = PAGE) -> list[ComputeNodeRow]:
@@ -128,25 +120,6 @@ def read(connection: sa.Connection, page_size: int = PAGE) -> list[ComputeNodeRo
         rows += page
         if len(page) < page_size:
             return rows
-
-
-def read_news(connection: sa.Connection, since: datetime.datetime) -> NodeNews:
-    """Sum up the live rows, and list those new since a moment; see ports.CellStore.
-
-    ``since`` is UTC without a zone; its fraction of a second is dropped,
-    because some databases keep whole seconds only.
-    """
-    values = {'since': since.replace(microsecond=0)}
-    live, total, sum_of_ids, listed = connection.execute(NEWS, values).one()
-    marks = {
-        int(id_): int(mark or 0)
-        for id_, _, mark in (
-            each.partition(':') for each in (listed or '').split(',') if each
-        )
-    }
-    # Servers cut long lists, even within a number; that makes the sum of ids smaller,
-    # or the last mark another one: then its row is read once more than need be.
-    return NodeNews(live, int(total), marks if sum(marks) == sum_of_ids else None)
 
 
 def read_marks(

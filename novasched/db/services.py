@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from novasched.db import hosts, tables
+from novasched.db import hosts, listed, tables
 from novasched.db.hosts import chunks
-from novasched.ports import ServiceNews, ServiceRow
+from novasched.ports import CellNews, NodeNews, ServiceNews, ServiceRow
 
 COMPUTE = 'nova-compute'
 
@@ -26,8 +26,7 @@ _COLUMNS = [
 _ANY = sa.select(*_COLUMNS).where(_s.host.is_not(None)).order_by(_s.id)
 _READ = _ANY.where(_s.deleted == 0)
 _heartbeat = sa.func.coalesce(_s.last_seen_up, _s.created_at)
-# Few have news, mostly: their other columns are read by a statement of its own.
-_NEWS = sa.select(_s.id, _s.deleted).where(
+_HAS_NEWS = sa.and_(
     _s.binary == COMPUTE,
     _s.host.is_not(None),
     sa.or_(
@@ -51,6 +50,17 @@ _NEWS = sa.select(_s.id, _s.deleted).where(
             _s.deleted_at >= sa.bindparam('wide', type_=sa.DateTime),
         ),
     ),
+)
+_NARROW = sa.select(_s.id, _s.deleted).where(_HAS_NEWS)
+_SERVICES = sa.select(
+    listed.text(listed.pair(_s.id, _s.deleted), sa.true()).label('services'),
+    listed.check(_s.id, sa.true()).label('check_services'),
+).where(_HAS_NEWS)
+_nodes, _services = hosts.NEWS.subquery('nodes'), _SERVICES.subquery('services')
+NEWS = sa.select(_nodes, _services).select_from(_nodes.join(_services, sa.true()))
+# MySQL cuts a list to 1024 characters by default. It heeds this, others skip it.
+NEWS = NEWS.prefix_with(
+    '/*+ SET_VAR(group_concat_max_len = 1048576) */', dialect='mysql'
 )
 _MARKS_NOW = (
     sa.select(hosts.NODE.id, hosts.MARK, *_COLUMNS)
@@ -93,11 +103,11 @@ def read_news(
     known_id: int,
     oldest: datetime.datetime,
     newest: datetime.datetime,
-) -> ServiceNews:
-    """Return the services that differ from the usual, by one statement if none does.
+) -> CellNews:
+    """Return what is new of compute nodes and services; see ports.CellStore.
 
-    ``since`` and ``wide`` lose their fraction of a second: some databases keep whole
-    ones only.
+    ``since`` and ``wide`` are UTC without a zone; they lose their fraction of a second:
+    some databases keep whole ones only.
     """
     values = {
         'since': since.replace(microsecond=0),
@@ -106,16 +116,19 @@ def read_news(
         'oldest': oldest,
         'newest': newest,
     }
-    found = connection.execute(_NEWS, values).all()
-    live = [id_ for id_, deleted in found if deleted == 0]
-    return ServiceNews(
-        [
-            row
-            for chunk in chunks(live)
-            for row in _rows(connection, _READ.where(_s.id.in_(chunk)))
-        ],
-        [id_ for id_, deleted in found if deleted != 0],
-    )
+    live, total, *lists = connection.execute(NEWS, values).one()
+    marks, deleted = listed.pairs(*lists[:2]), listed.pairs(*lists[2:])
+    if deleted is None:
+        found = connection.execute(_NARROW, values)
+        deleted = {row[0]: row[1] for row in found}
+    wanted = [id_ for id_, deletion in deleted.items() if deletion == 0]
+    rows = [
+        row
+        for chunk in chunks(wanted)
+        for row in _rows(connection, _READ.where(_s.id.in_(chunk)))
+    ]
+    gone = [id_ for id_, deletion in deleted.items() if deletion != 0]
+    return CellNews(NodeNews(live, int(total), marks), ServiceNews(rows, gone))
 
 
 def read_seen_after(

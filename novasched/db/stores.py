@@ -100,23 +100,22 @@ class SqlCellStore:
     @contextlib.contextmanager
     def together(self) -> Iterator[SqlCellStore]:
         database = self._database
-        with database.read() as connection:
+        with database.steady() as connection:
             yield SqlCellStore(database.engine, database.name, connection)
 
     def _ask(self, question: Callable[[sa.Connection], Result]) -> Result:
         if self._connection is not None:
             return question(self._connection)
-        with self._database.read() as connection:
+        with self._database.steady() as connection:
             return question(connection)
 
     compute_nodes = _asking(hosts.read)
-    compute_node_news = _asking(hosts.read_news)
+    news = _asking(services.read_news)
     compute_node_marks = _asking(hosts.read_marks)
     compute_nodes_of = _asking(hosts.read_of)
     compute_marks_now = _asking(services.read_marks_now)
     compute_services = _asking(services.read)
     compute_services_of = _asking(services.read_of)
-    service_news = _asking(services.read_news)
     minimum_compute_version = _asking(services.minimum_version)
     computes_seen_after = _asking(services.read_seen_after)
     instances_on = _asking(hosts.instances_on)
@@ -125,7 +124,7 @@ class SqlCellStore:
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
-        self._database.engine.dispose()
+        self._database.close()
 
 
 class SqlCellStores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -15,6 +16,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from novasched import connections, errors, printable
+from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.cell_executor import retry_once
 
 Result = TypeVar('Result')
@@ -42,6 +44,7 @@ class Database:
     def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
         self.engine = engine
         self.name = name or location(engine)
+        self._kept = _KeptConnection()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -50,9 +53,34 @@ class Database:
         So the next read never sees the snapshot of this one. It goes to the replica,
         if the engine has one.
         """
-        reader = self.engine.get_execution_options().get(REPLICA, self.engine)
-        with self.translated(), reader.connect() as connection:
+        with self.translated(), self._reader.connect() as connection:
             yield connection
+
+    @contextmanager
+    def steady(self) -> Iterator[sa.Connection]:
+        """Lend a connection that stays open; each statement shows what is committed.
+
+        Nothing is asked of the server but the statements: there is no check of the
+        connection, no begin and no end. For one who asks at the same time as another,
+        or of SQLite, whose statements begin transactions, it is as with ``read``.
+        """
+        if self.engine.dialect.name == 'sqlite':
+            with self.read() as connection:
+                yield connection
+            return
+        with self.translated(), self._kept.lent(self._reader) as connection:
+            yield connection
+
+    @property
+    def _reader(self) -> sa.Engine:
+        reader: sa.Engine
+        reader = self.engine.get_execution_options().get(REPLICA, self.engine)
+        return reader
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self._kept.close()
+        self.engine.dispose()
 
     def reading(self, question: Callable[[sa.Connection], Result]) -> Result:
         """Ask in a transaction; once more, on a new connection, if it broke off."""
@@ -116,6 +144,48 @@ class Database:
                 else errors.StoreFailed
             )
             raise failure(self.name, describe(problem, self.engine)) from problem
+
+
+KEPT_S = 60.0
+"""How long a connection stays out of its pool, which checks those that it lends."""
+
+
+class _KeptConnection:
+    """One open connection at most, lent to one at a time; others get one of the pool.
+    Each statement is a transaction of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: tuple[sa.Connection, float] | None = None
+        self._is_closed = False
+
+    @contextmanager
+    def lent(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        now_s = SYSTEM_CLOCK.monotonic()
+        with self._lock:
+            free, self._free = self._free, None
+        if free is not None and free[1] <= now_s:
+            free[0].close()
+            free = None
+        used, until_s = free or (engine.connect(), now_s + KEPT_S)
+        try:
+            if free is None:
+                used.execution_options(isolation_level='AUTOCOMMIT')
+            yield used
+        except BaseException:
+            used.close()
+            raise
+        with self._lock:
+            if self._free is None and not self._is_closed:
+                self._free = used, until_s
+                return
+        used.close()
+
+    def close(self) -> None:
+        with self._lock:
+            free, self._free, self._is_closed = self._free, None, True
+        if free is not None:
+            free[0].close()
 
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:

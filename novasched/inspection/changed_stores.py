@@ -14,6 +14,7 @@ from novasched.ports import (
     AggregatesMark,
     ApiStore,
     Cell,
+    CellNews,
     CellStore,
     CellStores,
     ComputeNodeRow,
@@ -145,9 +146,6 @@ class ChangedCellStore:
     def compute_nodes(self) -> list[ComputeNodeRow]:
         return self._nodes
 
-    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
-        return NodeNews(len(self._nodes), sum(row.mark for row in self._nodes), {})
-
     def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
         return {row.id: row.mark for row in self._nodes}
 
@@ -167,20 +165,22 @@ class ChangedCellStore:
     def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
         return [row for row in self._services if row.host in hosts]
 
-    def service_news(
+    def news(
         self,
         since: datetime.datetime,
         wide: datetime.datetime,
         known_id: int,
         oldest: datetime.datetime,
         newest: datetime.datetime,
-    ) -> ServiceNews:
+    ) -> CellNews:
         def is_unavailable(row: ServiceRow) -> bool:
             seen = row.last_seen_up or row.created_at
             in_time = seen is not None and oldest <= seen <= newest
             return row.disabled or row.forced_down or not in_time
 
-        return ServiceNews([row for row in self._services if is_unavailable(row)], [])
+        nodes = NodeNews(len(self._nodes), sum(row.mark for row in self._nodes), {})
+        services = [row for row in self._services if is_unavailable(row)]
+        return CellNews(nodes, ServiceNews(services, []))
 
     def minimum_compute_version(self) -> int:
         return self._inner.minimum_compute_version()

@@ -33,6 +33,7 @@ from novasched.ports.stores import (
     AggregatesMark,
     ApiStore,
     Cell,
+    CellNews,
     CellStore,
     CellStores,
     ComputeNodeRow,

@@ -106,6 +106,13 @@ class ServiceNews(NamedTuple):
     deleted: list[int]
 
 
+class CellNews(NamedTuple):
+    """What is new in a cell, its compute nodes and its services at the same moment."""
+
+    nodes: NodeNews
+    services: ServiceNews
+
+
 class InstanceRow(KnownInstance):
     """Where a live instance runs: the service host, not the node."""
 
@@ -151,15 +158,29 @@ class CellStore(Protocol):
     """The database of one cell."""
 
     def together(self) -> contextlib.AbstractContextManager[CellStore]:
-        """Return a context manager for a store that asks by one connection; an answer
-        shows what was committed before it was entered, or later."""
+        """Return a context manager for a store that asks by one connection, which stays
+        open; each answer shows what was committed before it was asked for."""
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
         """Return all live compute nodes, by id."""
 
-    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
-        """Sum up the live compute nodes, and list the rows created, updated or
-        deleted at or after ``since``."""
+    def news(
+        self,
+        since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
+        oldest: datetime.datetime,
+        newest: datetime.datetime,
+    ) -> CellNews:
+        """Sum up the live compute nodes and list the rows created, updated or deleted
+        at or after ``since``; and find the nova-compute services that must not be used,
+        came or went. By one statement, if there are no such services.
+
+        Not to be used are those that are disabled or forced down, or whose last
+        heartbeat, else their creation, is not between the last two times; the others
+        were created at or after ``since``, or at or after the earlier ``wide`` with an
+        id above ``known_id``, or deleted at or after ``wide``.
+        """
 
     def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
         """Return the marks of the live compute nodes created or updated at or after
@@ -179,22 +200,6 @@ class CellStore(Protocol):
 
     def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
         """Return the live nova-compute services on these hosts."""
-
-    def service_news(
-        self,
-        since: datetime.datetime,
-        wide: datetime.datetime,
-        known_id: int,
-        oldest: datetime.datetime,
-        newest: datetime.datetime,
-    ) -> ServiceNews:
-        """Return the nova-compute services that must not be used, came or went.
-
-        The first are disabled or forced down, or their last heartbeat, else their
-        creation, is not between the last two times; the others were created at or
-        after ``since``, or at or after the earlier ``wide`` with an id above
-        ``known_id``, or deleted at or after ``wide``.
-        """
 
     def minimum_compute_version(self) -> int:
         """Return the lowest version of the live, not forced-down computes; 0: none."""

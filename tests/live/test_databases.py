@@ -178,3 +178,47 @@ def test_what_is_read_comes_from_the_replica(server, tables_of_ours):
     store = SqlCellStore(other, 'another cell')
     assert 'lagging' not in [row.host for row in store.compute_nodes()]
     store.close()
+
+
+OWN_ID = {'mysql': 'connection_id()', 'postgresql': 'pg_backend_pid()'}
+END = {'mysql': 'KILL {}', 'postgresql': 'SELECT pg_terminate_backend({})'}
+
+
+def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
+    tables_of_ours, opened
+):
+    tables_of_ours.empty()
+    engine = opened(tables_of_ours.cell.url.render_as_string(hide_password=False))
+    store, kind = SqlCellStore(engine), engine.dialect.name
+    taken = []
+    sa.event.listen(engine, 'checkout', lambda *_: taken.append(1))
+
+    def asked():
+        with store.together() as rows:
+            names = [row.host for row in rows.compute_nodes()]
+            id_ = rows._ask(
+                lambda c: c.execute(sa.select(sa.text(OWN_ID[kind]))).scalar()
+            )
+        return names, id_
+
+    (_, first), started = asked(), len(taken)
+    tables_of_ours.add(tables.compute_nodes, node(host='h1'))
+    assert (asked(), len(taken)) == ((['h1'], first), started)
+    with store.together() as busy:
+        assert busy.compute_nodes()
+        other = asked()
+        assert other[1] != first
+    with tables_of_ours.cell.connect() as connection:
+        connection.execute(sa.text(END[kind].format(asked()[1])))
+    with pytest.raises(errors.StoreInterrupted):
+        asked()
+    assert asked()[0] == ['h1']
+    store.close()
+    assert engine.pool.checkedout() == 0
+
+
+def test_connections_that_verify_no_certificate_load_none(mariadb, opened):
+    engine = opened(mariadb.create_database('shared_context'))
+    with engine.connect() as one, engine.connect() as two:
+        used = {each.connection.dbapi_connection.ctx for each in (one, two)}
+    assert len(used) == 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+import requests
 from oslo_config import cfg
 
 from novasched import errors, http
@@ -88,6 +89,16 @@ def test_there_are_connections_for_all_threads(from_conf, url):
     pool = from_conf().session.session.get_adapter(url)
     assert pool._pool_maxsize == http.POOL_SIZE == 64
     assert pool.poolmanager.connection_pool_kw['maxsize'] == 64
+
+
+def test_the_environment_is_read_once_for_each_server(from_conf):
+    session, usual = from_conf().session.session, requests.Session()
+    for url in ('http://e/a', 'https://e/a', 'http://localhost/a'):
+        for verify in (True, False, '/ca.pem'):
+            asked = ({}, None, verify, None)
+            found = session.merge_environment_settings(url, *asked)
+            assert found == usual.merge_environment_settings(url, *asked)
+            assert session.merge_environment_settings(f'{url}/b', *asked) is found
 
 
 @cases(

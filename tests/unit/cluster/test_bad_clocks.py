@@ -87,7 +87,7 @@ def test_a_node_that_is_gone_is_gone_at_once(later, remove):
     assert later.shown() == ['h2', 'h3']
     later.a.calls.clear()
     assert later.shown() == ['h2', 'h3']
-    assert later.a.calls == ['compute_node_news', 'service_news']
+    assert later.a.calls == ['news']
 
 
 @pytest.mark.parametrize('behind_s', [30, LONGEST_S])
@@ -131,17 +131,17 @@ def test_rows_of_a_replica_that_lags_come_as_it_has_them(later):
 
 def test_a_quiet_request_reads_no_row(later):
     later.shown()
-    assert later.a.calls == ['compute_node_news', 'service_news']
+    assert later.a.calls == ['news']
 
 
 def test_a_row_behind_costs_the_marks_of_the_recent_rows_and_itself(later):
     later.a.change(1, later.clock.utcnow() - 30 * SECOND, vcpus_used=7)
     later.shown()
-    asked = ['compute_node_news', 'compute_node_marks', 'compute_nodes_of']
-    assert later.a.calls == [*asked, 'service_news']
+    asked = ['news', 'compute_node_marks', 'compute_nodes_of']
+    assert later.a.calls == asked
     later.a.calls.clear()
     later.shown()
-    assert later.a.calls == ['compute_node_news', 'service_news']
+    assert later.a.calls == ['news']
 
 
 def test_too_many_new_rows_to_list_are_read_by_their_marks(later):

@@ -78,7 +78,7 @@ def test_the_first_question_is_for_all():
 def test_the_next_asks_for_what_changed_since_the_last_began(reader):
     reader.read()
     assert reader.store.since == [NOON - OVERLAP_S * SECOND]
-    assert reader.store.calls == ['compute_node_news', 'service_news']
+    assert reader.store.calls == ['news']
 
 
 def test_without_a_change_nothing_is_made_anew(reader):
@@ -301,11 +301,11 @@ def test_a_new_node_brings_its_service(reader):
     reader.store.add_host(3, created_at=NOON)
     reader.read()
     assert reader.services.knows('h3')
-    asked = ['compute_node_news', 'compute_nodes_of', 'service_news']
+    asked = ['news', 'compute_nodes_of']
     assert reader.store.calls == [*asked, 'compute_services_of']
     reader.store.calls.clear()
     reader.read()
-    assert reader.store.calls == ['compute_node_news', 'service_news']
+    assert reader.store.calls == ['news']
 
 
 def test_a_row_written_just_now_is_read_again(reader):
@@ -316,7 +316,7 @@ def test_a_row_written_just_now_is_read_again(reader):
     reader.clock.advance(1)
     reader.read()
     assert reader.nodes.cells['a'].rows[1].pci_stats == 'two'
-    for later_s, calls in ((SETTLED_S, 3), (SETTLED_S, 2), (OVERLAP_S, 3), (1, 2)):
+    for later_s, calls in ((SETTLED_S, 2), (SETTLED_S, 1), (OVERLAP_S, 2), (1, 1)):
         reader.clock.advance(later_s)
         reader.store.calls.clear()
         reader.read()

@@ -230,7 +230,7 @@ def test_a_disabled_cell_is_read_completely_once_in_a_while(cloud):
     cloud.view.nodes_named('h3', None, 'b')
     cloud.view.hosts(None, 'b')
     assert cloud.b.calls.count('compute_nodes') == 1
-    assert cloud.b.calls.count('compute_node_news') == 1
+    assert cloud.b.calls.count('news') == 1
     cloud.clock.advance(60)
     cloud.view.hosts(None, 'b')
     assert cloud.b.calls.count('compute_nodes') == 2

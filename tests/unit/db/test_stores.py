@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from novasched import errors
-from novasched.db import engines, hosts, tables
+from novasched.db import engines, hosts, services, tables
 from novasched.db.stores import SqlApiStore, SqlCellStore, SqlCellStores
 from novasched.ports import Cell
 from tests import store_checks
 from tests.cases import cases
-from tests.databases import NOON, node
+from tests.databases import NOON, node, service
 
 CELL = Cell('c1', 'one', None, 'sqlite://', False)
 
@@ -28,9 +28,10 @@ def test_no_id_is_missing_from_a_list_that_a_server_cuts(databases, cut):
     ids = [5, 17, 170, 9999]
     rows = [node(id=id_, hypervisor_hostname=f'{id_}', updated_at=NOON) for id_ in ids]
     databases.add(tables.compute_nodes, *rows)
+    named = ('a', 'b', 'c')
+    databases.add(tables.services, *(service(host=h, disabled=True) for h in named))
     with databases.cell.connect() as connection:
         marks = {row.id: row.mark for row in hosts.read(connection)}
-    uncut = len(','.join(f'{id_}:{mark}' for id_, mark in marks.items()))
 
     class Cut:
         def __init__(self):
@@ -41,25 +42,27 @@ def test_no_id_is_missing_from_a_list_that_a_server_cuts(databases, cut):
                 self.values.append(value)
 
         def finalize(self):
-            return ','.join(self.values)[: uncut - cut]
+            whole = ','.join(self.values)
+            return whole[: len(whole) - cut]
 
     with databases.cell.connect() as connection:
         connection.connection.create_aggregate('group_concat', 2, Cut)
-        news = hosts.read_news(connection, NOON)
+        news = services.read_news(connection, NOON, NOON, 0, NOON, NOON)
+    assert [row.host for row in news.services.live] == [*named]
     behind_last_id = len(f':{marks[9999]}')
     if cut > behind_last_id:
-        assert news.marks is None
+        assert news.nodes.marks is None
     else:  # of the last, at most, the mark is another: its row is read again
-        assert list(news.marks) == ids
-        assert (news.marks == marks) == (cut == 0)
+        assert list(news.nodes.marks) == ids
+        assert (news.nodes.marks == marks) == (cut == 0)
 
 
 @pytest.mark.parametrize(
     ('dialect', 'hinted'), [(mysql, True), (postgresql, False), (sqlite, False)]
 )
 def test_mysql_is_asked_not_to_cut_the_list(dialect, hinted):
-    asked = str(hosts.NEWS.compile(dialect=dialect.dialect()))
-    hint = 'SELECT /*+ SET_VAR(group_concat_max_len = 1048576) */ count('
+    asked = str(services.NEWS.compile(dialect=dialect.dialect()))
+    hint = 'SELECT /*+ SET_VAR(group_concat_max_len = 1048576) */ nodes.live'
     assert asked.startswith(hint) == hinted
 
 
