@@ -104,7 +104,7 @@ def read_news(
     oldest: datetime.datetime,
     newest: datetime.datetime,
 ) -> CellNews:
-    """Return what is new of compute nodes and services; see ports.CellStore.
+    """Return the news of compute nodes and services; see ports.CellStore.
 
     ``since`` and ``wide`` are UTC without a zone; they lose their fraction of a second:
     some databases keep whole ones only.
