@@ -142,7 +142,7 @@ def _check(conf: cfg.ConfigOpts, group: str) -> None:
         )
 
 
-class _Requests(requests.Session):
+class _CheapSession(requests.Session):
     """Looks into the environment for proxies and authorities once for each server: for
     each request, that takes as long as all else."""
 
@@ -167,7 +167,7 @@ class _Requests(requests.Session):
 
 def _session(conf: cfg.ConfigOpts, group: str) -> Session:
     _check(conf, group)
-    http = _Requests()
+    http = _CheapSession()
     # keystoneauth1 keeps ten connections and throws away those of more threads.
     pool = TCPKeepAliveAdapter(
         pool_maxsize=POOL_SIZE,

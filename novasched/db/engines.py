@@ -267,7 +267,7 @@ def _with_shared_context() -> Callable[..., Any]:
     driver: Any = importlib.import_module('pymysql.connections')
     made: list[Any] = []
 
-    class Connection(driver.Connection):  # type: ignore[misc]
+    class UnverifiedConnection(driver.Connection):  # type: ignore[misc]
         def _create_ssl_ctx(self, options: Any) -> Any:
             if options:
                 return super()._create_ssl_ctx(options)
@@ -275,7 +275,7 @@ def _with_shared_context() -> Callable[..., Any]:
                 made.append(super()._create_ssl_ctx({}))
             return made[0]
 
-    return Connection
+    return UnverifiedConnection
 
 
 def _reads_from_replica(group: cfg.ConfigOpts.GroupAttr) -> bool:
