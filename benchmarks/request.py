@@ -101,7 +101,7 @@ class Providers:
     def read_tree(self, uuid):
         return self._contents
 
-    def trees(self, known, roots, with_aggregates=True):
+    def trees(self, known, roots, with_aggregates=True, terms=None):
         return None
 
     def change_token(self):

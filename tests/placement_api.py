@@ -113,7 +113,10 @@ class World:
 
     def _listed(self, query):
         aggregate = query.get('member_of', '').removeprefix('in:')
-        trait, tree = query.get('required'), query.get('in_tree')
+        tree = query.get('in_tree')
+        traits = [each for each in query.get('required', '').split(',') if each]
+        forbidden = {each[1:] for each in traits if each.startswith('!')}
+        required = {each for each in traits if not each.startswith('!')}
         return {
             'resource_providers': [
                 {
@@ -124,7 +127,7 @@ class World:
                 }
                 for uuid, each in self.providers.items()
                 if not aggregate or aggregate in each['aggregates']
-                if not trait or trait in each['traits']
+                if required <= {*each['traits']} and not forbidden & {*each['traits']}
                 if not tree or tree in self._line(uuid)
             ]
         }

@@ -113,7 +113,11 @@ class PlacementContents:
             return reader.silent_changes(after) if with_silent else after
 
     def trees(
-        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+        self,
+        known: Contents,
+        roots: Collection[int],
+        with_aggregates: bool = True,
+        terms: str | None = None,
     ) -> Contents | None:
         """Look by one statement; by some more where what it shows is not known."""
         with self._database.read() as connection:

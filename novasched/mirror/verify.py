@@ -70,8 +70,12 @@ class CopyVerifier:
         known, roots = self._contents, self._roots(picks)
         has_named = any(each.aggregates() for each in self._queries)
         # What a provider shares depends on the aggregates that both are in.
-        matter = has_named or any(len(self._roots([each])) > 1 for each in picks)
-        now = self._mirror.look(lambda: self._store.trees(known, roots, matter))
+        share = any(len(self._roots([each])) > 1 for each in picks)
+        is_alone = len(self._queries) == 1 and not share
+        terms = self._queries[0].terms_of_one() if is_alone else None
+        now = self._mirror.look(
+            lambda: self._store.trees(known, roots, has_named or share, terms)
+        )
         if now is None:
             return [True] * len(picks)
         offered = list(self._offered(now, picks))

@@ -297,18 +297,28 @@ class PlacementApiContents:
         )
 
     def trees(
-        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+        self,
+        known: Contents,
+        roots: Collection[int],
+        with_aggregates: bool = True,
+        terms: str | None = None,
     ) -> Contents | None:
         """Look at the generations of each tree, and for the traits and aggregates of
         providers that have another one: a claim itself verifies amounts. Aggregates
-        that an old client set change no generation."""
+        that an old client set change no generation.
+
+        Of many providers that are trees of their own, placement lists those that meet
+        the terms: nothing else is asked where all of them do."""
         api, before = self._api.at_once(), known.trees(roots)
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
+        are_alone = len(sizes) == len(roots) and (sizes == 1).all()
         reading = None
         if len(roots) > max(2, len(known.providers) // TREE):
+            if are_alone and terms is not None and self._all_meet(api, roots, terms):
+                return None
             listed = api.providers()
             listed = listed[np.isin(listed[:, 2], list(roots))]
-        elif len(sizes) == len(roots) and (sizes == 1).all():
+        elif are_alone:
             # One answer has traits and generation; a move to another tree goes unseen.
             reading = ProviderRead(api, before.providers, {})
             self._ask_about(reading, roots, 'traits')
@@ -343,6 +353,14 @@ class PlacementApiContents:
             **self._names(api.uuids.named(providers[:, 0])),
         )
         return None if before.says_the_same(after) else after
+
+    @staticmethod
+    def _all_meet(api: ProvidersApi, roots: Collection[int], terms: str) -> bool:
+        try:
+            listed = api.providers(f'?{terms}' if terms else '')
+        except NotFound:  # placement does not know a trait
+            return False
+        return {*roots} <= {*listed[listed[:, 0] == listed[:, 2], 0].tolist()}
 
     def _ask_about(
         self, reading: ProviderRead, ids: Iterable[int], *tables: str

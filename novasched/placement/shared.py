@@ -97,9 +97,13 @@ class SharedContents:
         return self._inner.read_tree(uuid)
 
     def trees(
-        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+        self,
+        known: Contents,
+        roots: Collection[int],
+        with_aggregates: bool = True,
+        terms: str | None = None,
     ) -> Contents | None:
-        return self._inner.trees(known, roots, with_aggregates)
+        return self._inner.trees(known, roots, with_aggregates, terms)
 
     def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""

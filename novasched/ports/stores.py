@@ -279,11 +279,17 @@ class ProviderStore(Protocol):
         no such provider."""
 
     def trees(
-        self, known: Contents, roots: Collection[int], with_aggregates: bool = True
+        self,
+        known: Contents,
+        roots: Collection[int],
+        with_aggregates: bool = True,
+        terms: str | None = None,
     ) -> Contents | None:
         """Return the contents of the trees of some roots, by id, as they are now, but
         for what is used, for amounts where a claim shows them, and for aggregates if
-        these do not matter; None: they are as known. Threads may share it."""
+        these do not matter; None: they are as known, or all that matters is that each
+        is a provider which meets the ``terms`` of Query.terms_of_one, and does. Threads
+        may share it."""
 
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""

@@ -122,6 +122,22 @@ class Query:
         )
         return NONE.union(*of_groups)
 
+    def terms_of_one(self) -> str | None:
+        """Return the query string that lists the providers which have all traits and
+        aggregates that it asks for; None: they cannot be listed so.
+
+        One that is a tree of its own has to be among them to be a candidate.
+        """
+        if any(group.required_any for group in self.groups):
+            return None
+        terms = Group(
+            required=self.root_required.union(*(g.required for g in self.groups)),
+            forbidden=self.root_forbidden.union(*(g.forbidden for g in self.groups)),
+            member_of=tuple(uuids for g in self.groups for uuids in g.member_of),
+            not_member_of=NONE.union(*(g.not_member_of for g in self.groups)),
+        )
+        return urlencode([pair for pair in terms.pairs() if pair[0] != 'resources'])
+
     def without_limit(self) -> Query:
         """Return the same query for all candidates."""
         fallback = self.fallback and self.fallback.without_limit()

@@ -77,7 +77,7 @@ class Stored(PlacementContents):
     before = None
     looks = 0
 
-    def trees(self, known, roots, with_aggregates=True):
+    def trees(self, known, roots, with_aggregates=True, terms=None):
         self.looks += 1
         before, self.before = self.before, None
         if before is not None:

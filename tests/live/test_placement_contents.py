@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import requests
@@ -20,6 +21,8 @@ from novasched.db.transactions import Database
 from novasched.placement.contents import PlacementApiContents
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints
+from novasched.resources import Query
+from novasched.resources.query import Group
 from tests import placement_worlds as worlds
 from tests.combinations import SERVERS
 from tests.live.servers.placement import Placement
@@ -168,6 +171,39 @@ def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
             everything = set(contents.providers[:, 2].tolist())
             assert now is not None
             assert contents.trees(everything).says_the_same(now)
+
+
+def test_providers_that_meet_the_terms_are_listed_by_one_request(mirrored):
+    rng = random.Random(13)
+    first, second, third, *_ = worlds.TRAITS
+    one, other, *_ = worlds.AGGREGATES
+    alone = [worlds.provider(rng, None, worlds.HOST_CLASSES, 3) for _ in range(8)]
+    for each in alone:
+        each |= {'traits': [first, second], 'aggregates': [one]}
+        mirrored.writer.create(each)
+    known = exact(mirrored.api)
+    uuids = {each['uuid'] for each in alone}
+    roots = {id_ for id_, uuid in known.uuids.items() if uuid in uuids}
+    group = Group('', {'VCPU': 1}, frozenset({first, second}), frozenset({third}))
+    group = replace(
+        group, member_of=(frozenset({one}),), not_member_of=frozenset({other})
+    )
+    terms = Query((group,)).terms_of_one()
+
+    def looked_at():
+        return mirrored.api.trees(known, roots, with_aggregates=True, terms=terms)
+
+    changed = alone[5]
+    for table, values in (
+        ('traits', [first]),
+        ('traits', [first, second, third]),
+        ('aggregates', []),
+        ('aggregates', [one, other]),
+    ):
+        assert looked_at() is None
+        mirrored.writer.write({**changed, table: values}, table)
+        assert looked_at() is not None
+        mirrored.writer.write(changed, table)
 
 
 @pytest.mark.parametrize('seed', [0, *(pytest.param(n, marks=MORE) for n in (1, 2))])

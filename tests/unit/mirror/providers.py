@@ -51,7 +51,7 @@ class FakeProviders:
             return now
         return before
 
-    def trees(self, known, roots, with_aggregates=True):
+    def trees(self, known, roots, with_aggregates=True, terms=None):
         self.slow()
         if self.problem is not None:
             raise self.problem

@@ -421,8 +421,9 @@ class TestTrees:
         ids = {uuid: id_ for id_, uuid in known.uuids.items()}
         asked()
 
-        def run(*roots, with_aggregates=True):
-            found = reader.trees(known, {ids[each] for each in roots}, with_aggregates)
+        def run(*roots, with_aggregates=True, terms=None):
+            wanted = {ids[each] for each in roots}
+            found = reader.trees(known, wanted, with_aggregates, terms)
             return found and says(found), sorted(asked())
 
         return run
@@ -451,6 +452,18 @@ class TestTrees:
         assert (found is not None) == is_seen
         if is_seen and with_aggregates:
             assert found == {u: each for u, each in world.says().items() if u == 'h2'}
+
+    def test_many_of_their_own_are_listed_by_what_they_must_meet(self, many, look):
+        hosts, listing = [f'host-{n}' for n in range(9)], '/resource_providers'
+        for host in hosts:
+            many.write(host, traits=['T2'])
+        terms = 'required=T2%2C%21T1'
+        assert look(*hosts, terms=terms) == (None, [f'{listing}?{terms}'])
+        assert look(*hosts, 'h1', terms=terms)[1][0] == listing
+        many.write('host-3', traits=['T1', 'T2'])
+        found, asked = look(*hosts, terms=terms)
+        assert found['host-3']['traits'] == ['T1', 'T2']
+        assert asked[:2] == [listing, f'{listing}/host-0/aggregates']
 
     def test_a_child_that_came_is_read_as_a_whole(self, look, world):
         world.add('new', parent='h1', traits=['T2'], aggregates=['a1'], DISK_GB=5)

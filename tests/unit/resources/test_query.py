@@ -96,3 +96,20 @@ def test_a_query_without_limit_has_a_fallback_without_limit(limit):
     found = Query((group,), limit=limit, fallback=fallback).without_limit()
     assert found == Query((group,), fallback=Query((group,)))
     assert fallback.without_limit().fallback is None
+
+
+def test_terms_of_one_provider_are_those_of_all_groups():
+    query = Query(
+        (
+            Group('', {'VCPU': 1}, frozenset({'A'}), member_of=(frozenset({'a1'}),)),
+            Group('_x', {'GPU': 1}, forbidden=frozenset({'B'}), in_tree='t'),
+            Group('_y', {'NET': 1}, not_member_of=frozenset({'a2'})),
+        ),
+        root_required=frozenset({'C'}),
+        root_forbidden=frozenset({'D'}),
+    )
+    said = 'required=A%2CC%2C%21B%2C%21D&member_of=in%3Aa1&member_of=%21in%3Aa2'
+    assert query.terms_of_one() == said
+    assert Query((Group(resources={'VCPU': 1}),)).terms_of_one() == ''
+    one_of = Group(resources={'VCPU': 1}, required_any=(frozenset({'A', 'B'}),))
+    assert Query((one_of,)).terms_of_one() is None
