@@ -165,7 +165,7 @@ class _KeptConnection:
         with self._lock:
             free, self._free = self._free, None
         if free is not None and free[1] <= now_s:
-            free[0].close()
+            _give_back(free[0])
             free = None
         used, until_s = free or (engine.connect(), now_s + KEPT_S)
         try:
@@ -182,10 +182,25 @@ class _KeptConnection:
         used.close()
 
     def close(self) -> None:
+        """Close the connection, if it is not lent, without a word to the server: it may
+        hang."""
         with self._lock:
             free, self._free, self._is_closed = self._free, None, True
         if free is not None:
+            free[0].invalidate()
             free[0].close()
+
+
+def _give_back(kept: sa.Connection) -> None:
+    """Return a connection to its pool; one that was lost is closed."""
+    try:
+        kept.execute(_CHECK)
+    except FAILURES:
+        kept.invalidate()
+    kept.close()
+
+
+_CHECK: sa.Select[tuple[int]] = sa.select(sa.literal_column('1'))
 
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:

@@ -154,6 +154,7 @@ def test_a_statement_that_hangs_is_given_up(server, tables_of_ours, opened):
             store.compute_nodes()
         assert time.monotonic() - started < 10
     assert isinstance(store.compute_nodes(), list)
+    store.close()
 
 
 def test_what_is_read_comes_from_the_replica(server, tables_of_ours):
@@ -185,7 +186,7 @@ END = {'mysql': 'KILL {}', 'postgresql': 'SELECT pg_terminate_backend({})'}
 
 
 def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
-    tables_of_ours, opened
+    tables_of_ours, opened, caplog
 ):
     tables_of_ours.empty()
     engine = opened(tables_of_ours.cell.url.render_as_string(hide_password=False))
@@ -208,13 +209,25 @@ def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
         assert busy.compute_nodes()
         other = asked()
         assert other[1] != first
-    with tables_of_ours.cell.connect() as connection:
-        connection.execute(sa.text(END[kind].format(asked()[1])))
+    kept, server = store._database._kept, tables_of_ours.cell
+
+    def end(id_):
+        with server.connect() as connection:
+            connection.execute(sa.text(END[kind].format(id_)))
+
+    end(asked()[1])
     with pytest.raises(errors.StoreInterrupted):
         asked()
+    asked()
+    kept._free = kept._free[0], 0.0
+    assert (asked()[0], len(taken)) == (['h1'], started + 3)
+    end(asked()[1])
+    kept._free = kept._free[0], 0.0
     assert asked()[0] == ['h1']
+    end(asked()[1])
     store.close()
     assert engine.pool.checkedout() == 0
+    assert caplog.messages == []
 
 
 def test_connections_that_verify_no_certificate_load_none(mariadb, opened):
