@@ -17,7 +17,7 @@ __all__ = ['cells', 'paused', 'second', 'start']
 
 pytestmark = pytest.mark.ours
 RUN_S = 60
-LATER_S = 3
+LATER_S = 10
 FLAVOR = {'vcpus': 6, 'memory_mb': 512, 'root_gb': 1}
 TEXT = 'vcpus=6,ram=512,disk=1'
 
