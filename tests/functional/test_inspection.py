@@ -13,6 +13,7 @@ import pytest
 
 from novasched import errors
 from novasched.decision_log.primitives import unpacked
+from novasched.rpc import inspection_client
 from novasched.rpc.inspection import AT_ONCE, InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionClient
 from novasched.rpc.server import BaseEndpoint, Dispatcher, StoppableServer
@@ -139,7 +140,10 @@ class TestRefusals:
         lines = [r for r in caplog.records if r.name == 'novasched.rpc.server']
         assert [line.exc_info for line in lines] == [None]
 
-    def test_two_are_answered_at_once_and_the_next_is_told_so(self, made, slow):
+    def test_two_are_answered_at_once_and_the_next_is_told_so(
+        self, made, slow, monkeypatch
+    ):
+        monkeypatch.setattr(inspection_client, 'BUSY_PAUSE_S', 60)  # no second try
         client = InspectionClient(made.transport, 20)
         asked = [
             threading.Thread(target=lambda: answer(client, 'find', 'slow'))
