@@ -186,8 +186,12 @@ class ConsoleServer:
         while not self._stopped.is_set():
             self._turn()
         end_s = SYSTEM_CLOCK.monotonic() + STOP_S
+        self._accept()
         self._listen(False)
         self._listening.close()
+        self._ahead.clear()
+        for conn in list(self._pending):
+            self._advance(conn)  # its request may be there
         for conn in list(self._pending):
             conn.is_last = True
             self._advance(conn)

@@ -16,7 +16,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 AXE = Path(__file__).with_name('axe') / 'axe.min.js'
-WITHIN_S = 10.0
+WITHIN_S = 60.0
 LIGHT, DARK = 'light', 'dark'
 COLOURS = ('color-contrast', 'link-in-text-block')
 """The rules of axe that a theme may break."""

@@ -231,7 +231,7 @@ def test_conflicts_cost_no_sleep(made):
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         made.ask(scheduler, new_uuids())
     # Nova sleeps for up to 12 seconds for each of the two hosts.
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
     assert len(made.proxy.asked('PUT', CLAIM)) == 8
     assert made.held() == {}
 

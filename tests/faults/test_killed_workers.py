@@ -105,21 +105,6 @@ def test_what_a_move_held_before_is_restored(made, connect, workers):
     until(lambda: made.amounts(consumer) == {'h1': {'VCPU': 2}}, 'what was before')
 
 
-@pytest.mark.exhaustive('tests/unit/placement/test_recovery.py has generations')
-def test_a_claim_that_was_made_again_meanwhile_stays(made, connect, workers):
-    made.proxy.on('PUT', CLAIM, proxy.late)
-    killed = workers.start()
-    consumer, _ = boot(connect(expires_s=LONG_S))
-    until(lambda: consumer in made.held(), 'the claim')
-    workers.kill(killed)
-    held = made.amounts(consumer)
-    made.hold(consumer, **held)
-    workers.start()
-    until(lambda: made.proxy.asked('GET', consumer), 'a look at the claim')
-    workers.stop()
-    assert made.amounts(consumer) == held
-
-
 def test_placement_may_be_away_when_a_claim_is_to_be_undone(made, connect, workers):
     made.proxy.on('PUT', CLAIM, proxy.late)
     killed = workers.start()
@@ -218,27 +203,6 @@ def test_a_move_that_is_made_again_later_stays(
     said = [one for one in caplog.records if one.name == Recovery.__module__]
     said = [one.getMessage() for one in said if one.levelname == 'WARNING']
     assert any('may be left behind' in line for line in said) == named
-
-
-# -- where the journal is
-
-
-@pytest.mark.exhaustive('a full disk has the directory of systemd, too')
-def test_the_journal_has_a_directory_without_being_asked(
-    made, connect, without_path, tmp_path
-):
-    workers, wrong, right = without_path, tmp_path / 'wrong', tmp_path / 'right'
-    wrong.touch()
-    workers.environ['STATE_DIRECTORY'] = f'{wrong}:{right}'
-    workers.state = right
-    made.proxy.on('PUT', CLAIM, proxy.late)
-    killed = workers.start()
-    consumer, _ = boot(connect(expires_s=LONG_S))
-    until(lambda: consumer in made.held(), 'the claim')
-    workers.kill(killed)
-    assert workers.journals()
-    workers.start()
-    until(lambda: made.held() == {}, 'no claim')
 
 
 class SmallDisk:

@@ -26,7 +26,7 @@ EVERY_S = 0.3
 IMPATIENT_S = 0.5
 """What a request waits for a placement that never answers."""
 THREADS = 4
-SETTLE_S = 5
+SETTLE_S = 30
 """Nothing is left to be done once a request is answered, but what a test delays."""
 WAIT_S = 60
 

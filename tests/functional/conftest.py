@@ -276,6 +276,7 @@ class Cloud:
         }
         scheduler = app.compose(self.conf, app.Dependencies(**parts))
         self.stack.callback(scheduler.view.close)
+        self.stack.callback(scheduler.close)
         scheduler.view.load()
         return scheduler
 

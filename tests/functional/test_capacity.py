@@ -246,7 +246,7 @@ def test_devices(made_of):
     )
     asked = factories.devices(2, alias=None)
     told = check(made, pci_requests=asked, **SMALL)
-    assert told['slots'] == 2
+    assert (told['slots'], told['hosts']) == (2, 1)
 
 
 def test_devices_in_placement(made_of):

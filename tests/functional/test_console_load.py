@@ -257,6 +257,38 @@ class TestLoad:
             connected(where)
         assert caplog.text == ''
 
+    def test_what_was_sent_before_the_end_is_answered(self, monkeypatch):
+        """The thread that reads is busy while a client asks and another connects."""
+        turn = web_server.ConsoleServer._turn
+        busy, may_go_on = threading.Event(), threading.Event()
+
+        def held_up(server):
+            if may_go_on.is_set():
+                turn(server)
+            else:
+                busy.set()
+                assert may_go_on.wait(END_S)
+
+        with contextlib.ExitStack() as stack:
+            settings = ConsoleSettings(listen=LOCAL, threads=1)
+            where = stack.enter_context(web_server.served(plain, settings))
+            with connected(where) as known:
+                known.sendall(get('/known'))
+                assert received(known).text == '/known'
+                monkeypatch.setattr(web_server.ConsoleServer, '_turn', held_up)
+                assert busy.wait(END_S)
+                stopped = the_server()._stopped
+                with connected(where) as late:
+                    known.sendall(get('/again'))
+                    late.sendall(get('/late'))
+                    ending = threading.Thread(target=stack.close)
+                    ending.start()
+                    assert stopped.wait(END_S)
+                    may_go_on.set()
+                    assert received(known).text == '/again'
+                    assert received(late).text == '/late'
+                ending.join(END_S)
+
     def test_the_end_waits_neither_for_an_answer_nor_for_a_client_for_ever(
         self, monkeypatch
     ):

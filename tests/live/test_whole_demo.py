@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import threading
 
 import pytest
 import sqlalchemy as sa
@@ -67,14 +65,6 @@ def test_a_whole_cloud_on_servers_that_are_there_leaves_nothing(
         assert rabbitmq.queue(broker, queue) is None
 
 
-@pytest.mark.exhaustive('the same on a database and a placement of its own')
-def test_a_whole_cloud_on_servers_of_its_own(demo, rabbitmq):
-    run = demo('--hosts', '4', '--broker', rabbitmq.create_vhost())
-    assert run.returncode == 0, run.stderr
-    assert '5 servers on 4 hosts: 4 ACTIVE, 1 ERROR' in run.stdout
-    assert '0 allocations were left' in run.stdout
-
-
 def test_a_virtual_host_that_is_in_use_is_refused(demo, rabbitmq):
     broker = rabbitmq.create_vhost()
     with rabbitmq.connect(broker.rpartition('/')[2]) as connection:
@@ -85,24 +75,3 @@ def test_a_virtual_host_that_is_in_use_is_refused(demo, rabbitmq):
     assert (run.returncode, run.stdout) == (1, '')
     assert 'there is a queue conductor' in run.stderr
     assert run.stderr.count('\n') == 1
-
-
-@pytest.mark.exhaustive('a demo in one process is stopped in the first tier')
-def test_a_whole_cloud_that_is_stopped_cleans_up(temporary, rabbitmq):
-    broker = rabbitmq.create_vhost()
-    process = subprocess.Popen(
-        command('--hosts', '2', '--broker', broker),
-        env={**os.environ, 'TMPDIR': str(temporary)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(TIMEOUT_S, process.kill)
-    watchdog.start()
-    for line in process.stderr:
-        if line.startswith('starting scheduler'):
-            process.terminate()
-    process.communicate()
-    watchdog.cancel()
-    assert process.returncode == 130
-    assert rabbitmq.queue(broker, 'compute') is None

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that changes compute nodes and services as fast as it can.
 
-    python -m tests.live.writers URL NUMBER SECONDS
+    python -m tests.live.writers URL NUMBER SECONDS TIMES
 
 It has hosts of its own, and does with them what computes and the API do, in
 transactions of the same kinds: nodes change, hosts come with a service and then a
 node, services are disabled, forced down, silent and as before, hosts are deleted and
 come back. Each row has a number that grows with every change: ``vcpus_used`` of a
-node, ``report_count`` of a service. It prints how often it did what.
+node, ``report_count`` of a service. It ends after SECONDS, and when it has done each
+thing so many TIMES; it prints how often it did what.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ QUIET = 20
 ALIVE_S = 30
 """By how much a heartbeat is ahead: whoever was alive is so until the test ends."""
 HELD_S = 1.0
+MOST_S = 300
+"""For so long at most it tries to do each thing often enough."""
 
 NODES, SERVICES = tables.compute_nodes, tables.services
 
@@ -58,14 +61,19 @@ class Writer:
         self._hosts = collections.defaultdict(Rows)
         self.done = collections.Counter()
 
-    def run(self, seconds):
+    def run(self, seconds, times):
         """Change something, again and again."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        now = time.monotonic()
+        end, latest = now + seconds, now + MOST_S
+        while now < end or (now < latest and self._has_yet_to_do(times)):
             host = self._which()
             kind = self._choose(self._hosts[host])
             kind(self._hosts[host], host)
             self.done[kind.__name__] += 1
+            now = time.monotonic()
+
+    def _has_yet_to_do(self, times):
+        return any(self.done[kind] < times for kind in KINDS)
 
     def _which(self):
         quiet = self._random.random() < 0.04
@@ -183,10 +191,14 @@ class Writer:
         rows.node = rows.last_node
 
 
-def main(url, number, seconds):
+KINDS = {name for name in vars(Writer) if not name.startswith('_')} - {'run'}
+"""What is done."""
+
+
+def main(url, number, seconds, times):
     engine = sa.create_engine(url)
     writer = Writer(engine, int(number))
-    writer.run(float(seconds))
+    writer.run(float(seconds), int(times))
     engine.dispose()
     print(json.dumps(writer.done))  # noqa: T201
 

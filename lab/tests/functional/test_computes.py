@@ -33,19 +33,6 @@ def fleet_that(outcome, **more):
     return {**PLAIN, 'rules': [{'outcome': outcome, 'hosts': ['c1'], **more}]}
 
 
-def test_an_instance_is_built(cell):
-    cell.run(PLAIN)
-    request = cell.boot('c1')
-    uuid = request.instance_uuid
-    now = cell.servers.instance(uuid)
-    assert (now.host, now.node, now.task_state) == ('c1', 'c1', None)
-    node = eventually(
-        lambda: cell.node('c1') if cell.node('c1')['vcpus_used'] else None
-    )
-    assert node['free_ram_mb'] == 8192 - request.flavor.memory_mb
-    eventually(lambda: json.loads(cell.node('c1')['stats']).get('num_vm_active'))
-
-
 def test_a_refused_instance_goes_back_to_the_conductor(cell):
     cell.run(fleet_that('refuse'))
     request = cell.new('c1')
@@ -70,27 +57,6 @@ def test_an_instance_that_is_refused_with_no_retry_is_in_error(cell):
     assert cell.conductor.asked.empty()
     eventually(lambda: json.loads(cell.node('c1')['stats'])['failed_builds'] == '1')
     assert cell.node('c1')['vcpus_used'] == 0
-
-
-def test_an_instance_is_deleted(cell):
-    cell.run(PLAIN)
-    uuid = cell.boot('c1').instance_uuid
-    cell.computes.terminate_instance(cell.context, 'c1', cell.servers.instance(uuid))
-    eventually(lambda: cell.servers.instance(uuid) is None)
-    eventually(lambda: not cell.held(uuid))
-    eventually(lambda: cell.node('c1')['vcpus_used'] == 0)
-
-
-def test_an_instance_is_moved(cell):
-    cell.run(PLAIN)
-    request = cell.boot('c1')
-    uuid = request.instance_uuid
-    migration = cell.move('c1', 'c2', request)
-    cell.wait_for(uuid, host='c2', vm_state='active', task_state=None)
-    eventually(lambda: cell.servers.migration(migration).status == 'confirmed')
-    assert not cell.held(migration)
-    assert cell.node('c1')['vcpus_used'] == 0
-    assert cell.node('c2')['vcpus_used'] == request.flavor.vcpus
 
 
 def test_a_refused_move_leaves_the_instance(cell):

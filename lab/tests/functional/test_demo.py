@@ -97,14 +97,6 @@ def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
     assert max(map(len, run.stdout.splitlines())) <= 80
 
 
-@pytest.mark.exhaustive('the demo as JSON, and as text of the nodes, is tried at first')
-def test_the_nodes_of_the_hosts_as_json(novasched):
-    run = novasched('demo', '--numa', '-f', 'json')
-    assert run.returncode == 0, run.stderr
-    titles = [scene['title'] for scene in json.loads(run.stdout)]
-    assert titles[0] == 'As the hosts are'
-
-
 def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
     path = tmp_path / 'in-use.sqlite'
     connection = sqlite3.connect(path)

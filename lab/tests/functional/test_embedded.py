@@ -58,27 +58,6 @@ def test_a_provider_is_found_by_resources_trait_and_aggregate(adapter):
     assert candidates(adapter, query) == {wanted.uuid}
 
 
-def test_what_is_reserved_cannot_be_asked_for(adapter):
-    provider = node()
-    provide(adapter, [provider])
-    assert candidates(adapter, 'resources=MEMORY_MB:3584') == {provider.uuid}
-    assert candidates(adapter, 'resources=MEMORY_MB:3585') == set()
-
-
-def test_a_child_belongs_to_the_tree_of_its_parent(adapter):
-    root = node()
-    child = Provider(
-        str(uuid.uuid4()),
-        'child',
-        {'VGPU': Inventory(1)},
-        traits=frozenset(),
-        parent=root.uuid,
-    )
-    provide(adapter, [root, child])
-    both = candidates(adapter, 'resources=VCPU:1,VGPU:1')
-    assert both == {root.uuid, child.uuid}
-
-
 def test_the_adapter_serves_several_threads(adapter):
     provider = node(vcpus=16)
     provide(adapter, [provider])
@@ -113,13 +92,6 @@ def test_a_provider_in_use_is_not_withdrawn(adapter):
     claim(adapter, provider)
     with pytest.raises(errors.SetupError, match='DELETE /resource_providers'):
         withdraw(adapter, [provider])
-
-
-def test_one_placement_after_another_starts_empty(tmp_path):
-    for name in ('first', 'second'):
-        with EmbeddedPlacement(tmp_path / name) as adapter:
-            assert candidates(adapter, 'resources=VCPU:1') == set()
-            provide(adapter, [node()])
 
 
 def test_a_file_keeps_its_content(tmp_path):

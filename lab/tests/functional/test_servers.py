@@ -80,6 +80,14 @@ def test_servers_of_a_group_are_booted_apart_and_freed(made):
 SMALL = 'vcpus=1,ram=512,disk=1'
 
 
+def test_a_server_that_its_host_refuses_goes_to_the_next(made):
+    """The emptier host comes first: that of one of them was the one that refuses."""
+    for name in ('one', 'two'):
+        words = ('--flavor', SMALL, '--availability-zone', 'zone-cell1')
+        code, (server,), _ = run(made, BootServers, name, *words)
+        assert (code, server['Host']) == (0, 'cell1-h2')
+
+
 @cases(
     'words, fault',
     (

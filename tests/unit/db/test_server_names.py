@@ -108,7 +108,7 @@ def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
         found = server_names.find_by_name(conf, 'web', within_s=0.3)
         took_s = SYSTEM_CLOCK.monotonic() - started
     assert found == ([], ['cell0', 'cell1'])
-    assert took_s < 2
+    assert took_s < 4
 
 
 def test_without_an_api_database_there_is_no_answer(conf, tmp_path):

@@ -202,12 +202,13 @@ def test_a_broker_that_hangs_is_waited_for_once(running):
         return {}
 
     queues = running(count, within_s=SHORT_S)
-    since = time.monotonic()
+    took_s = []
     try:
-        assert queues.readers(QUEUE) is Readers.UNKNOWN
-        first_s = time.monotonic() - since
-        assert queues.readers(QUEUE) is Readers.UNKNOWN
-        assert time.monotonic() - since - first_s < SHORT_S / 2
+        for _ in range(4):
+            since = time.monotonic()
+            assert queues.readers(QUEUE) is Readers.UNKNOWN
+            took_s.append(time.monotonic() - since)
+        assert took_s[0] >= SHORT_S > 2 * min(took_s)
     finally:
         hangs.set()
 
