@@ -19,7 +19,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.placement.provider_read import BULK, ProviderRead
+from novasched.placement.provider_read import BULK, ProviderRead, full_or_bare
 from novasched.placement.providers import (
     NotFound,
     ProviderRows,
@@ -408,7 +408,7 @@ class PlacementApiContents:
         guessed = np.intersect1d(everything, _ids(before.guessed))
         guessed = np.setdiff1d(guessed, whole)
         filled = guessed[: max(FILLED_AT_ONCE, len(listed) // FILLED)]
-        bare = _full_or_bare(before, filled)
+        bare = full_or_bare(before, filled)
         whole, filled = np.union1d(whole, bare), np.setdiff1d(filled, bare)
         ids = np.union1d(ids, bare)
         reading.ask(whole, 'inventories', 'aggregates')
@@ -478,17 +478,6 @@ class PlacementApiContents:
             members=members,
             guessed=frozenset(np.intersect1d(guessed, providers[:, 0]).tolist()),
         )
-
-
-def _full_or_bare(contents: Contents, ids: Ints) -> Ints:
-    """Return those of the ids that have no inventory, or one of which nothing is
-    free: all of them is guessed."""
-    rows = contents.inventories[np.isin(contents.inventories[:, 0], ids)]
-    capacities = {(p, c): total for p, c, total in rows[:, :3].astype(int).tolist()}
-    used = contents.usage[np.isin(contents.usage[:, 0], ids)]
-    full = {p for p, c, amount in used.tolist() if capacities.get((p, c)) == amount}
-    bare = {*ids.tolist()}.difference(p for p, _ in capacities)
-    return _ids(sorted(full | bare))
 
 
 def _ids(ids: Collection[int]) -> Ints:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi
+from novasched.providers.contents import Contents
 from novasched.scheduler.columns import Ints
 
 BULK = 50
@@ -108,3 +109,14 @@ class ProviderRead:
             if there.all():
                 return found
             found = found[there]
+
+
+def full_or_bare(contents: Contents, ids: Ints) -> Ints:
+    """Return those of the ids that have no inventory, or one of which nothing is
+    free: all of them is guessed."""
+    rows = contents.inventories[np.isin(contents.inventories[:, 0], ids)]
+    capacities = {(p, c): total for p, c, total in rows[:, :3].astype(int).tolist()}
+    used = contents.usage[np.isin(contents.usage[:, 0], ids)]
+    full = {p for p, c, amount in used.tolist() if capacities.get((p, c)) == amount}
+    bare = {*ids.tolist()}.difference(p for p, _ in capacities)
+    return np.array(sorted(full | bare), np.int64)

@@ -11,7 +11,7 @@ from tests.live.cloud import Cloud, lasting_engine
 from tests.live.hosts import compute_node_row, service_row
 from tests.live.peer import ANSWER_S, Reply
 
-LATE_S = 10.0
+LATE_S = 5.0
 """By so much a cell that fails may delay a request: a second, on an idle machine. To
 connect again and again takes longer."""
 BACK_S = 40
