@@ -19,9 +19,15 @@ from tests.live.conftest import (  # noqa: F401  fixtures
     scratch,
 )
 from tests.live.peer_api import PeerApi
-from tests.matrix.release_cloud import Environment, ReleaseCloud, ReleasePlacement
+from tests.matrix.release_cloud import (
+    NAME,
+    Environment,
+    ReleaseCloud,
+    ReleasePlacement,
+)
 
 ENVIRONMENT = os.environ.get('NOVASCHED_RELEASE', '')
+OLDER = os.environ.get('NOVASCHED_OLDER', ENVIRONMENT)
 OUTCOMES = os.environ.get('NOVASCHED_OUTCOMES', '')
 
 collect_ignore_glob = [] if ENVIRONMENT else ['test_*.py']
@@ -63,6 +69,7 @@ def cloud(tmp_path_factory, environment, rabbitmq, mariadb, placement, keystone)
     made = ReleaseCloud(
         tmp_path_factory.mktemp('release'),
         environment,
+        Environment(OLDER),
         rabbitmq=rabbitmq,
         mariadb=mariadb,
         placement=placement,
@@ -86,3 +93,29 @@ def api(cloud):
         made.add_flavor('small', 1, 512, 1)
         made.add_flavor('half', 6, 4096, 10)
         yield made
+
+
+@pytest.fixture
+def start(cloud):
+    """Start novasched on the row of one host; it has ended when the test has."""
+    running = []
+
+    def run(name=NAME):
+        path = cloud.dir / f'{name}.conf'
+        conf = path if path.exists() else cloud.write_scheduler_conf(name)
+        process = cloud.start_scheduler(conf, name=name)
+        running.append(process)
+        cloud.wait_consumed(cloud.transport_url, f'scheduler.{name}', process)
+        return process
+
+    yield run
+    for process in running:
+        process.stop()
+
+
+@pytest.fixture
+def scheduler(start, cloud):
+    """novasched, the only scheduler, with all hosts mapped."""
+    process = start()
+    cloud.wait_mapped()
+    return process

@@ -12,6 +12,10 @@ from tests.live.peer_cloud import PeerCloud
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
 
+NAME = 'matrix'
+"""The host of the scheduler."""
+LATER = 'peer-later'
+"""The compute that comes later; it has 1000 vCPUs, and knows itself again."""
 NO_EVENTLET = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
@@ -74,8 +78,9 @@ class ReleaseCloud(PeerCloud):
         'peer-2': ('cell1', 'fake.MediumFakeDriver'),
     }
 
-    def __init__(self, directory, environment, **servers):
-        self.environment = environment
+    def __init__(self, directory, environment, older, **servers):
+        """``older`` is the environment of a compute that comes later."""
+        self.environment, self.older = environment, older
         self.maker = f'nova {environment.nova}'
         super().__init__(directory, peer_programs=environment, **servers)
 
@@ -102,6 +107,20 @@ class ReleaseCloud(PeerCloud):
             words = ['gunicorn']
         self._start('api', *words, **env)
 
+    def write_service_conf(self, name, cell=None, database='cell0', **sections):
+        """Computes check the policy of a group, too: conductors of cells reach the API
+        database."""
+        sections.pop('workarounds', None)
+        return super().write_service_conf(name, cell, database, **sections)
+
+    def _start_compute(self, name, conf):
+        programs = self._programs
+        try:
+            self._programs = self.older if name == LATER else programs
+            super()._start_compute(name, conf)
+        finally:
+            self._programs = programs
+
     def row(self, host):
         """The row of the scheduler of a host."""
         (row,) = self.rows(
@@ -121,3 +140,8 @@ class ReleaseCloud(PeerCloud):
             return found is not None and found[1] >= consumers
 
         wait_until(consumed, 180, f'{consumers} of {queue}', process)
+
+
+def hosts_of(api, uuids):
+    """Return the hosts of servers, which become active."""
+    return [api.active(uuid)['OS-EXT-SRV-ATTR:host'] for uuid in uuids]
