@@ -27,7 +27,6 @@ from tests.matrix.release_cloud import (
 )
 
 ENVIRONMENT = os.environ.get('NOVASCHED_RELEASE', '')
-OLDER = os.environ.get('NOVASCHED_OLDER', ENVIRONMENT)
 OUTCOMES = os.environ.get('NOVASCHED_OUTCOMES', '')
 
 collect_ignore_glob = [] if ENVIRONMENT else ['test_*.py']
@@ -69,7 +68,6 @@ def cloud(tmp_path_factory, environment, rabbitmq, mariadb, placement, keystone)
     made = ReleaseCloud(
         tmp_path_factory.mktemp('release'),
         environment,
-        Environment(OLDER),
         rabbitmq=rabbitmq,
         mariadb=mariadb,
         placement=placement,

@@ -78,9 +78,8 @@ class ReleaseCloud(PeerCloud):
         'peer-2': ('cell1', 'fake.MediumFakeDriver'),
     }
 
-    def __init__(self, directory, environment, older, **servers):
-        """``older`` is the environment of a compute that comes later."""
-        self.environment, self.older = environment, older
+    def __init__(self, directory, environment, **servers):
+        self.environment = environment
         self.maker = f'nova {environment.nova}'
         super().__init__(directory, peer_programs=environment, **servers)
 
@@ -112,14 +111,6 @@ class ReleaseCloud(PeerCloud):
         database."""
         sections.pop('workarounds', None)
         return super().write_service_conf(name, cell, database, **sections)
-
-    def _start_compute(self, name, conf):
-        programs = self._programs
-        try:
-            self._programs = self.older if name == LATER else programs
-            super()._start_compute(name, conf)
-        finally:
-            self._programs = programs
 
     def row(self, host):
         """The row of the scheduler of a host."""
