@@ -53,7 +53,8 @@ class Comparison:
         """Return the peer's answers, and for each cloud where ours differ."""
         self._peer.ask([mended(cloud) for cloud in made])
         try:
-            answers = [_our_answer(cloud) for cloud in made]  # while the peer thinks
+            # While the peer thinks.
+            answers = [_our_answer(cloud, self._peer.release) for cloud in made]
         finally:
             theirs = self._peer.answers()
         return theirs, list(map(differences, theirs, answers))
@@ -103,9 +104,9 @@ class Comparison:
         return case
 
 
-def _our_answer(cloud):
+def _our_answer(cloud, release):
     try:
-        return ours.answer(cloud)
+        return ours.answer(cloud, release)
     except Exception as problem:
         problem.add_note(cloud['about'])
         raise

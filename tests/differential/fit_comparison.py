@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import operator
 
+from novasched.releases import NEWEST
 from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.pci import requests_of
 from novasched.scheduler.fit.pci_allocation import HostDevices
@@ -57,11 +58,12 @@ class FitComparison:
         """
         self._peer.ask(made)
         try:
-            ours = [_ours(case) for case in made]  # while the peer thinks
+            # While the peer thinks.
+            ours = [self._ours(case, 'nova', 'right') for case in made]
         finally:
             theirs = self._peer.answers()
         return [
-            (their, *_judged(case, their, *our))
+            (their, *self._judged(case, their, *our))
             for case, their, our in zip(made, theirs, ours, strict=True)
         ]
 
@@ -95,6 +97,42 @@ class FitComparison:
         ((told, _, _),) = self.compare([{**case, 'tell_fit': True}])
         return {**case, 'expected': expected(case, told)}
 
+    def _ours(self, case, *modes):
+        try:
+            return ours_fits.answers(case, *modes, release=self._peer.release)
+        except Exception as problem:
+            problem.add_note(case['title'])
+            raise
+
+    def _judged(self, case, theirs, like_nova, right):
+        """Return what is wrong with our answers, and nova's defect; None for none."""
+        found = difference(theirs, like_nova[0])
+        if found:
+            return f'numa_compat=nova, {found}', None
+        problem = _misplaced(case, theirs, *right, self._peer.release)
+        if problem:
+            return f'numa_compat=right, {problem}', None
+        found = difference(theirs, right[0])
+        if found is None:
+            return None, None
+        defect = defects(case, theirs, found, self._misjudged_alone(case))
+        if defect:
+            return None, defect
+        return f'numa_compat=right, {found}', None
+
+    def _misjudged_alone(self, case):
+        """Return the candidates with which alone nova's search errs."""
+        once = {name: value for name, value in case.items() if name not in SMALLER}
+        erred = []
+        for number, candidate in enumerate(case['allocation_candidates']):
+            one = {**once, 'allocation_candidates': [candidate]}
+            (like_nova, _), (right, _) = self._ours(one, 'nova', 'right')
+            if like_nova['filters'] != right['filters'] or (
+                like_nova['sequence'][0]['guest'] != right['sequence'][0]['guest']
+            ):
+                erred.append(number)
+        return erred
+
 
 def expected(case, theirs):
     """Return what a golden case expects, from nova's answer."""
@@ -126,46 +164,7 @@ def subject_of(problem):
     return problem.partition(', nova')[0].partition(': ')[0]
 
 
-def _ours(case):
-    try:
-        return ours_fits.answers(case, 'nova', 'right')
-    except Exception as problem:
-        problem.add_note(case['title'])
-        raise
-
-
-def _judged(case, theirs, like_nova, right):
-    """Return what is wrong with our answers, or None, and nova's defect, or None."""
-    found = difference(theirs, like_nova[0])
-    if found:
-        return f'numa_compat=nova, {found}', None
-    problem = _misplaced(case, theirs, *right)
-    if problem:
-        return f'numa_compat=right, {problem}', None
-    found = difference(theirs, right[0])
-    if found is None:
-        return None, None
-    defect = defects(case, theirs, found, _misjudged_alone(case))
-    if defect:
-        return None, defect
-    return f'numa_compat=right, {found}', None
-
-
-def _misjudged_alone(case):
-    """Return the candidates with which alone nova's search errs."""
-    once = {name: value for name, value in case.items() if name not in SMALLER}
-    erred = []
-    for number, candidate in enumerate(case['allocation_candidates']):
-        one = {**once, 'allocation_candidates': [candidate]}
-        (like_nova, _), (right, _) = ours_fits.answers(one, 'nova', 'right')
-        if like_nova['filters'] != right['filters'] or (
-            like_nova['sequence'][0]['guest'] != right['sequence'][0]['guest']
-        ):
-            erred.append(number)
-    return erred
-
-
-def _misplaced(case, theirs, ours, everyone):
+def _misplaced(case, theirs, ours, everyone, release):
     """Say who was placed where it does not fit, or not placed where it does."""
     if not case['instance_numa_topology']:
         return None
@@ -173,7 +172,7 @@ def _misplaced(case, theirs, ours, everyone):
         zip(ours['sequence'], everyone, strict=False)
     ):
         if case['limits'] and found.host.numa_topology:
-            wrong = list(judge_of(case, found).problems(entry['guest']))
+            wrong = list(judge_of(case, found, release).problems(entry['guest']))
             if wrong:
                 return f'instance {number}, misplaced: {"; ".join(wrong)}'
     their, our = theirs['sequence'][0], ours['sequence'][0]
@@ -185,12 +184,12 @@ def _misplaced(case, theirs, ours, everyone):
         return None
     host = ours_fits.host_of(case).state(0)
     found = ours_fits.Found(host, host.allocation_candidates[chosen])
-    if any(judge_of(case, found).problems(guest)):
+    if any(judge_of(case, found, release).problems(guest)):
         return None
     return f'not placed: nova finds {guest} with candidate {chosen}'
 
 
-def judge_of(case, found):
+def judge_of(case, found, release=NEWEST):
     """Return the judge of an instance of a fit, by what it found."""
     requests = requests_of(parsed(case['pci_requests']))
     devices = HostDevices(
@@ -201,4 +200,5 @@ def judge_of(case, found):
     )
     cells = found.host.numa_topology.cells
     topology, limits = case['instance_numa_topology'], case['limits']
-    return Judge(cells, topology, limits, devices.supports)
+    within = release.pins_within_free_memory
+    return Judge(cells, topology, limits, devices.supports, within)

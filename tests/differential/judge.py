@@ -11,15 +11,17 @@ class Judge:
 
     ``cells`` are the nodes of the host as they were before the guest came; ``asked``
     the topology and ``limits`` the limits (or None) as they travel; ``supports``
-    tells whether the devices agree with some nodes of the host.
+    tells whether the devices agree with some nodes of the host; ``within`` whether
+    pinned nodes must fit into what all guests leave of the memory, as before nova 30.
     """
 
-    def __init__(self, cells, asked, limits, supports):
+    def __init__(self, cells, asked, limits, supports, within=False):
         self._cells = {cell.id: cell for cell in cells}
         self._asked = [cell['nova_object.data'] for cell in _data(asked)['cells']]
         self._isolates = _data(asked).get('emulator_threads_policy') == 'isolate'
         self._limits = limits and _data(limits)
         self._supports = supports
+        self._within = within
 
     def problems(self, nodes):
         """Yield what is wrong with nodes of a fitted guest, as answers have them."""
@@ -65,6 +67,9 @@ class Judge:
         if node['memory'] != asked['memory']:
             return f'{node["memory"]} MiB'
         known = {pages.size_kb: pages for pages in cell.mempages}
+        pins = asked['cpu_policy'] in ('dedicated', 'mixed')
+        if pins and self._within and asked['memory'] > cell.free_memory:
+            return f'{asked["memory"]} of {cell.free_memory} MiB'
         if asked['pagesize']:
             if size not in _sizes(asked['pagesize'], sorted(known)):
                 return f'pages of {size} KiB'
@@ -73,11 +78,11 @@ class Judge:
             return f'pages of {size} KiB that nobody asked for'
         elif known:
             size = min(known)
-            pins = asked['cpu_policy'] in ('dedicated', 'mixed')
-            available_kb = (known[size].free if pins else known[size].total) * size
+            counts_free = pins and not self._within
+            pages = known[size].free if counts_free else known[size].total
+            available_kb = pages * size
         else:
             size = 1024
-            pins = asked['cpu_policy'] in ('dedicated', 'mixed')
             available_kb = (cell.free_memory if pins else cell.memory) * 1024
         if wanted_kb > available_kb or wanted_kb % size:
             return f'{wanted_kb} of {available_kb} KiB in pages of {size}'

@@ -14,6 +14,7 @@ from novasched import errors, opts
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import CellMapping, Destination
+from novasched.releases import NEWEST
 from novasched.scheduler import pipeline
 from novasched.scheduler.hosts import consume
 from tests import factories
@@ -45,7 +46,7 @@ def _conf():
 CONF = _conf()
 
 
-def answer(cloud):
+def answer(cloud, release=NEWEST):
     """Return what each part makes of a cloud, and all of them together."""
     try:
         hosts, request = hosts_of(cloud), request_of(cloud)
@@ -54,14 +55,14 @@ def answer(cloud):
     with _options(cloud['options']) as conf:
         return {
             'filters': {
-                name: _passes(FILTERS[name].from_conf(conf), hosts, request)
+                name: _passes(_filter(name, conf, release), hosts, request)
                 for name in cloud['all_filters']
             },
             'weighers': {
                 name: _weighed(WEIGHERS[name].from_conf(conf), hosts, request)
                 for name in cloud['all_weighers']
             },
-            'decisions': _decisions(cloud, conf, hosts, request),
+            'decisions': _decisions(cloud, conf, hosts, request, release),
         }
 
 
@@ -162,6 +163,10 @@ def _destination(given):
     return Destination(**values)
 
 
+def _filter(name, conf, release):
+    return FILTERS[name].from_conf(conf).of_release(release)
+
+
 def _passes(filter_, hosts, request):
     """Return whether each host passes, or the name of what the filter raised.
 
@@ -205,10 +210,10 @@ def _weighed(weigher, hosts, request):
     return found
 
 
-def _decisions(cloud, conf, hosts, request):
+def _decisions(cloud, conf, hosts, request, release):
     """Decide on each instance, and give it to the best host."""
     profile = pipeline.Profile(
-        [FILTERS[name].from_conf(conf) for name in cloud['filters']],
+        [_filter(name, conf, release) for name in cloud['filters']],
         [WEIGHERS[name].from_conf(conf) for name in cloud['weighers']],
     )
     made = []

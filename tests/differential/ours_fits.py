@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from novasched.drivers.host_candidates import with_providers
+from novasched.releases import NEWEST
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.fit.claim import book
@@ -28,13 +29,14 @@ class Found(NamedTuple):
     candidate: Any
 
 
-def answers(case, *modes):
+def answers(case, *modes, release=NEWEST):
     """Return of each mode what the peer returns, and what each placed instance found.
 
     A mode is a choice of ``[novasched] numa_compat``.
     """
     hosts, request = host_of(case), request_of(case)
-    return [_answer(case, hosts, request, fitting_of(case, mode)) for mode in modes]
+    fittings = [fitting_of(case, mode).of_release(release) for mode in modes]
+    return [_answer(case, hosts, request, fitting) for fitting in fittings]
 
 
 def _answer(case, hosts, request, fitting):

@@ -7,6 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from novasched.releases import named
 from tests.live.peer import peer_program
 
 END_S = 10
@@ -17,7 +18,7 @@ class Peer:
 
     While it thinks, so may we. ``program`` is what it runs, on ``asked``: clouds, or
     fits. ``filters`` and ``weighers`` are the names of all that it has, where its
-    program names them.
+    program names them. ``release`` is what we know of its release.
     """
 
     def __init__(self, scratch, program='peer_decisions.py', asked='clouds'):
@@ -34,6 +35,7 @@ class Peer:
             )
         names = self._read()
         self.version = names['version']
+        self.release = named(self.version.partition('.')[0])
         self.filters = names.get('filters', ())
         self.weighers = names.get('weighers', ())
 

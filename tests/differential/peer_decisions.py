@@ -420,7 +420,8 @@ def set_options(options):
             CONF.clear_override(option, name)
     for name, values in options.items():
         for option, value in values.items():
-            CONF.set_override(option, value, name)
+            if option in CONF[name]:  # one of an older nova may lack it
+                CONF.set_override(option, value, name)
     CONF.set_override('track_instance_changes', False, 'filter_scheduler')
 
 

@@ -23,6 +23,7 @@ from novasched.objects.request_spec import (
     RequestSpec,
 )
 from novasched.prefilter_context import PrefilterContexts
+from novasched.releases import NEWEST
 from novasched.resources import prefilters
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.rpc.faults import to_wire
@@ -40,10 +41,16 @@ END_S = 10
 @pytest.fixture(scope='module')
 def theirs(tmp_path_factory):
     """What nova answers to the specs, by seed."""
-    scratch = tmp_path_factory.mktemp('peer')
+    made = [specs.spec(seed) for seed in SEEDS]
+    answers = answers_to(made, tmp_path_factory.mktemp('peer'))
+    return dict(zip(SEEDS, answers, strict=True))
+
+
+def answers_to(made, scratch):
+    """Return what nova answers to specs."""
     log = scratch / 'prefilters.log'
     program = Path(__file__).with_name('peer_prefilters.py')
-    asked = json.dumps({'specs': [specs.spec(seed) for seed in SEEDS]})
+    asked = json.dumps({'specs': made})
     with log.open('w') as errors_of_peer:
         run = subprocess.run(
             [peer_program('python'), program, scratch / 'api.sqlite'],
@@ -54,7 +61,7 @@ def theirs(tmp_path_factory):
             check=False,
         )
     assert run.returncode == 0, log.read_text()[-2000:]
-    return dict(zip(SEEDS, json.loads(run.stdout)['answers'], strict=True))
+    return json.loads(run.stdout)['answers']
 
 
 class View(FakeView):
@@ -139,7 +146,7 @@ def facts_of(described, request):
     return finder.of(RequestContext(overwrite=False), request)
 
 
-def our_answer(described):
+def our_answer(described, release=NEWEST):
     """Return what our prefilters add, in the form of the peer's answers."""
     conf = cfg.ConfigOpts()
     for group, listed in prefilters.OPTS.items():
@@ -149,7 +156,7 @@ def our_answer(described):
     request = request_of(described)
     facts = facts_of(described, request)
     try:
-        added = prefilters.run(prefilters.from_conf(conf), request, facts)
+        added = prefilters.run(prefilters.from_conf(conf, release), request, facts)
     except errors.RequestError as problem:
         wire = to_wire(problem)
         return {'error': [type(wire).__name__, str(wire)]}

@@ -62,13 +62,14 @@ class PeerError(Exception):
 class Peer:
     """The process; requests are answered in threads, so they may overlap."""
 
-    def __init__(self, scratch):
+    def __init__(self, scratch, more=''):
+        """Start it; ``more`` is what its file has, too, sections first."""
         conf = Path(scratch) / 'peer.conf'
         conf.write_text(
             f'[DEFAULT]\nhost = peer\nstate_path = {scratch}\n'
             # Bound what a lost call costs; an answered one does not notice.
             'long_rpc_timeout = 60\nrpc_response_timeout = 20\n'
-            f'[oslo_concurrency]\nlock_path = {scratch}/peer-locks\n'
+            f'[oslo_concurrency]\nlock_path = {scratch}/peer-locks\n{more}'
         )
         self._log = (Path(scratch) / 'peer.log').open('w')
         self._process = subprocess.Popen(

@@ -76,7 +76,7 @@ class PeerApi:
             },
         )
 
-    def boot(self, flavor='small', count=1, **options):
+    def boot(self, flavor='small', count=1, hints=None, **options):
         """Ask for servers; give their uuids at once."""
         answer = self.request(
             'POST',
@@ -91,7 +91,8 @@ class PeerApi:
                     'max_count': count,
                     'return_reservation_id': True,
                     **options,
-                }
+                },
+                'os:scheduler_hints': hints or {},
             },
         )
         reservation = answer['reservation_id']

@@ -7,26 +7,34 @@ Reads one JSON request per line and writes one JSON answer per line, in any orde
 
 from __future__ import annotations
 
+import os
+
+os.environ['OS_NOVA_DISABLE_EVENTLET_PATCHING'] = '1'  # up to nova 32
+
 from nova import monkey_patch
 
-monkey_patch.patch(backend='threading')
+if hasattr(monkey_patch, 'patch'):
+    try:
+        monkey_patch.patch(backend='threading')
+    except TypeError:  # nova 32
+        monkey_patch.patch()
 
-import json  # noqa: E402
-import sys  # noqa: E402
-import threading  # noqa: E402
+import json
+import sys
+import threading
 
-import nova.conf  # noqa: E402
-import oslo_messaging as messaging  # noqa: E402
-from nova import (  # noqa: E402
+import nova.conf
+import oslo_messaging as messaging
+from nova import (
     baserpc,
     config,
     context,
     objects,
     rpc,
 )
-from nova.scheduler import rpcapi  # noqa: E402
-from nova.virt import hardware  # noqa: E402
-from oslo_versionedobjects.base import VersionedObject  # noqa: E402
+from nova.scheduler import rpcapi
+from nova.virt import hardware
+from oslo_versionedobjects.base import VersionedObject
 
 CONF = nova.conf.CONF
 PROJECT = '6f70656e737461636b20444556204954'

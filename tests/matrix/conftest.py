@@ -19,7 +19,12 @@ from tests.live.conftest import (  # noqa: F401  fixtures
     scratch,
 )
 from tests.live.peer_api import PeerApi
-from tests.matrix.release_cloud import Environment, ReleaseCloud, ReleasePlacement
+from tests.matrix.release_cloud import (
+    NAME,
+    Environment,
+    ReleaseCloud,
+    ReleasePlacement,
+)
 
 ENVIRONMENT = os.environ.get('NOVASCHED_RELEASE', '')
 OUTCOMES = os.environ.get('NOVASCHED_OUTCOMES', '')
@@ -86,3 +91,29 @@ def api(cloud):
         made.add_flavor('small', 1, 512, 1)
         made.add_flavor('half', 6, 4096, 10)
         yield made
+
+
+@pytest.fixture
+def start(cloud):
+    """Start novasched on the row of one host; it has ended when the test has."""
+    running = []
+
+    def run(name=NAME):
+        path = cloud.dir / f'{name}.conf'
+        conf = path if path.exists() else cloud.write_scheduler_conf(name)
+        process = cloud.start_scheduler(conf, name=name)
+        running.append(process)
+        cloud.wait_consumed(cloud.transport_url, f'scheduler.{name}', process)
+        return process
+
+    yield run
+    for process in running:
+        process.stop()
+
+
+@pytest.fixture
+def scheduler(start, cloud):
+    """novasched, the only scheduler, with all hosts mapped."""
+    process = start()
+    cloud.wait_mapped()
+    return process

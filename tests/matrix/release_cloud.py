@@ -12,6 +12,10 @@ from tests.live.peer_cloud import PeerCloud
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
 
+NAME = 'matrix'
+"""The host of the scheduler."""
+LATER = 'peer-later'
+"""The compute that comes later; it has 1000 vCPUs, and knows itself again."""
 NO_EVENTLET = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
@@ -102,6 +106,12 @@ class ReleaseCloud(PeerCloud):
             words = ['gunicorn']
         self._start('api', *words, **env)
 
+    def write_service_conf(self, name, cell=None, database='cell0', **sections):
+        """Computes check the policy of a group, too: conductors of cells reach the API
+        database."""
+        sections.pop('workarounds', None)
+        return super().write_service_conf(name, cell, database, **sections)
+
     def row(self, host):
         """The row of the scheduler of a host."""
         (row,) = self.rows(
@@ -121,3 +131,8 @@ class ReleaseCloud(PeerCloud):
             return found is not None and found[1] >= consumers
 
         wait_until(consumed, 180, f'{consumers} of {queue}', process)
+
+
+def hosts_of(api, uuids):
+    """Return the hosts of servers, which become active."""
+    return [api.active(uuid)['OS-EXT-SRV-ATTR:host'] for uuid in uuids]

@@ -3,43 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 
-import pytest
-
 from tests.live.daemon import own_program
 from tests.live.servers.process import wait_until
+from tests.matrix.release_cloud import NAME, hosts_of
 
-NAME = 'matrix'
 STEP_S = 120
-
-
-@pytest.fixture
-def start(cloud):
-    """Start novasched on the row of one host; it has ended when the test has."""
-    running = []
-
-    def run(name=NAME):
-        path = cloud.dir / f'{name}.conf'
-        conf = path if path.exists() else cloud.write_scheduler_conf(name)
-        process = cloud.start_scheduler(conf, name=name)
-        running.append(process)
-        cloud.wait_consumed(cloud.transport_url, f'scheduler.{name}', process)
-        return process
-
-    yield run
-    for process in running:
-        process.stop()
-
-
-@pytest.fixture
-def scheduler(start, cloud):
-    """novasched, the only scheduler, with all hosts mapped."""
-    process = start()
-    cloud.wait_mapped()
-    return process
 
 
 def upgrade_check(cloud):
@@ -51,10 +22,6 @@ def upgrade_check(cloud):
     )
     checks = json.loads(done.stdout)['checks']
     return {each['check']: (each['result'], each['details']) for each in checks}
-
-
-def hosts_of(api, uuids):
-    return [api.active(uuid)['OS-EXT-SRV-ATTR:host'] for uuid in uuids]
 
 
 def test_1_it_starts_where_computes_are(cloud, scheduler, release):
@@ -79,19 +46,7 @@ def test_3_a_full_cloud_says_so(api, scheduler):
     api.delete_all()
 
 
-def test_4_servers_move(api, scheduler):
-    (uuid,) = api.boot()
-    (before,) = hosts_of(api, [uuid])
-    api.act(uuid, 'migrate')
-    api.becomes(uuid, 'VERIFY_RESIZE')
-    api.act(uuid, 'confirmResize')
-    assert hosts_of(api, [uuid]) != [before]
-    api.act(uuid, 'os-migrateLive', {'host': None, 'block_migration': 'auto'})
-    wait_until(lambda: hosts_of(api, [uuid]) == [before], STEP_S, 'the way back')
-    api.delete_all()
-
-
-def test_5_a_tpm_asks_for_what_the_release_knows(cloud, api, scheduler, release):
+def test_4_a_tpm_asks_for_what_the_release_knows(cloud, api, scheduler, release):
     traits = ['COMPUTE_SECURITY_TPM_2_0']
     if release.has_tpm_model_trait:
         traits += ['COMPUTE_SECURITY_TPM_TIS']
@@ -110,7 +65,7 @@ def test_5_a_tpm_asks_for_what_the_release_knows(cloud, api, scheduler, release)
     api.delete_all()
 
 
-def test_6_the_check_says_which_release(cloud, release):
+def test_5_the_check_says_which_release(cloud, release):
     verdicts = upgrade_check(cloud)
     found = release.number if release.number != 30 else 29
     result, details = verdicts['Nova release']
@@ -119,7 +74,7 @@ def test_6_the_check_says_which_release(cloud, release):
     assert verdicts['Older than N-1 computes'] == (0, None)
 
 
-def test_7_the_oldest_computes_are_those_of_the_release(cloud, release):
+def test_6_the_oldest_computes_are_those_of_the_release(cloud, release):
     before = cloud.rows('cell1', 'services', host='peer-1')[0]['version']
     try:
         found = []
@@ -131,7 +86,7 @@ def test_7_the_oldest_computes_are_those_of_the_release(cloud, release):
         cloud.update('cell1', 'services', {'version': before}, host='peer-1')
 
 
-def test_8_its_own_scheduler_takes_the_row_back(cloud, api, start, release):
+def test_7_its_own_scheduler_takes_the_row_back(cloud, api, start, release):
     """As after an earlier novasched, which wrote 74 into all rows, too."""
     cloud.update('cell0', 'services', {'version': 74}, binary='nova-scheduler')
     start().stop()
@@ -149,7 +104,7 @@ def test_8_its_own_scheduler_takes_the_row_back(cloud, api, start, release):
     api.delete_all()
 
 
-def test_9_both_share_the_queue(cloud, api, start):
+def test_8_both_share_the_queue(cloud, api, start):
     cloud.write_scheduler_conf('theirs')
     cloud.start_peer_scheduler('theirs')
     try:
@@ -168,7 +123,7 @@ def test_9_both_share_the_queue(cloud, api, start):
         api.delete_all()
 
 
-def test_a_a_conductor_of_the_next_release_is_followed(cloud, start, release):
+def test_9_a_conductor_of_the_next_release_is_followed(cloud, start, release):
     if release.number in (29, 34):
         following = release.service_version + 1
     else:
@@ -199,30 +154,5 @@ def test_a_a_conductor_of_the_next_release_is_followed(cloud, start, release):
         cloud.delete('cell0', 'services', host='following')
 
 
-def test_b_old_names_declare_as_the_release_does(cloud, rabbitmq, start, release):
-    """With an old name for how queues are declared, both serve one queue."""
-    url = rabbitmq.create_vhost()
-    defaults = {'report_interval': 2, 'amqp_auto_delete': True}
-    for name in ('old-theirs', 'old-ours'):
-        cloud.write_conf(
-            cloud.dir / f'{name}.conf',
-            transport_url=url,
-            DEFAULT={'host': name, **defaults},
-            scheduler={'workers': 1},
-        )
-    cloud.start_peer_scheduler('old-theirs')
-    try:
-        cloud.wait_consumed(url, 'scheduler.old-theirs', cloud['old-theirs'])
-        conf = cloud.dir / 'old-ours.conf'
-        process = cloud.start_scheduler(conf, name='old-ours')
-        with contextlib.ExitStack() as stack:
-            stack.callback(process.stop)
-            cloud.wait_consumed(url, 'scheduler', process, 2)
-    finally:
-        cloud.stop_program('old-theirs')
-        for name in ('old-theirs', 'old-ours'):
-            cloud.delete('cell0', 'services', host=name)
-
-
-def test_c_nothing_is_left(cloud):
+def test_a_nothing_is_left(cloud):
     wait_until(lambda: not cloud.left_over(), STEP_S, 'nothing to be left')

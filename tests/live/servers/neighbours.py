@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """As much of Glance, Neutron and Keystone as the peer's services ask for.
 
-There is every image, and no network; every token is an administrator's.
+There is every image, also one that is made, and no network; every token is an
+administrator's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import uuid
 
 # What Neutron's lists are called in its answers.
 EMPTY = (
@@ -51,6 +53,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         else:
             self._answer(404, {'error': f'nothing at {self.path}'})
 
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        if self.path.startswith('/v2/images'):
+            self._answer(201, {**image(str(uuid.uuid4())), **body})
+        else:
+            self._answer(404, {'error': f'nothing at {self.path}'})
+
+    def do_DELETE(self):
+        self.send_response(204)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+
     def _answer(self, status, body):
         payload = json.dumps(body).encode()
         self.send_response(status)
@@ -63,11 +77,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-def image(uuid):
+def image(image_uuid):
     """A small public image."""
     at = '2020-01-01T00:00:00Z'
     return {
-        'id': uuid,
+        'id': image_uuid,
         'name': 'cirros',
         'status': 'active',
         'visibility': 'public',

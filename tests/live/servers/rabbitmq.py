@@ -122,6 +122,15 @@ class RabbitMQ:
         words = '&'.join(f'{key}={value}' for key, value in options.items())
         return self.url(name) + (f'?{words}' if words else '')
 
+    def listen_tls(self, certificate, key):
+        """Take TLS connections, too, from now on; give the port."""
+        port = free_port()
+        self._evaluate(
+            f'ssl:start(), rabbit_networking:start_ssl_listener({{"127.0.0.1", {port},'
+            f'auto}}, [{{certfile, "{certificate}"}}, {{keyfile, "{key}"}}], 2).'
+        )
+        return port
+
     def _evaluate(self, expression):
         """Have the node evaluate what gives `ok`: rabbitmqctl would take seconds."""
         done = subprocess.run(
