@@ -121,14 +121,11 @@ class HostDiscovery:
 
     def _by_node(self, cell: Cell, database: Database, outcome: Discovered) -> None:
         with database.read() as connection:
-            nodes = hosts.marked(connection)
+            nodes = hosts.unmapped(connection)
         mapped = self._mapped() if nodes else set()
-        for id_, host, uuid, is_marked in nodes:
-            is_mapped = self._is_mapped(host, mapped)
-            if is_mapped and is_marked:
-                continue
+        for id_, host, uuid in nodes:
             self._say(f"Checking host mapping for compute host '{host}': {uuid}")
-            if is_mapped:
+            if self._is_mapped(host, mapped):
                 continue
             self._say(f"Creating host mapping for compute host '{host}': {uuid}")
             if self._map(cell, host, outcome):

@@ -170,20 +170,17 @@ def _rows(
     ]
 
 
-def marked(connection: sa.Connection) -> list[tuple[int, str, str, bool]]:
-    """Return id, host and uuid of the live nodes, and whether they are marked as
-    mapped, by id.
+def unmapped(connection: sa.Connection) -> list[tuple[int, str, str]]:
+    """Return id, host and uuid of the live nodes with mapped = 0, by id.
 
-    As in nova, a null ``mapped`` is not found. The mark of a node says nothing where
-    its host was deleted by nova 29, which leaves it, and came back.
+    As in nova, a null ``mapped`` is not found.
     """
     query = (
-        sa.select(_c.id, _c.host, _c.uuid, _c.mapped)
-        .where(_c.deleted == 0, _c.mapped.is_not(None), _c.host.is_not(None))
+        sa.select(_c.id, _c.host, _c.uuid)
+        .where(_c.deleted == 0, _c.mapped < 1, _c.host.is_not(None))
         .order_by(_c.id)
     )
-    rows = connection.execute(query)
-    return [(id_, host, uuid, mark > 0) for id_, host, uuid, mark in rows]
+    return [(id_, host, uuid) for id_, host, uuid in connection.execute(query)]
 
 
 def set_mapped(connection: sa.Connection, node_id: int, now: datetime.datetime) -> None:

@@ -223,14 +223,6 @@ def test_hosts_are_discovered(synced, tables, words, codes):
     assert [run.out + run.err for run in runs] == ['', '']
 
 
-def test_a_host_that_came_back_with_a_mark_is_discovered(synced, tables):
-    """Nova 29 leaves the mark where a service is deleted, and its host mapping."""
-    synced('cell_v2', 'create_cell', '--name', 'c1')
-    tables.add(declared.compute_nodes, node(host='h1', mapped=1))
-    runs = [synced('cell_v2', 'discover_hosts', '--strict') for _ in range(2)]
-    assert [run.code for run in runs] == [0, 1]
-
-
 def test_discovery_tells_what_it_does(synced, tables):
     synced('cell_v2', 'map_cell0')
     synced('cell_v2', 'create_cell', '--name', 'c1')
