@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from sqlalchemy import exc as sa_exc
 
 from novasched import connections, errors
-from novasched.db import transactions
+from novasched.db import statements, transactions
 from novasched.ports import Cell
 
 LOG = logging.getLogger(__name__)
@@ -247,6 +247,7 @@ def _engine(
             f'no usable driver: {transactions.describe(problem)}',
             EXTRAS.get(url.drivername, USABLE),
         ) from problem
+    engine.update_execution_options(compiled_cache=statements.SHARED)
     if engine.dialect.driver == 'pymysql':
         connect = _with_shared_context()
         sa.event.listen(
