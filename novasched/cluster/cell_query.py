@@ -175,6 +175,8 @@ class CellQuery:
         known = self.rows
         marks = rows.compute_node_marks(since) if news.marks is None else news.marks
         found = _by_id(rows, {*_differing(marks, known), *self.read_again})
+        if found and not self._explains(news, found):
+            news = self._news(rows, since).nodes  # these rows may be newer
         summed = news.live, news.total
         for moment in (since - self.moment.window.span, None):
             if self._explains(news, found):

@@ -127,7 +127,8 @@ def read_news(
         for chunk in chunks(wanted)
         for row in _rows(connection, _READ.where(_s.id.in_(chunk)))
     ]
-    gone = [id_ for id_, deletion in deleted.items() if deletion != 0]
+    there = {row.id for row in rows}
+    gone = [id_ for id_ in deleted if id_ not in there]
     return CellNews(NodeNews(live, int(total), marks), ServiceNews(rows, gone))
 
 

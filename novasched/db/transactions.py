@@ -44,7 +44,7 @@ class Database:
     def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
         self.engine = engine
         self.name = name or location(engine)
-        self._kept = _KeptConnection()
+        self._kept = _KeptConnections()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -146,61 +146,80 @@ class Database:
             raise failure(self.name, describe(problem, self.engine)) from problem
 
 
-KEPT_S = 60.0
+KEPT_S = 300.0
 """How long a connection stays out of its pool, which checks those that it lends."""
+IDLE_S = 120.0
+"""How long one may lie idle: firewalls drop those that nothing passes by."""
 
 
-class _KeptConnection:
-    """One open connection at most, lent to one at a time; others get one of the pool.
+class _KeptConnections:
+    """Open connections, each lent to one at a time, and never given back to their pool.
     Each statement is a transaction of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: tuple[sa.Connection, float] | None = None
+        self._free: list[tuple[sa.Connection, float, float]] = []
+        self._waiting = 0
         self._is_closed = False
 
     @contextmanager
     def lent(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        now_s = SYSTEM_CLOCK.monotonic()
-        with self._lock:
-            free, self._free = self._free, None
-        if free is not None and free[1] <= now_s:
-            _give_back(free[0])
-            free = None
-        used, until_s = free or (engine.connect(), now_s + KEPT_S)
+        used, opened_s = self._take() or self._open(engine)
         try:
-            if free is None:
-                used.execution_options(isolation_level='AUTOCOMMIT')
             yield used
         except BaseException:
-            used.close()
+            _drop(used)
             raise
         with self._lock:
-            if self._free is None and not self._is_closed:
-                self._free = used, until_s
+            # One who waits for the pool would not get what is kept here.
+            is_wanted = self._waiting and _is_exhausted(engine.pool)
+            if not self._is_closed and not is_wanted:
+                self._free.append((used, opened_s, SYSTEM_CLOCK.monotonic()))
                 return
-        used.close()
+        _drop(used)
+
+    def _take(self) -> tuple[sa.Connection, float] | None:
+        now_s = SYSTEM_CLOCK.monotonic()
+        while True:
+            with self._lock:
+                if not self._free:
+                    return None
+                kept, opened_s, used_s = self._free.pop()
+            if now_s - opened_s < KEPT_S and now_s - used_s < IDLE_S:
+                return kept, opened_s
+            _drop(kept)
+
+    def _open(self, engine: sa.Engine) -> tuple[sa.Connection, float]:
+        with self._lock:
+            self._waiting += 1
+        try:
+            made = engine.connect()
+        finally:
+            with self._lock:
+                self._waiting -= 1
+        try:
+            made.execution_options(isolation_level='AUTOCOMMIT')
+        except BaseException:
+            _drop(made)
+            raise
+        return made, SYSTEM_CLOCK.monotonic()
 
     def close(self) -> None:
-        """Close the connection, if it is not lent, without a word to the server: it may
-        hang."""
+        """Close the connections that are not lent; the others follow them."""
         with self._lock:
-            free, self._free, self._is_closed = self._free, None, True
-        if free is not None:
-            free[0].invalidate()
-            free[0].close()
+            free, self._free, self._is_closed = self._free, [], True
+        for kept, _, _ in free:
+            _drop(kept)
 
 
-def _give_back(kept: sa.Connection) -> None:
-    """Return a connection to its pool; one that was lost is closed."""
-    try:
-        kept.execute(_CHECK)
-    except FAILURES:
-        kept.invalidate()
+def _drop(kept: sa.Connection) -> None:
+    """Close a connection without a question to its server, which may hang."""
+    kept.invalidate()
     kept.close()
 
 
-_CHECK: sa.Select[tuple[int]] = sa.select(sa.literal_column('1'))
+def _is_exhausted(pool: sa.Pool) -> bool:
+    return isinstance(pool, sa.QueuePool) and pool.checkedout() >= pool.size()
 
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from novasched import errors
+from novasched.cluster.cell_executor import retry_once
 from novasched.ports import (
     CELL0_UUID,
     AggregatesMark,
@@ -75,17 +77,22 @@ class ChangedCloud:
         found = CloudRows()
         if self._api is None or self._cells is None:
             return found
+        stores = self._cells
         found.aggregates = self._api.aggregates()
         for cell in self._api.cells():
             if cell.uuid == CELL0_UUID:
                 continue
-            with (
-                contextlib.suppress(errors.StoreFailed),
-                self._cells.open(cell).together() as store,
-            ):
-                nodes, services = store.compute_nodes(), store.compute_services()
+            with contextlib.suppress(errors.StoreFailed):
+                nodes, services = retry_once(functools.partial(_rows_of, stores, cell))
                 found.nodes[cell.uuid], found.services[cell.uuid] = nodes, services
         return found
+
+
+def _rows_of(
+    stores: CellStores, cell: Cell
+) -> tuple[list[ComputeNodeRow], list[ServiceRow]]:
+    with stores.open(cell).together() as store:
+        return store.compute_nodes(), store.compute_services()
 
 
 class ChangedApiStore:

@@ -105,6 +105,9 @@ GROUP = (
     Row('soft-anti-affinity', ('ServerGroupSoftAntiAffinityWeigher',)),
 )
 
+SOFT = ('soft-affinity', 'soft-anti-affinity')
+"""Aggregates may have multipliers of what counts them."""
+
 HINT = (
     Row('same_host', ('SameHostFilter',)),
     Row('different_host', ('DifferentHostFilter',)),
@@ -228,12 +231,12 @@ KINDS = {
 
 
 def of_request(
-    policy: Policy | None, kept: Mapping[str, Any], keys: Collection[str] = ()
+    policy: Policy | None, kept: Mapping[str, Any], keys: Collection[str] | None = None
 ) -> list[Demand]:
     """Return the demands of a request that nothing checks.
 
     ``kept`` is the request as a record keeps it, decision_log.request.summary();
-    ``keys`` are those of the metadata of aggregates, as far as they are known.
+    ``keys`` are those of the metadata of aggregates; None: they are not known.
     """
     hints = kept.get('hints') or {}
     skips_filters = kept.get('forced') and '_nova_check_type' not in hints
@@ -241,11 +244,12 @@ def of_request(
         return []
     flavor, image = kept.get('flavor') or {}, kept.get('image') or {}
     specs, name = flavor.get('extra_specs') or {}, flavor.get('name') or ''
-    found = list(_of_flavor(policy, name, specs, keys))
+    found = list(_of_flavor(policy, name, specs, keys or ()))
     for key, value in sorted((image.get('properties') or {}).items()):
         found += _of(policy, IMAGE, 'image', image.get('id') or '', key, str(value))
     for each in (kept.get('group') or {}).get('policies') or ():
-        found += _of_group(policy, each, keys)
+        if keys is not None or each not in SOFT:
+            found += _of_group(policy, each, keys or ())
     for key, values in sorted(hints.items()):
         made = _of(policy, HINT, 'request', '', key, ''.join(values or ()))
         found += (each._replace(what=f'hint {key}') for each in made)

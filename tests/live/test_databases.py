@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -218,16 +219,29 @@ def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
     end(asked()[1])
     with pytest.raises(errors.StoreInterrupted):
         asked()
-    asked()
-    kept._free = kept._free[0], 0.0
-    assert (asked()[0], len(taken)) == (['h1'], started + 3)
-    end(asked()[1])
-    kept._free = kept._free[0], 0.0
-    assert asked()[0] == ['h1']
+    for times in ((0.0, time.monotonic()), (time.monotonic(), 0.0)):
+        end(asked()[1])
+        kept._free = [(each[0], *times) for each in kept._free]
+        assert asked()[0] == ['h1']
+    assert len(taken) == started + 3
     end(asked()[1])
     store.close()
     assert engine.pool.checkedout() == 0
     assert caplog.messages == []
+
+
+def test_who_waits_for_a_pool_of_one_gets_its_connection(tables_of_ours, eventually):
+    url = tables_of_ours.cell.url.render_as_string(hide_password=False)
+    conf = conf_for(url)
+    for option, value in (('max_pool_size', 1), ('max_overflow', 0)):
+        conf.set_override(option, value, 'database')
+    store = SqlCellStore(engines.main_engine(conf))
+    with ThreadPoolExecutor() as threads:
+        with store.together():
+            other = threads.submit(store.compute_nodes)
+            eventually(lambda: store._database._kept._waiting == 1, 'another waits')
+        assert isinstance(other.result(10), list)
+    store.close()
 
 
 def test_connections_that_verify_no_certificate_load_none(mariadb, opened):
