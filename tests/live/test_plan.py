@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tests.examples import scaled
 from tests.live.daemon import own_program
-from tests.live.flow import HOSTS
+from tests.live.flow import CELLS, HOSTS
 from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
@@ -91,6 +91,16 @@ def boot(flow, uuids):
     return [each.host for each in found]
 
 
+def are_settled(flow):
+    """Whether the computes have told of the ends of all that other tests had."""
+    return all(
+        node['running_vms']
+        == len(flow.cloud.rows(cell, 'instances', host=node['host'], deleted=0))
+        for cell in CELLS
+        for node in flow.cloud.rows(cell, 'compute_nodes', deleted=0)
+    )
+
+
 def test_an_account_that_may_only_read_plans_what_then_happens(
     flow, plan, placement, new_uuid, claims, eventually
 ):
@@ -100,6 +110,7 @@ def test_an_account_that_may_only_read_plans_what_then_happens(
     def consumers():
         return placement.rows('SELECT uuid FROM consumers ORDER BY uuid')
 
+    eventually(lambda: are_settled(flow), 'all servers of others are gone')
     uuids = [new_uuid() for _ in range(SERVERS)]
     asked = len(placement.accesses())
     code, planned, said = plan('plan', 'boot', *SMALL, '--count', str(SERVERS))
