@@ -153,11 +153,7 @@ class _CheapSession(requests.Session):
     def merge_environment_settings(
         self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
     ) -> Any:
-        if proxies:
-            return super().merge_environment_settings(
-                url, proxies, stream, verify, cert
-            )
-        key = (*parse.urlsplit(url)[:2], stream, verify, cert)
+        key = (*parse.urlsplit(url)[:2], str(proxies), stream, verify, cert)
         if key not in self._found:
             self._found[key] = super().merge_environment_settings(
                 url, proxies, stream, verify, cert

@@ -264,7 +264,6 @@ def _with_shared_context() -> Callable[..., Any]:
     Each would load the certificates of all authorities that the machine knows, which
     takes 50 ms and 1 MB, to verify nothing by them.
     """
-
     driver: Any = importlib.import_module('pymysql.connections')
     made: list[Any] = []
 

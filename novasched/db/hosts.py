@@ -101,13 +101,11 @@ _WRITTEN = sa.or_(
 )
 _DELETED = _c.deleted_at >= sa.bindparam('since', type_=sa.DateTime)
 _IS_NEW = sa.or_(_WRITTEN, _DELETED)
-_MARK_OR_NONE = sa.case((_LIVE, MARK), else_=_ZERO)
 # All by one scan, which any question by time stamps needs: they have no index.
 NEWS = sa.select(
     sa.func.count(sa.case((_LIVE, _ONE))).label('live'),
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO).label('total'),
-    listed.text(listed.pair(_c.id, _MARK_OR_NONE), _IS_NEW).label('marks'),
-    listed.check(_c.id, _IS_NEW).label('check_marks'),
+    *listed.columns('marks', _c.id, sa.case((_LIVE, MARK), else_=_ZERO), _IS_NEW),
 ).where(sa.or_(_LIVE, _DELETED))
 
 

@@ -11,25 +11,20 @@ from typing import Any
 import sqlalchemy as sa
 
 
-def text(value: sa.ColumnElement[Any], where: sa.ColumnElement[bool]) -> Any:
-    """Return an aggregate that lists the values of the rows of which that is true."""
-    return sa.func.aggregate_strings(sa.case((where, _digits(value))), ',')
-
-
-def pair(id_: sa.ColumnElement[int], value: sa.ColumnElement[int]) -> Any:
-    """Return an id and a number as one value of a list."""
-    return _digits(id_) + ':' + _digits(value)
-
-
-def _digits(value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
-    is_number = isinstance(value.type, sa.Integer)
-    return sa.cast(value, sa.String(20)) if is_number else value
-
-
-def check(id_: sa.ColumnElement[int], where: sa.ColumnElement[bool]) -> Any:
-    """Return an aggregate of the ids of a list, which tells whether it was cut."""
+def columns(
+    name: str,
+    id_: sa.ColumnElement[int],
+    number: sa.ColumnElement[int],
+    where: sa.ColumnElement[bool],
+) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
+    """Return two aggregates of the rows of which that is true: a list of their ids,
+    each with a number, and the sum of these ids."""
+    one = sa.cast(id_, sa.String(20)) + ':' + sa.cast(number, sa.String(20))
     zero = sa.literal_column('0', sa.Integer)
-    return sa.func.coalesce(sa.func.sum(sa.case((where, id_))), zero)
+    return (
+        sa.func.aggregate_strings(sa.case((where, one)), ',').label(name),
+        sa.func.coalesce(sa.func.sum(sa.case((where, id_))), zero).label(f'{name}_ids'),
+    )
 
 
 def pairs(found: str | None, sum_of_ids: int) -> dict[int, int] | None:

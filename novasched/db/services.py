@@ -52,10 +52,9 @@ _HAS_NEWS = sa.and_(
     ),
 )
 _NARROW = sa.select(_s.id, _s.deleted).where(_HAS_NEWS)
-_SERVICES = sa.select(
-    listed.text(listed.pair(_s.id, _s.deleted), sa.true()).label('services'),
-    listed.check(_s.id, sa.true()).label('check_services'),
-).where(_HAS_NEWS)
+_SERVICES = sa.select(*listed.columns('services', _s.id, _s.deleted, sa.true())).where(
+    _HAS_NEWS
+)
 _nodes, _services = hosts.NEWS.subquery('nodes'), _SERVICES.subquery('services')
 NEWS = sa.select(_nodes, _services).select_from(_nodes.join(_services, sa.true()))
 # MySQL cuts a list to 1024 characters by default. It heeds this, others skip it.

@@ -61,8 +61,8 @@ class Database:
         """Lend a connection that stays open; each statement shows what is committed.
 
         Nothing is asked of the server but the statements: there is no check of the
-        connection, no begin and no end. For one who asks at the same time as another,
-        or of SQLite, whose statements begin transactions, it is as with ``read``.
+        connection, no begin and no end. SQLite's statements begin transactions: there
+        it is as with ``read``.
         """
         if self.engine.dialect.name == 'sqlite':
             with self.read() as connection:
