@@ -38,7 +38,7 @@ def explanation(
     """
     head, body = record.head, record.body
     decision = _decision(record, index)
-    whole = decision if decision and stages.is_whole(decision) else None
+    whole = _whole(record, decision)
     taken = decision or {}
     view = body.get('view') or {}
     policy = unchecked.Policy.of_record(record.profiles.get(body.get('profile', '')))
@@ -92,7 +92,7 @@ def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Expl
     host, unless ``is_exact``. Raises errors.OptionError for a host that was not known.
     """
     decision = _decision(record, index)
-    whole = decision if decision and stages.is_whole(decision) else None
+    whole = _whole(record, decision)
     outcomes = stages.outcomes(record, whole)
     known = _hosts_of(record) if outcomes is None else outcomes
     if known and host not in known:
@@ -189,6 +189,17 @@ def _decision(record: DecisionRecord, index: int | None) -> Mapping[str, Any] | 
     host = servers[index]['host'] if index < len(servers) else None
     given = [each for each in of_server if host and each['host'] == host]
     return (given or of_server or (None,))[-1]
+
+
+def _whole(
+    record: DecisionRecord, decision: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return a decision that says how its server ended. None: it is kept without its
+    steps, or found no host, and placement, asked once more, had no candidates left."""
+    if decision is None or not stages.is_whole(decision):
+        return None
+    asked_again = record.head.blocker == Blocker.NO_CANDIDATES
+    return None if asked_again and decision['host'] is None else decision
 
 
 def _top(decision: Mapping[str, Any]) -> list[dict[str, Any]]:

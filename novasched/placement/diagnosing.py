@@ -25,6 +25,8 @@ MOST_MADE = 100
 """Diagnoses that are remembered: one of 10,000 hosts takes 3 ms."""
 AskedAt = tuple[float, Query]
 """When placement was asked, in seconds since 1970, and what."""
+Diagnosed = tuple[dict[str, Any], bool]
+"""A diagnosis, and whether the table has all hosts and offers none."""
 INTERVAL_S = 5.0
 """Between two looks for records that wait."""
 
@@ -68,7 +70,7 @@ class PlacementDiagnosis:
         self._mirror = mirror
         self._aggregates = aggregates
         self._logged = LogOnce()
-        self._made: tuple[ProviderTable | None, dict[str, dict[str, Any]]] = None, {}
+        self._made: tuple[ProviderTable | None, dict[str, Diagnosed]] = None, {}
 
     def __call__(self, query: Query) -> dict[str, Any] | None:
         """Return the diagnosis of a query that found nothing; None: too little is known
@@ -76,21 +78,26 @@ class PlacementDiagnosis:
         current = self._mirror.current(JUST_BEFORE_S)
         if current is None or not current.contents.knows(query.aggregates()):
             return None
-        made = self._diagnosis(query, current.table, current.age_s, current.source)
-        return made if current.is_exact or not made['offered'] else None
+        made, agrees = self._diagnosis(
+            query, current.table, current.age_s, current.source
+        )
+        return made if current.is_exact or agrees else None
 
     def _diagnosis(
         self, query: Query, table: ProviderTable, age_s: float, source: str
-    ) -> dict[str, Any]:
+    ) -> Diagnosed:
         """Return a diagnosis; many requests ask the same of the same table."""
         text, (of, made) = query.encode(), self._made
         if of is not table or len(made) >= MOST_MADE:
             made = {}
             self._made = table, made
         if text not in made:
-            names = self._aggregates()
-            made[text] = diagnose(query, table, self._hosts(), 0.0, source, names)
-        return {**made[text], 'age_s': round(age_s, 1)}
+            names, hosts = self._aggregates(), self._hosts()
+            found = diagnose(query, table, hosts, 0.0, source, names)
+            has_all = found['hosts'] == len(hosts)
+            made[text] = found, has_all and not found['offered']
+        found, agrees = made[text]
+        return {**found, 'age_s': round(age_s, 1)}, agrees
 
     def complete(self, records: WaitingRecords) -> Mapping[str, int]:
         """Complete the records that wait, as far as that is possible now; return how
@@ -131,8 +138,8 @@ class PlacementDiagnosis:
     ) -> dict[str, dict[str, Any] | None]:
         """Return the diagnoses that a copy allows; None: there can be none.
 
-        A copy from before a request that is old, or that offers hosts, is out of date:
-        placement offered none.
+        A copy from before a request that is old, lacks a host or offers one is out of
+        date: placement offered none.
         """
         found: dict[str, dict[str, Any] | None] = {}
         as_of = self._clock.time() - current.age_s
@@ -144,12 +151,14 @@ class PlacementDiagnosis:
             if age_s > JUST_BEFORE_S:
                 continue
             try:
-                made = self._diagnosis(query, current.table, age_s, current.source)
+                made, agrees = self._diagnosis(
+                    query, current.table, age_s, current.source
+                )
             except Exception:  # a defect costs no other record
                 LOG.exception('No diagnosis can be made for record %s', decision)
                 found[decision] = None
                 continue
-            if not made['offered'] or made['age_s'] <= 0:
+            if agrees or made['age_s'] <= 0:
                 found[decision] = made
         return found
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import pytest
@@ -31,10 +32,12 @@ def test_a_request_in_the_old_form_is_made_of_an_instance():
 
 @pytest.fixture
 def lent():
-    finders = list(sys.meta_path)
+    finders, environ = list(sys.meta_path), dict(os.environ)
     nova_modules.install(object(), list, list)
     yield importlib.import_module
     sys.meta_path[:] = finders
+    os.environ.clear()
+    os.environ.update(environ)
     for name in [each for each in sys.modules if each.partition('.')[0] == 'nova']:
         del sys.modules[name]
 

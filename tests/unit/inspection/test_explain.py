@@ -105,6 +105,21 @@ def test_reasons_of_placement_come_from_the_diagnosis():
     assert first['text'] == '8 wanted, at most 6 free, the only obstacle for 200'
 
 
+def test_a_decision_on_hosts_that_placement_no_longer_offered_counts_them_once():
+    filtered = records.unschedulable()
+    record = records.failed(
+        'no-candidates',
+        head={'hosts': 312, 'candidates': 31, 'diagnosis': 'made'},
+        decisions=filtered.body['decisions'],
+        placement={
+            **records.DIAGNOSIS,
+            'offered': 0,
+            'reasons': [records.reason('disabled', 312, example='cmp-300')],
+        },
+    )
+    assert funnel(explanation(record)) == [('placement', 312, 0)]
+
+
 @cases(
     'age_s, words',
     ('while the record waits', 60, causes.WHILE_WAITING),

@@ -73,8 +73,13 @@ def mirror(store, clock):
 
 
 @pytest.fixture
-def diagnosing(mirror, clock):
-    return PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, mirror)
+def hosts():
+    return {'h1': 'cmp-1'}
+
+
+@pytest.fixture
+def diagnosing(hosts, mirror, clock):
+    return PlacementDiagnosis(lambda: hosts, clock, mirror)
 
 
 def query(amount, *aggregates):
@@ -127,19 +132,23 @@ def test_records_that_wait_are_completed_by_one_copy(clock, diagnosing, mirror):
 
 
 @cases(
-    'amount, age_s, before, after',
-    ('refused already: as old as it is', 9, 7, 7, 0),
-    ('offered: out of date', 1, 7, None, -20),
-    ('too old', 9, 11, None, -20),
+    'amount, age_s, more, before, after',
+    ('refused already: as old as it is', 9, 7, {}, 7, 0),
+    ('offered: out of date', 1, 7, {}, None, -20),
+    ('without a host that is new', 9, 7, {'h2': 'cmp-2'}, None, -20),
+    ('too old', 9, 11, {}, None, -20),
 )
 def test_a_copy_from_before_the_request(
-    clock, diagnosing, mirror, amount, age_s, before, after
+    clock, diagnosing, hosts, mirror, amount, age_s, more, before, after
 ):
     look(mirror)
+    hosts |= more
     clock.advance(age_s)
+    at_once = diagnosing(query(amount))
     log = Log(late=(clock.time(), query(amount).encode()))
     diagnosing.complete(log)
     found = log.completed.get('late')
+    assert found == at_once
     assert (found and found['age_s']) == before
     if found is None:
         clock.advance(20)
