@@ -260,8 +260,10 @@ def failing_cloud(directory, rabbitmq, databases, placement, keystone):
             flow.cloud.update('cell1', 'services', {'disabled': True}, host=name)
         made = FailingCloud(flow, api)
         assert made.runs('web', ORDINARY, count=6, zone='az1', group='apart')
-        assert made.runs('study', ORDINARY, project=TENANT, count=2, zone='az3')
-        assert made.runs('far', ORDINARY, count=2, zone='az4')
+        assert made.runs(
+            'study', ORDINARY, project=TENANT, count=2, zone='az3', group='study'
+        )
+        assert made.runs('far', ORDINARY, count=2, zone='az4', group='far')
         yield made
         for uuid in made.booted:
             placement.release(uuid)
