@@ -57,12 +57,8 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def closest(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that is most alike, None if none is."""
-    return next(iter(difflib.get_close_matches(name, known, 1, SIMILAR)), None)
-
-
-SIMILAR = 0.8
-"""How alike two names must be for one to count as the other, misspelt."""
+    """Return the known name that is most alike, None if none is like it."""
+    return next(iter(difflib.get_close_matches(name, known, 1, 0.8)), None)
 
 
 class NovaschedError(Exception):
@@ -70,7 +66,12 @@ class NovaschedError(Exception):
 
 
 class RequestError(NovaschedError):
-    """The request cannot be served; the caller gets this error."""
+    """The request cannot be served; the caller gets this error.
+
+    ``away`` names the service that did not answer, if it is that which ended it.
+    """
+
+    away = ''
 
 
 NOT_ENOUGH_HOSTS = 'There are not enough hosts available.'
@@ -208,10 +209,11 @@ CONNECTIONS = 'See novasched-status upgrade check, which tries each connection'
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 
-    def __init__(self, store: str, problem: str) -> None:
-        super().__init__(store, problem)
+    def __init__(self, store: str, problem: str, away: str = '') -> None:
+        super().__init__(store, problem, away)
         self.store = store
         self.problem = problem
+        self.away = away
 
     def __str__(self) -> str:
         return f'{self.store} could not be asked: {self.problem}'
@@ -242,6 +244,10 @@ class StoreUnreachable(StoreFailed):
 
 class NetworkFailed(RequestError):
     """The network service could not be asked, or does not answer."""
+
+    def __init__(self, text: str, away: str = '') -> None:
+        super().__init__(text)
+        self.away = away
 
 
 class PortNotFound(NetworkFailed):
@@ -304,8 +310,8 @@ class Busy(RequestError):
         return self.words or words
 
 
-class AllocationUpdateFailed(RequestError):
-    """The consumer changed during the claim, or the outcome of the claim is unknown."""
+class _OfConsumer(NovaschedError):
+    done_to = ''
 
     def __init__(self, consumer_uuid: str, error: str) -> None:
         super().__init__(consumer_uuid, error)
@@ -313,29 +319,23 @@ class AllocationUpdateFailed(RequestError):
         self.error = error
 
     def __str__(self) -> str:
-        return (
-            f'Failed to update allocations for consumer {self.consumer_uuid}. '
-            f'Error: {self.error}'
-        )
+        return f'Failed to {self.done_to} {self.consumer_uuid}. Error: {self.error}'
+
+
+class AllocationUpdateFailed(_OfConsumer, RequestError):
+    """The consumer changed during the claim, or the outcome of the claim is unknown."""
+
+    done_to = 'update allocations for consumer'
 
 
 class AlreadyClaimed(AllocationUpdateFailed):
     """The consumer has allocations of a second delivery, or of an earlier claim."""
 
 
-class AllocationDeleteFailed(RequestError):
+class AllocationDeleteFailed(_OfConsumer, RequestError):
     """Placement refused to remove the allocations of a consumer."""
 
-    def __init__(self, consumer_uuid: str, error: str) -> None:
-        super().__init__(consumer_uuid, error)
-        self.consumer_uuid = consumer_uuid
-        self.error = error
-
-    def __str__(self) -> str:
-        return (
-            f'Failed to delete allocations for consumer {self.consumer_uuid}. '
-            f'Error: {self.error}'
-        )
+    done_to = 'delete allocations for consumer'
 
 
 class MirrorError(NovaschedError):

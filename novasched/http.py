@@ -24,6 +24,8 @@ from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 
 POOL_SIZE = 64
+SERVER_FAILED = 500
+"""The statuses from here on are of a gateway, or of a service that misses another."""
 LONGEST_EXCERPT = 1000
 
 
@@ -244,6 +246,14 @@ def was_refused(error: ksa.ClientException) -> bool:
     cause = error.__context__
     reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
     return isinstance(reason, NewConnectionError)
+
+
+def is_away(error: ksa.ClientException) -> bool:
+    """Return whether a service, or keystone before it, did not answer, and may soon:
+    it was not reached, was too slow, or broke off."""
+    if isinstance(error, ksa.HttpError):  # keystone's
+        return bool(error.http_status >= SERVER_FAILED)
+    return isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure)
 
 
 def error_words(text: str) -> str:

@@ -9,27 +9,28 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from novasched import errors
 from novasched.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
-from novasched.cluster.release import image_props_version
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
+from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
+from novasched.outages import PLACEMENT, Outages, cell
 from novasched.ports import (
     Caller,
     Candidates,
@@ -41,7 +42,6 @@ from novasched.ports import (
 )
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.prefilter_context import PrefilterContexts
-from novasched.releases import Release, of_request
 from novasched.resources import (
     Query,
     Requirements,
@@ -81,6 +81,7 @@ class SchedulerManager:
         clock: Clock = SYSTEM_CLOCK,
         mirror: PlacementMirror | None = None,
         decision_log: DecisionLog | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self.driver = driver
         self._view = view
@@ -88,6 +89,7 @@ class SchedulerManager:
         self._notifier = notifier
         self._journal = journal
         self._clock = clock
+        self._outages = outages or Outages()
         self._decision_log = decision_log or NoDecisionLog()
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
@@ -136,10 +138,9 @@ class SchedulerManager:
             caller=caller,
             recorder=recorder,
             check=check,
-            look=ClusterLook.of_now(self._view, recorder.stage, self._clock),
         )
         try:
-            selections, answer = self._selected(work, return_objects)
+            selections, answer = self._selected_in_the_end(work, return_objects)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained)
@@ -152,18 +153,54 @@ class SchedulerManager:
                 raise explained from failure.__cause__
             finally:
                 del explained  # it refers to this frame, and so to all candidates
+        except Superseded as moved:  # it is recorded there
+            answer = moved.manager.select_destinations(
+                context,
+                request,
+                instance_uuids,
+                return_objects,
+                return_alternates,
+                caller,
+                check,
+            )
+            return cast(list[list[Selection]] | list[dict[str, Any]], answer)
         except Exception as problem:  # whatever ends a request is written down
             recorder.ended(None, problem)
             raise
         recorder.ended(selections, None)
         return answer
 
+    def _selected_in_the_end(
+        self, work: ScheduleRequest, return_objects: bool
+    ) -> _Selected:
+        """Place the instances; where a service is away, once it answers, if the caller
+        waits for so long."""
+
+        def serve(attempt: RequestAttempt) -> _Selected:
+            stage = work.recorder.stage
+            look = ClusterLook.of_now(self._view, stage, self._clock)
+            return self._selected(
+                replace(work, attempt=attempt, look=look), return_objects
+            )
+
+        def note(attempt: RequestAttempt, failure: errors.RequestError) -> None:
+            is_certain = attempt.is_certain or attempt.away
+            if isinstance(failure, errors.NoValidHost) and not is_certain:
+                cell_uuid = work.request.target_cell_uuid
+                for name in self._view.unavailable_cells(cell_uuid):
+                    attempt.missed(cell(name), 'it does not answer')
+
+        waiting = PatientRequest(self._outages, work, self._placement, self._clock)
+        return waiting.run(serve, note)
+
     def _selected(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
         request, query, candidates = self._candidates(work)
         work = replace(work, request=request, candidates=candidates)
-        with work.recorder.stage('notify'):
-            self._notifier.select_destinations(work.context, request, 'start')
+        if work.attempt.is_first:
+            work.attempt.was_announced = True
+            with work.recorder.stage('notify'):
+                self._notifier.select_destinations(work.context, request, 'start')
         while True:
             work = self._with_claims(work)
             try:
@@ -235,10 +272,12 @@ class SchedulerManager:
             recorder.blocked(
                 Blocker.PLACEMENT_FAILED if failed else Blocker.NO_CANDIDATES
             )
-            LOG.info(
+            _missed(work, answer)
+            LOG.log(
+                logging.DEBUG if work.attempt.is_waited_for else logging.INFO,
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
-                'nodes start up.'
+                'nodes start up.',
             )
             raise errors.NoValidHost('')
         if nodes is None:
@@ -290,6 +329,7 @@ class SchedulerManager:
         _log(logging.ERROR, added.failures)
         if added.refused is not None:
             work.recorder.blocked(Blocker.PREFILTER, added.refused_by)
+            work.attempt.is_certain = True
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
@@ -349,6 +389,7 @@ class SchedulerManager:
         with work.recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query, **how)
         work.recorder.asked(query, answer)
+        _missed(work, answer)
         if isinstance(answer, QueryFailed):
             return None
         if not answer.requests:
@@ -379,6 +420,7 @@ class SchedulerManager:
             verifier=work.candidates.verifier,
             most_void=math.inf if work.candidates.further else MOST_VOID,
             look=work.look,
+            attempt=work.attempt,
         )
         return replace(work, claims=claims)
 
@@ -433,52 +475,12 @@ class SchedulerManager:
         self._view.instances.sync(host, instance_uuids)
 
 
-class ManagerByRelease:
-    """Answers by the manager of the release that the cloud is known to run.
-
-    ``current`` is that of ``release``; ``make`` returns the manager of another one. One
-    that is newer is followed, by follow() or because a request proves it;
-    ``on_followed`` is called with it. Requests under way end by the rules that they
-    began with.
-    """
-
-    def __init__(
-        self,
-        current: SchedulerManager,
-        release: Release,
-        make: Callable[[Release], SchedulerManager],
-        may_learn: bool = True,
-        on_followed: Callable[[Release], None] = lambda release: None,
-    ) -> None:
-        self._make = make
-        self._may_learn = may_learn
-        self._on_followed = on_followed
-        self._lock = threading.Lock()
-        self.release = release
-        self.current = current
-
-    def follow(self, release: Release) -> None:
-        """Answer by the rules of a release from now on, if it is newer."""
-        with self._lock:
-            if release.number <= self.release.number:
-                return
-            self.current = self._make(release)
-            self.release = release
-        self._on_followed(release)
-
-    def select_destinations(
-        self, context: RequestContext, request: RequestSpec, *args: Any, **kwargs: Any
-    ) -> Any:
-        """See SchedulerManager.select_destinations."""
-        if self._may_learn:
-            proven = of_request(self.release, image_props_version(request))
-            if proven is not self.release:
-                LOG.info('A request shows that nova is %s', proven)
-                self.follow(proven)
-        return self.current.select_destinations(context, request, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.current, name)
+def _missed(work: ScheduleRequest, answer: Candidates | QueryFailed) -> None:
+    """Note that placement did not answer, or that it has no candidates."""
+    if not isinstance(answer, QueryFailed):
+        work.attempt.is_certain = not answer.requests
+    elif answer.is_away:
+        work.attempt.missed(PLACEMENT, answer.text, answer.status)
 
 
 def _answer(

@@ -30,6 +30,7 @@ READERS = (
     'inspection.pci_aliases',
     'network',
     'observability.settings',
+    'outages',
     'placement.session',
     'plugins',
     'resources',

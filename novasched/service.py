@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oslo_config import cfg
@@ -18,8 +18,9 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.release import BY_DEFAULT, FoundRelease
 from novasched.cluster.view import ClusterView
-from novasched.manager import ManagerByRelease
+from novasched.manager_by_release import ManagerByRelease
 from novasched.mirror.copy import PlacementMirror
+from novasched.outages import Outages
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -123,6 +124,7 @@ class Scheduler:
     profile: Profile | None = None
     finished: Callable[[], int] = lambda: 0
     found: FoundRelease = BY_DEFAULT
+    outages: Outages = field(default_factory=Outages)
 
     def start(self) -> None:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
@@ -135,9 +137,14 @@ class Scheduler:
             started.pop_all()
         self.periodic.start()
 
-    def stop(self) -> int:
+    def stop(self, successor: Any = None) -> int:
         """Stop taking requests, finish those under way, then let go of the rest;
-        return how many were answered since the start."""
+        return how many were answered since the start.
+
+        Requests that wait for a service end as if its time were over, or are decided by
+        the ``successor``, a service.
+        """
+        self.outages.close(None if successor is None else successor.manager)
         self.server.drain_s = self.drain_s
         self.server.stop()
         drained = threading.Thread(target=self.server.wait, daemon=True)
@@ -175,6 +182,11 @@ class Scheduler:
             'cells': cells,
             'hosts': hosts,
             'requests under way': under_way,
+            'outages': {
+                each.service: f'{each.problem}; since {each.since_s:.0f} s, '
+                f'{each.waiting} requests wait'
+                for each in self.outages.now()
+            },
             **({'copy of placement': self.mirror.state()} if self.mirror else {}),
             **_plugins(self.profile),
         }

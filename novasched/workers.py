@@ -245,12 +245,14 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         if serving is not None and before is not None:
             if before is not serving:
                 self.announcement.reloaded(serving.state)
-            self._end(before)
+            self._end(before, None if before is serving else serving)
             del before
             self._settle()
 
-    def _end(self, serving: WorkerService) -> None:
-        answered = serving.stop()
+    def _end(
+        self, serving: WorkerService, successor: WorkerService | None = None
+    ) -> None:
+        answered = serving.stop(successor)
         with self._swapping:
             self._answered += answered
 

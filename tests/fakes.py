@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import math
@@ -152,6 +153,9 @@ class FakePlacement:
         if outcome == 'unknown':
             return [ClaimUnknown(uuid, 'no answer') for uuid in uuids]
         return [Claimed(uuid) for uuid in uuids]
+
+    def answers(self):
+        return True
 
     def undo(self, context, claims, within_s=None):
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]
@@ -391,10 +395,12 @@ class FakeEntry:
 class FakeCaller:
     """Waits for an answer, unless it is gone; keeps whom to tell of the answer."""
 
-    def __init__(self, gone=None, left_s=None):
+    def __init__(self, gone=None, left_s=None, answer_left_s=math.inf):
         self._gone = gone
         self._left_s = left_s
+        self._answer_left_s = answer_left_s
         self._done = []
+        self.resting = contextlib.nullcontext
 
     def check(self):
         if self._gone:
@@ -402,6 +408,9 @@ class FakeCaller:
 
     def patience_left_s(self):
         return self._left_s
+
+    def answer_left_s(self):
+        return self._answer_left_s
 
     def if_undeliverable(self, undo):
         self.undeliverable = undo
@@ -427,7 +436,7 @@ class Part:
         self._problem = problem
 
     def __getattr__(self, step):
-        def do():
+        def do(*given):
             self._told.append(f'{self._name}.{step}')
             if step == self._fails_at:
                 raise self._problem

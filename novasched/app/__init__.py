@@ -52,6 +52,14 @@ from novasched.mirror import uses_copy
 from novasched.mirror.claims import MirroredPlacement
 from novasched.mirror.copy import PlacementMirror
 from novasched.network.client import NetworkClient
+from novasched.outages import (
+    API_DATABASE,
+    NETWORK,
+    PLACEMENT,
+    Outages,
+    Probe,
+    cell_of,
+)
 from novasched.placement import session
 from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
@@ -128,6 +136,7 @@ class Reader:
     decision_log: DecisionLog
     found: FoundRelease
     of_release: Callable[[Release], SchedulerManager]
+    outages: Outages
 
     @property
     def driver(self) -> Driver:
@@ -226,6 +235,7 @@ def compose_reader(
     on_held: OnHeld | None = None,
     make_log: MakeLog | None = None,
     found: FoundRelease | None = None,
+    patience_s: float = 0.0,
 ) -> Reader:
     """Wire what makes decisions; nothing is read yet, and nothing is ever written but
     by ``placement``.
@@ -233,23 +243,23 @@ def compose_reader(
     ``profile`` replaces that of the options, ``transport_url`` fills the templates of
     cell mappings; ``journal`` and ``on_held`` are told of claims. Decisions go to the
     log that ``make_log`` makes. ``found`` is the release of the cloud, if it is known.
-    Raises errors.SetupError.
+    Requests wait for services that are away for ``patience_s``. Raises
+    errors.SetupError.
     """
     wrappers = wrappers or Wrappers()
     instrumentation = sources.instrumentation
-    if profile is None:
-        profile = plugins.profile_from_conf(conf)
+    profile = profile or plugins.profile_from_conf(conf)
     found = found or release.found_or_newest(conf, sources)
     defaults = UrlDefaults(conf.database.connection, transport_url)
     api = SqlApiStore(sources.api_engine, defaults)
     view = _view(conf, sources, wrappers, api)
     mirror = _mirror(conf, sources, view)
-    placement = wrappers.placement(_placement(sources, mirror, on_held))
+    placement, outages = _placement(sources, view, mirror, on_held, patience_s)
+    placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
-    decision_log = (make_log or _no_log)(
-        view, profile.of_release(found.release), mirror
-    )
+    make_log = make_log or _no_log
+    decision_log = make_log(view, profile.of_release(found.release), mirror)
 
     def manager(of: Release) -> SchedulerManager:
         context = DriverContext.from_conf(
@@ -276,6 +286,7 @@ def compose_reader(
             clock=sources.clock,
             mirror=mirror,
             decision_log=decision_log,
+            outages=outages,
         )
 
     return Reader(
@@ -289,6 +300,7 @@ def compose_reader(
         decision_log,
         found,
         manager,
+        outages,
     )
 
 
@@ -319,6 +331,7 @@ def compose(
         journal=journal.journal,
         on_held=journal.on_held,
         found=known.at_least(find(conf, services, clock)),
+        patience_s=conf.novasched.outage_patience,
     )
     view, mirror, profile = reader.view, reader.mirror, reader.profile
     manager = release.following(reader, known)
@@ -369,6 +382,7 @@ def compose(
         profile=profile,
         finished=instrumentation.requests.finished,
         found=reader.found,
+        outages=reader.outages,
     )
 
 
@@ -390,12 +404,31 @@ def _view(
 
 
 def _placement(
-    sources: Sources, mirror: PlacementMirror | None, on_held: OnHeld | None
-) -> Placement:
-    placement: Placement = PlacementClient(sources.placement, on_held)
+    sources: Sources,
+    view: ClusterView,
+    mirror: PlacementMirror | None,
+    on_held: OnHeld | None,
+    patience_s: float,
+) -> tuple[Placement, Outages]:
+    """Make placement, and the outages of it and of all else that requests wait for."""
+    outages = sources.instrumentation.outages(patience_s)
+    placement: Placement = PlacementClient(
+        sources.placement, on_held, lambda: outages.is_away(PLACEMENT)
+    )
     if mirror is not None:
         placement = MirroredPlacement(placement, mirror)
-    return sources.instrumentation.placement(placement)
+    probes: dict[str, Probe] = {
+        PLACEMENT: placement.answers,
+        NETWORK: sources.network.answers,
+        API_DATABASE: view.api_answers,
+    }
+
+    def probe_of(service: str) -> Probe | None:
+        name = cell_of(service)
+        return probes.get(service) if name is None else lambda: view.answers(name)
+
+    outages.probe_of = probe_of
+    return sources.instrumentation.placement(placement), outages
 
 
 def provider_store(

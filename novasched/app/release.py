@@ -18,7 +18,7 @@ from novasched.cluster.release import FoundRelease, KnownRelease, find
 from novasched.compat import messaging_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
-from novasched.manager import ManagerByRelease
+from novasched.manager_by_release import ManagerByRelease
 from novasched.releases import NEWEST, named
 from novasched.service import host_of
 

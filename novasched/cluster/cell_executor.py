@@ -7,10 +7,11 @@ They are daemons: a call that never comes back does not keep the process alive.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, TypeVar
 
@@ -43,6 +44,9 @@ def retry_once(read: Callable[[], ResultT]) -> ResultT:
     return read()
 
 
+MOST_RESTING = 500
+"""Threads that may wait while others work in their place."""
+
 _Call = tuple[Future[Any], Callable[[], Any]]
 
 
@@ -72,6 +76,7 @@ class CellExecutor:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._resting, self._is_closed = 0, False
         self._idle = 0  # less the calls that wait for a thread
 
     def submit(self, make: Callable[[], ResultT]) -> Future[ResultT]:
@@ -98,6 +103,27 @@ class CellExecutor:
         self._threads.append(thread)
         self._idle += 1
 
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Let another thread work while this one, which is of here, only waits; up to
+        MOST_RESTING do so, and none once it is closed."""
+        with self._lock:
+            rests = self._resting < MOST_RESTING and not self._is_closed
+            self._resting += rests
+            self._width += rests
+            if rests and self._idle < 0:
+                with contextlib.suppress(RuntimeError):  # there is no thread to be had
+                    self._add_thread()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._resting -= rests
+                self._width -= rests
+                if len(self._threads) > self._width and not self._is_closed:
+                    self._idle -= 1
+                    self._calls.put(None)  # so that one ends
+
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             report = _run(*call)
@@ -105,17 +131,22 @@ class CellExecutor:
                 self._idle += 1
             report()
             del call, report  # an idle thread keeps no answer alive
+        with self._lock, contextlib.suppress(ValueError):
+            self._threads.remove(threading.current_thread())
 
     def close(self) -> None:
         """Let the threads end when they have done what they were given."""
         with self._lock:
+            self._is_closed = True
             for _ in self._threads:
                 self._calls.put(None)
 
     def join(self, timeout_s: float) -> None:
         """Wait so long at most for the threads to end, after closing."""
         deadline = SYSTEM_CLOCK.monotonic() + timeout_s
-        for thread in self._threads:
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, outages
 from novasched.cluster.cells import Cells
 from novasched.cluster.snapshot import hosts_of, object_column
 from novasched.ports import CellStore, ImageRow, InstanceRow
@@ -245,7 +245,11 @@ class InstanceReader:
         )
         missing = hosts.keys() - answers.keys()
         if missing:
+            found = (self._cells.get(uuid) for uuid in sorted(missing))
+            first = next((cell.name or cell.uuid for cell in found if cell), '')
             raise errors.StoreFailed(
-                f'cell {", ".join(sorted(missing))}', f'no list of its {what}'
+                f'cell {", ".join(sorted(missing))}',
+                f'no list of its {what}',
+                away=outages.cell(first) if first else '',
             )
         return answers

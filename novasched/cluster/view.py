@@ -241,6 +241,21 @@ class ClusterView:
         )
         self._read_patiently([c for c in self.cells.enabled() if c.uuid in answering])
 
+    def answers(self, name: str) -> bool:
+        """Ask a cell that is away whether it answers again; so does one that is none.
+        The next refresh shows it."""
+        cells = [c for c in self.cells.enabled() if name in (c.name, c.uuid)]
+        answering = self.cells.ask(
+            lambda _, store: store.minimum_compute_version(), cells, probe=True
+        )
+        self._read_patiently([c for c in cells if c.uuid in answering])
+        return len(answering) == len(cells)
+
+    def api_answers(self) -> bool:
+        """Ask the API database whether it answers; raises errors.StoreFailed."""
+        self._api.aggregates_mark()
+        return True
+
     def refresh(self) -> float:
         """Read what changed in the enabled cells since the last time; return when that
         began.

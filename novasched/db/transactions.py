@@ -29,6 +29,11 @@ FAILURES: tuple[type[Exception], ...] = (
 DEADLOCK_RETRIES = 5
 
 INTERRUPTIONS = (db_exc.DBConnectionError, db_exc.DBDeadlock)
+AWAY_ERRORS = (1040, 1047, 1053, 1205, 1290, 2002, 2003, 2006, 2013)
+"""Those of MariaDB and of its clients that end by themselves: too many connections, no
+quorum, a server that stops or is read-only, a lock that is held, no connection."""
+AWAY_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
+"""Those of PostgreSQL: it stops or starts, too many connections, a standby."""
 
 _LOCKED = 'database is locked'
 REPLICA = 'novasched_replica'
@@ -143,7 +148,9 @@ class Database:
                 if isinstance(problem, INTERRUPTIONS)
                 else errors.StoreFailed
             )
-            raise failure(self.name, describe(problem, self.engine)) from problem
+            away = self.name[:1].lower() + self.name[1:] if is_away(problem) else ''
+            text = describe(problem, self.engine)
+            raise failure(self.name, text, away) from problem
 
 
 KEPT_S = 300.0
@@ -246,11 +253,7 @@ def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
 
     ``engine``: the server is named where there is no connection to it.
     """
-    cause: BaseException = problem
-    if isinstance(cause, db_exc.DBError):
-        cause = cause.inner_exception or cause
-    if isinstance(cause, sa_exc.DBAPIError):
-        cause = cause.orig or cause
+    cause = _cause(problem)
     said = str(cause)
     number = None
     if len(cause.args) == 2 and isinstance(cause.args[0], int):  # as PyMySQL has them
@@ -266,6 +269,31 @@ def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
     return printable.mask(text)
 
 
+def is_away(problem: BaseException) -> bool:
+    """Return whether a database did not answer, and may soon: by its type, or by what
+    the server or the driver says."""
+    if isinstance(problem, INTERRUPTIONS):
+        return True
+    cause = _cause(problem)
+    number = cause.args[0] if cause.args else None
+    state = getattr(cause, 'pgcode', None)
+    return (
+        number in AWAY_ERRORS
+        or state in AWAY_STATES
+        or bool(_NO_CONNECTION.search(str(cause)) or _NOT_NOW.search(str(cause)))
+    )
+
+
+def _cause(problem: BaseException) -> BaseException:
+    """Return the exception of the driver itself."""
+    cause = problem
+    if isinstance(cause, db_exc.DBError):
+        cause = cause.inner_exception or cause
+    if isinstance(cause, sa_exc.DBAPIError):
+        cause = cause.orig or cause
+    return cause
+
+
 UNREACHABLE_ERRORS = (2002, 2003, 2005)
 """Those of a client of MariaDB whose server cannot be reached."""
 _NO_CONNECTION = re.compile(
@@ -273,3 +301,8 @@ _NO_CONNECTION = re.compile(
     r'connection to server .* failed: (?!FATAL)'
 )
 """What psycopg2 says there."""
+_NOT_NOW = re.compile(
+    r'the database system is (starting up|shutting down|in recovery|not yet accepting)|'
+    r'too many clients already|remaining connection slots'
+)
+"""What PostgreSQL says to those who connect while it starts, stops or is full."""

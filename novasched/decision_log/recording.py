@@ -174,6 +174,16 @@ class RequestRecorder:
         if len(self.claims) < MOST_CLAIMS:
             self.claims.append(ClaimOutcome(wanted, outcome, text, self._last_s))
 
+    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
+        for service, problem in away.items():
+            end = '' if again else ', in vain'
+            self.notes.append(f'Waited {seconds:.1f} s for {service}{end}: {problem}')
+        del self.notes[:-MOST_NOTES]
+        if again:
+            self.blocker, self.plugin = None, ''
+            self.turns, self.outlines, self.diagnosis = [], {}, None
+            self.queries = []  # their candidates take memory
+
     @property
     def size(self) -> int:
         """The hosts that are held; a candidate counts as CANDIDATE of them."""

@@ -15,6 +15,7 @@ from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.deadline import Check, never
+from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claims import Claims
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
@@ -110,7 +111,8 @@ class ScheduleRequest:
     that do without, which have no ``candidates`` either, and for callers that do
     not name the instances. ``recorder`` gets each decision. ``check`` is called
     between two instances; it raises where the work is to end. The hosts were seen by
-    ``look``, by default nothing older than the request.
+    ``look``, by default nothing older than the request. ``attempt`` is told what did
+    not answer.
     """
 
     context: RequestContext
@@ -123,6 +125,7 @@ class ScheduleRequest:
     recorder: DecisionRecorder = NO_RECORDER
     check: Check = never
     look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
+    attempt: RequestAttempt = field(default_factory=RequestAttempt)
 
     @property
     def required(self) -> int:

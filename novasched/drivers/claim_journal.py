@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
 
 
@@ -54,25 +53,21 @@ class ClaimJournal:
             if entry := self._open.pop(consumer, None):
                 entry.settle()
 
-    def undo_later(self, consumer: str, by_s: float) -> bool:
-        """Leave a claim to recovery, which was made by this monotonic time, if it was;
-        False: there is no journal."""
-        entry = self._open.pop(consumer, None)
-        if entry is None:
-            return False
-        entry.undo_later(SYSTEM_CLOCK.monotonic() - by_s)
-        return True
+    def take(self, consumer: str) -> Entry | None:
+        """Return the open entry of a consumer, which is another's from now on."""
+        return self._open.pop(consumer, None)
 
     def end(self, error: BaseException) -> None:
         """Leave to recovery what is neither answered nor undone.
 
         An ``error`` that is no Exception ends the process, and no caller hears of it.
         """
-        for consumer in list(self._open):
+        for entry in self._open.values():
             if isinstance(error, Exception):
-                self.undo_later(consumer, SYSTEM_CLOCK.monotonic())
+                entry.undo_later(0.0)
             else:
-                self._open.pop(consumer).leave()
+                entry.leave()
+        self._open = {}
 
     def check_caller(self) -> None:
         """Raise CallerGone when the caller waits no more for the answer."""

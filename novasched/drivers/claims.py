@@ -14,10 +14,12 @@ from typing import NoReturn, Self
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.look import ClusterLook
+from novasched.drivers.attempt import LostClaim, RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
     Claimed,
@@ -31,19 +33,12 @@ from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 
 LOG = logging.getLogger(__name__)
 
-LEFT_BEHIND = (
-    'Allocations of %s may be left behind: %s. When placement answers again, remove '
-    'them with: openstack resource provider allocation delete %s'
-)
 VOID = 'placement would not offer it now: the copy of its state was behind'
 CHANGED = 'the host, or its service, has changed since it was looked at'
+MOST_AWAY = 3
+"""Claims that a placement refuses which is away, where the request can wait for it."""
 MOST_CHANGED = 8
 """Picks of which the host may have changed; then all cells are looked at."""
-UNDONE_LATER = (
-    'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
-    'undone as soon as placement accepts it.'
-)
-
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 CHUNK = 100
@@ -101,7 +96,8 @@ class Claims:
     candidates are not worth another one. ``unverified``: that could not be done;
     ``unreached``: placement could not be asked for a claim. So are the hosts, by the
     ``look`` that showed them; HostsChanged is raised where one is not as it was, and
-    nothing is claimed yet.
+    nothing is claimed yet. The ``attempt`` is told where placement did not answer, and
+    gets the claims that cannot be undone, if it keeps them.
     """
 
     def __init__(
@@ -115,8 +111,10 @@ class Claims:
         verifier: Verifier | None = None,
         most_void: float = math.inf,
         look: ClusterLook | None = None,
+        attempt: RequestAttempt | None = None,
     ) -> None:
         self._placement = placement
+        self._attempt = attempt or RequestAttempt()
         self._context = context.elevated()
         self._user_id = context.user_id
         self._version = version
@@ -129,6 +127,7 @@ class Claims:
         self._void_left = most_void
         self._look = look or ClusterLook(is_new=True)
         self._changed_left = MOST_CHANGED
+        self._away_left = MOST_AWAY
         self._seen: dict[str, tuple[Candidate, str]] = {}
         self.unverified = self.unreached = False
         self.refused = 0
@@ -273,7 +272,7 @@ class Claims:
                 self._version,
                 request.project_id,
                 self._user_of(request),
-                adds=request.is_move,
+                adds=self._adds(request),
             )
         if isinstance(outcome, ClaimRefused):
             self._refuse(wanted, outcome)
@@ -284,6 +283,12 @@ class Claims:
         self._keep(wanted, [outcome])
         self.remaining.take(candidate)
         return True
+
+    def _adds(self, request: RequestSpec) -> bool:
+        """Whether a claim may be added to what the server holds: it is moved, and that
+        is not an earlier claim of the request that arrived late."""
+        is_lost = request.instance_uuid in self._attempt.may_arrive
+        return request.is_move and not is_lost
 
     def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
         """Claim for several instances, which hold nothing, all or none; False: none.
@@ -342,7 +347,9 @@ class Claims:
         except Exception as defect:
             now = SYSTEM_CLOCK.monotonic()
             for one in wanted:
-                self._leave(one.consumer_uuid, str(defect), now)
+                entry = self._journal.take(one.consumer_uuid)
+                claim = Claimed(one.consumer_uuid, by_s=now)
+                LostClaim(claim, str(defect), entry).leave()
             raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
@@ -355,9 +362,13 @@ class Claims:
         outcome = 'conflict' if refused.status == 409 else 'refused'
         self._recorder.claimed(wanted, outcome, refused.text)
         self.refused += 1
-        if refused.status == 0:
+        if refused.is_away:
+            self._attempt.missed(PLACEMENT, refused.text, refused.status)
+            self._away_left -= self._attempt.keeps_lost
+        if refused.status == 0 or self._away_left < 0:
             self.unreached = True
-            LOG.warning(
+            LOG.log(
+                logging.DEBUG if self._attempt.keeps_lost else logging.WARNING,
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,
             )
@@ -394,7 +405,9 @@ class Claims:
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""
         consumer = claim.consumer_uuid
-        LOG.warning('No answer to the claim for %s: %s', consumer, claim.text)
+        level = logging.DEBUG if self._attempt.keeps_lost else logging.WARNING
+        LOG.log(level, 'No answer to the claim for %s: %s', consumer, claim.text)
+        self._attempt.missed(PLACEMENT, claim.text)
         self._undo_all()
         became = 'may be left behind' if consumer in self.left_behind else 'was undone'
         raise errors.AllocationUpdateFailed(
@@ -413,20 +426,19 @@ class Claims:
         with self._recorder.stage('claim') if records else contextlib.nullcontext():
             left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
+        self._attempt.unsure |= bool(getattr(left, 'unsure', ()))
         self._journal.settle(*(each for each in consumers if each not in left))
         self.left_behind += left
         for claim in claims:
             if why := left.get(claim.consumer_uuid):
-                self._leave(claim.consumer_uuid, why, claim.by_s)
+                entry = self._journal.take(claim.consumer_uuid)
+                lost = LostClaim(claim, why, entry)
+                if records and self._attempt.keeps_lost:
+                    self._attempt.lost.append(lost)
+                else:
+                    lost.leave()
         if records:
             self._record_undone(consumers, left)
-
-    def _leave(self, consumer: str, why: str, by_s: float) -> None:
-        """Leave a claim to recovery, or to the operator where there is none."""
-        if self._journal.undo_later(consumer, by_s):
-            LOG.warning(UNDONE_LATER, consumer, why)
-        else:
-            LOG.error(LEFT_BEHIND, consumer, why, consumer)
 
     def _record_undone(self, consumers: Sequence[str], left: Mapping[str, str]) -> None:
         undone = [self._wanted[each] for each in consumers if each not in left]

@@ -72,6 +72,7 @@ class DryPlacement:
 
     def __init__(self, inner: Placement) -> None:
         self._inner = inner
+        self.answers = inner.answers
         self._taken: Counter[ProviderClass] = Counter()
         self.held: dict[str, list[Candidate]] = {}
 

@@ -33,7 +33,7 @@ class TablePlacement:
         self._copy = copy
         self._as_it_is = as_it_is
         self.claim, self.claim_all = inner.claim, inner.claim_all
-        self.undo = inner.undo
+        self.undo, self.answers = inner.undo, inner.answers
 
     def candidates(
         self, context: RequestContext, query: str

@@ -33,6 +33,9 @@ class MirroredPlacement:
         self._inner = inner
         self._mirror = mirror
 
+    def answers(self) -> bool:
+        return self._inner.answers()
+
     def candidates(
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:

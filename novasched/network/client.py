@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from novasched import errors, http
 from novasched.objects.context import RequestContext
+from novasched.outages import NETWORK
 from novasched.parsing import parse_json
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
@@ -65,6 +66,7 @@ Related options:
 }
 
 MOST_PAGES = 1000
+PROBE_S = 5.0
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 60.0
 
@@ -158,6 +160,17 @@ class NetworkClient:
         if self._adapter is not None:
             self._adapter.session.session.close()
 
+    def answers(self) -> bool:
+        if self._adapter is None:
+            return True
+        try:
+            answer = self._adapter.get(
+                '/', authenticated=False, raise_exc=False, timeout=PROBE_S
+            )
+        except ksa.ClientException as error:
+            return not http.is_away(error)
+        return bool(answer.status_code < http.SERVER_FAILED)
+
     def port(self, context: RequestContext, port_id: str) -> Port:
         url = f'/v2.0/ports/{quote(port_id, safe="")}'
         answer = self._get(context, self._user(context) or self._own, url)
@@ -207,7 +220,10 @@ class NetworkClient:
         except ksa.ClientException as error:
             text = http.failure_words(self._adapter, 'neutron', error)
             LOG.warning('The network service could not be asked: %s', text)
-            raise errors.NetworkFailed(f'Failed to access {url}: {text}') from error
+            raise errors.NetworkFailed(
+                f'Failed to access {url}: {text}',
+                NETWORK if http.is_away(error) else '',
+            ) from error
         if answer.status_code == requests.codes.unauthorized:
             raise errors.NetworkUnauthorized('Not authorized.')
         if answer.status_code == requests.codes.forbidden:
@@ -255,7 +271,8 @@ def _read(
         except ValueError as misfit:
             LOG.debug('%s: %s', problem, misfit)
     raise errors.NetworkFailed(
-        f'{problem}: {answer.status_code}-{http.excerpt(answer)}'
+        f'{problem}: {answer.status_code}-{http.excerpt(answer)}',
+        NETWORK if answer.status_code >= http.SERVER_FAILED else '',
     )
 
 

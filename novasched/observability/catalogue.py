@@ -231,6 +231,25 @@ CELL_LEFT_OUT = Metric(
     labels=('cell',),
     across='livemax',
 )
+OUTAGE_WAITING = Metric(
+    'novasched_outage_waiting_requests',
+    'Requests that wait for a service that is away, by service: placement, network '
+    'service, API database or cell.',
+    labels=('service',),
+    across='livesum',
+)
+OUTAGE_SECONDS = Metric(
+    'novasched_outage_wait_seconds_total',
+    'How long requests have waited for a service that was away, all together, by '
+    'service, as above.',
+    labels=('service',),
+)
+OUTAGE_IN_VAIN = Metric(
+    'novasched_outage_waits_in_vain_total',
+    'Requests whose time was over before the service answered again, by service, as '
+    'above.',
+    labels=('service',),
+)
 IN_FLIGHT = Metric(
     'novasched_requests_in_flight',
     'Requests for destinations that are being worked on now.',

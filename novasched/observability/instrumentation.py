@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +20,13 @@ from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.health import FAIL, PASS, WARN, Check, Health
+from novasched.observability.requests import (
+    OutageMetrics,
+    RequestTracker,
+    check_outages,
+)
 from novasched.observability.settings import Settings
+from novasched.outages import Outages
 from novasched.ports import (
     ApiStore,
     Candidates,
@@ -210,86 +215,6 @@ class InstrumentedMirror:
         self._counted, self._fallbacks = counted, fallbacks
 
 
-class RequestTracker:
-    """Counts requests, and knows how long each has been under way.
-
-    ``threads`` is how many there can be at once. Satisfies ports.Requests.
-    """
-
-    def __init__(
-        self, recorder: Recorder, threads: int, patience_s: float, clock: Clock
-    ) -> None:
-        self._recorder = recorder
-        self._threads = threads
-        self._patience_s = patience_s
-        self._clock = clock
-        self._names = itertools.count()
-        self._since: dict[int, float] = {}
-        self._queued: dict[int, float] = {}
-        self._finished = 0
-        self._counting = threading.Lock()
-
-    def arrived(self, waited_s: float) -> None:
-        self._recorder.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
-
-    def queued(self, message: int, waited_s: float) -> None:
-        self._queued[message] = self._clock.monotonic() - waited_s
-
-    def taken(self, message: int) -> None:
-        self._queued.pop(message, None)
-
-    def placed(self, servers: int) -> None:
-        self._recorder.count(catalogue.SERVERS_PLACED, by=servers)
-
-    def finished(self) -> int:
-        return self._finished
-
-    def measure(self) -> None:
-        """Set the gauges of the present state."""
-        now, queued = self._clock.monotonic(), list(self._queued.values())
-        oldest_s = max((now - since for since in queued), default=0.0)
-        self._recorder.set(catalogue.THREADS, self._threads)
-        self._recorder.set(catalogue.MESSAGES_WAITING, len(queued))
-        self._recorder.set(catalogue.OLDEST_WAITING, oldest_s)
-
-    @contextlib.contextmanager
-    def attempt(self) -> Iterator[None]:
-        name, since = next(self._names), self._clock.monotonic()
-        self._since[name] = since
-        self._recorder.count(catalogue.IN_FLIGHT)
-        result = 'error'
-        try:
-            yield
-            result = 'scheduled'
-        except errors.NoValidHost:
-            result = 'unschedulable'
-            raise
-        finally:
-            del self._since[name]
-            with self._counting:
-                self._finished += 1
-            took_s = self._clock.monotonic() - since
-            self._recorder.count(catalogue.IN_FLIGHT, by=-1)
-            self._recorder.count(catalogue.ATTEMPTS, result)
-            self._recorder.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
-
-    def under_way(self) -> list[float]:
-        now = self._clock.monotonic()
-        return [now - since for since in list(self._since.values())]
-
-    def check(self, time: str) -> Check:
-        """Judge whether requests get through; one without a waiting caller is
-        a warning, and when they hold all threads nothing does."""
-        late = sum(since_s > self._patience_s for since_s in self.under_way())
-        if not late:
-            return Check(PASS, time)
-        output = (
-            f'{late} of {self._threads} threads have worked on a request for over '
-            f'{self._patience_s:.0f} s'
-        )
-        return Check(FAIL if late >= self._threads else WARN, time, output)
-
-
 class Freshness:
     """Compares what a view knows of the cells with the clock."""
 
@@ -379,6 +304,7 @@ class Instrumentation:
         self.decision_log = DecisionMetrics(self.recorder)
         self.health = Health(clock, settings.ttl_s)
         self.health.checkers.append(self._check)
+        self._outages = Outages()
         self.requests = RequestTracker(
             self.recorder, settings.threads, settings.patience_s, clock
         )
@@ -394,6 +320,12 @@ class Instrumentation:
     def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Measure what is done within, as a stage of a request."""
         return self._timed(catalogue.STAGE_SECONDS, name)
+
+    def outages(self, patience_s: float) -> Outages:
+        """Make the outages of a scheduler, measured."""
+        metrics = OutageMetrics(self.recorder)
+        self._outages = Outages(patience_s, observer=metrics, clock=self._clock)
+        return self._outages
 
     def api(self, inner: ApiStore) -> ApiStore:
         return cast(ApiStore, InstrumentedApiStore(inner, self.health))
@@ -469,6 +401,7 @@ class Instrumentation:
         found = {} if self._freshness is None else self._freshness.check(time)
         if self._mirror is not None:
             found['mirror'] = self._mirror.check(time)
+        found['outages'] = check_outages(self._outages, time)
         found['decision_store'] = self.decision_log.check(time)
         return {**found, 'requests': self.requests.check(time)}
 

@@ -35,8 +35,13 @@ class WorkerService(Protocol):
     def start(self) -> None:
         """Begin to serve. Raises errors.NovaschedError."""
 
-    def stop(self) -> int:
-        """Finish what is in hand, and end; return how many requests were answered."""
+    @property
+    def manager(self) -> Any:
+        """What answers requests."""
+
+    def stop(self, successor: WorkerService | None = None) -> int:
+        """Finish what is in hand, and end; return how many requests were answered.
+        Requests that wait for a service are the successor's, if there is one."""
 
     def state(self) -> Mapping[str, Any]:
         """Return the values for a report."""
@@ -152,10 +157,14 @@ class InstrumentedService:
         self._observer.take_over(self._instrumentation)
         self._probing.start()
 
-    def stop(self) -> int:
+    @property
+    def manager(self) -> Any:
+        return self._inner.manager
+
+    def stop(self, successor: WorkerService | None = None) -> int:
         self._phase = STOPPING
         self._probing.stop()
-        answered = self._inner.stop()
+        answered = self._inner.stop(successor)
         self._observer.end(self._instrumentation)
         return answered
 

@@ -12,11 +12,10 @@ from typing import Any
 import requests
 from keystoneauth1.adapter import Adapter
 
-from novasched import http
 from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
-from novasched.placement.session import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import QueryFailed
 
 VERSION = '1.28'
@@ -72,10 +71,8 @@ def held_by(
     """Read what a consumer holds."""
     url = f'/allocations/{consumer_uuid}'
     answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=timeout_s)
-    if isinstance(answer, NoAnswer):
-        return QueryFailed(0, answer.text)
-    if answer.status_code != 200:
-        return QueryFailed(answer.status_code, http.excerpt(answer))
+    if isinstance(answer, NoAnswer) or answer.status_code != 200:
+        return failed(answer)
     try:
         found = parse_json(answer.content)
         if not found['allocations']:
@@ -88,7 +85,7 @@ def held_by(
             _age_s(answer.headers),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        return QueryFailed(answer.status_code, http.excerpt(answer))
+        return failed(answer)
 
 
 def _age_s(headers: Mapping[str, str]) -> float | None:

@@ -12,10 +12,9 @@ from typing import Any
 
 from keystoneauth1.adapter import Adapter
 
-from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.parsing import bounded_depth, parse_json
-from novasched.placement.session import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import Candidate, Candidates, QueryFailed
 from novasched.resources.query import VERSION
 
@@ -27,26 +26,29 @@ _SUMMARIES = re.compile(r'\s*,\s*"provider_summaries"\s*:\s*(?=.*\}\s*\Z)', re.D
 
 
 def candidates(
-    adapter: Adapter, context: RequestContext, query: str
+    adapter: Adapter, context: RequestContext, query: str, is_quiet: bool = False
 ) -> Candidates | QueryFailed:
-    """Ask GET /allocation_candidates; no candidates is an answer, too."""
-    answer = ask(adapter, context, 'GET', f'/allocation_candidates?{query}', VERSION)
+    """Ask GET /allocation_candidates; no candidates is an answer, too. ``is_quiet``: it
+    is known that there is no answer now."""
+    url = f'/allocation_candidates?{query}'
+    answer = ask(adapter, context, 'GET', url, VERSION, is_quiet=is_quiet)
     if isinstance(answer, NoAnswer):
-        return QueryFailed(0, answer.text)
+        return failed(answer)
     if answer.status_code == 200:
         try:
             return read(answer.content)
-        except (ValueError, KeyError, TypeError) as problem:
-            LOG.debug('Placement answered 200 without candidates: %r', problem)
-    text = http.excerpt(answer)
-    LOG.error(
+        except (ValueError, KeyError, TypeError) as misfit:
+            LOG.debug('Placement answered 200 without candidates: %r', misfit)
+    problem = failed(answer)
+    LOG.log(
+        logging.DEBUG if is_quiet and problem.is_away else logging.ERROR,
         'Failed to retrieve allocation candidates from placement API for filters: '
         '%s. Got %d: %s.',
         query,
-        answer.status_code,
-        text,
+        problem.status,
+        problem.text,
     )
-    return QueryFailed(answer.status_code, text)
+    return problem
 
 
 def read(content: bytes) -> Candidates:

@@ -76,9 +76,11 @@ class JointClaim:
         wanted: Sequence[ClaimRequest],
         version: str,
         owner: Owner,
+        is_quiet: bool = False,
     ) -> None:
         self._adapter = adapter
         self._context = context
+        self._is_quiet = is_quiet
         self._wanted = wanted
         self._version = version
         self._owner = owner
@@ -104,7 +106,8 @@ class JointClaim:
             if answer.sent:
                 return self._look(answer.text)
             if self._unreached:
-                return self._refused(ClaimRefused(0, answer.text))
+                refused = ClaimRefused(0, answer.text, is_away=answer.is_away)
+                return self._refused(refused)
             self._unreached = True
             return None
         if answer.status_code == 204:
@@ -118,6 +121,7 @@ class JointClaim:
             http.excerpt(answer),
             _exhausted(answer),
             conflicted=changed == 'provider',
+            is_away=answer.status_code >= http.SERVER_FAILED,
         )
         self._log(refused, changed)
         if refused.status in GATEWAY_LOST_IT:
@@ -148,8 +152,19 @@ class JointClaim:
     def _send(self) -> requests.Response | NoAnswer:
         """Ask placement for the claim, as the consumers are known now."""
         body = {one.consumer_uuid: self._body(one) for one in self._wanted}
+        return self._ask('POST', '/allocations', body)
+
+    def _ask(
+        self, method: str, url: str, body: Mapping[str, Any]
+    ) -> requests.Response | NoAnswer:
         return ask(
-            self._adapter, self._context, 'POST', '/allocations', self._version, body
+            self._adapter,
+            self._context,
+            method,
+            url,
+            self._version,
+            body,
+            is_quiet=self._is_quiet,
         )
 
     def _log(self, refused: ClaimRefused, changed: str | None) -> None:
@@ -263,8 +278,9 @@ class ConsumerClaim(JointClaim):
         owner: Owner,
         on_held: OnHeld | None = None,
         adds: bool = False,
+        is_quiet: bool = False,
     ) -> None:
-        super().__init__(adapter, context, [wanted], version, owner)
+        super().__init__(adapter, context, [wanted], version, owner, is_quiet)
         self._one = wanted
         self._consumer = wanted.consumer_uuid
         self._on_held = on_held
@@ -273,11 +289,12 @@ class ConsumerClaim(JointClaim):
 
     def _send(self) -> requests.Response | NoAnswer:
         url, body = f'/allocations/{self._consumer}', self._body(self._one)
-        return ask(self._adapter, self._context, 'PUT', url, self._version, body)
+        return self._ask('PUT', url, body)
 
     def _log(self, refused: ClaimRefused, changed: str | None) -> None:
         # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
+        expected = expected or (refused.is_away and self._is_quiet)
         LOG.log(
             logging.DEBUG if expected else logging.WARNING,
             'Failed to save allocation for %s. Got HTTP %s: %s',
@@ -292,7 +309,8 @@ class ConsumerClaim(JointClaim):
             return self._unknown(text)
         if self._is_made(self._one, held):
             return self._claimed()
-        if self._lost:
+        # What it holds of another claim may be undone before the lost one arrives.
+        if self._lost or (held.allocations and not self._adds):
             return self._unknown(text)
         self._lost = True
         self._lost_generation = self._held.generation

@@ -37,9 +37,11 @@ from novasched.placement.allocations import (
 )
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import (
+    MAY_ARRIVE,
     Claimed,
     ClaimUnknown,
     QueryFailed,
+    UndoLeft,
     UndoOutcome,
     UndoUnanswered,
 )
@@ -62,7 +64,6 @@ SOON_S = 30.0
 """So soon after a claim nobody has removed it and made the same again."""
 RECOVERY_TIMEOUT_S = 10.0
 LEAST_TIMEOUT_S = 1.0
-MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
@@ -90,7 +91,7 @@ class Rollback:
         self._until = clock.monotonic() + within_s
         self._silent: str | None = None
         self._together = TOGETHER
-        self.left: dict[str, str] = {}
+        self.left = UndoLeft()
 
     def undo(self, claims: Sequence[Claimed | ClaimUnknown]) -> None:
         """Bring the consumers back to what they held before the claims.
@@ -117,6 +118,8 @@ class Rollback:
             if not claims:
                 return None
             answer = self._ask(claims)
+            if _is_unsure(answer):
+                self.left.unsure.update(claim.consumer_uuid for claim in claims)
             if sent >= _tries_worth(answer, len(claims)):
                 break
         consumers = ', '.join(claim.consumer_uuid for claim in claims)
@@ -253,6 +256,13 @@ class Rollback:
 
     def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)
+
+
+def _is_unsure(answer: requests.Response | NoAnswer) -> bool:
+    """Return whether what was sent may be carried out later."""
+    if isinstance(answer, NoAnswer):
+        return answer.sent
+    return answer.status_code >= http.SERVER_FAILED
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:

@@ -15,6 +15,7 @@ from oslo_config import cfg
 from novasched import errors, http
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
+from novasched.ports import QueryFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -111,10 +112,12 @@ class NoAnswer(NamedTuple):
     """No answer of placement; when ``sent``, it may have acted all the same.
 
     ``text`` is a sentence that says where it was looked for, and what failed.
+    ``is_away``: it, or keystone before it, may soon answer.
     """
 
     text: str
     sent: bool
+    is_away: bool = False
 
 
 def ask(
@@ -167,7 +170,16 @@ def _no_answer(
     LOG.log(level, next(text for kind, text in _WARNINGS if isinstance(error, kind)))
     LOG.debug('Placement could not be asked: %s', error)
     text = http.failure_words(adapter, 'placement', error)
-    return NoAnswer(text[:1].upper() + text[1:], _was_sent(error))
+    said = text[:1].upper() + text[1:]
+    return NoAnswer(said, _was_sent(error), http.is_away(error))
+
+
+def failed(answer: requests.Response | NoAnswer) -> QueryFailed:
+    """Return the failure of a question that has no usable answer."""
+    if isinstance(answer, NoAnswer):
+        return QueryFailed(0, answer.text, answer.is_away)
+    status = answer.status_code
+    return QueryFailed(status, http.excerpt(answer), status >= http.SERVER_FAILED)
 
 
 def _was_sent(error: ksa.ClientException) -> bool:

@@ -16,6 +16,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.placement import (
+    MAY_ARRIVE,
     Candidate,
     Candidates,
     Claimed,
@@ -24,6 +25,7 @@ from novasched.ports.placement import (
     ClaimUnknown,
     Placement,
     QueryFailed,
+    UndoLeft,
     UndoOutcome,
     UndoUnanswered,
     Verifier,
@@ -53,6 +55,9 @@ from novasched.resources.requirements import NetworkOrSubnet, Port
 
 class Network(Protocol):
     """The network service; it raises errors.NetworkFailed or a kind of it."""
+
+    def answers(self) -> bool:
+        """Return whether it answers now."""
 
     def port(self, context: RequestContext, port_id: str) -> Port:
         """Return a port; raises errors.PortNotFound if the user does not see it."""
@@ -129,6 +134,14 @@ class Caller(Protocol):
     def patience_left_s(self) -> float | None:
         """Return for how long from now the caller certainly still waits, even if this
         process dies now and sends no further sign of life. None: unknown."""
+
+    def answer_left_s(self) -> float:
+        """Return how long the caller waits for the answer from now, as long as it gets
+        signs of life; infinite: for ever, or it is not known."""
+
+    def resting(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context manager for work that only waits: another request may be
+        served meanwhile."""
 
     def when_answered(self, done: Callable[[], None]) -> None:
         """Have ``done`` called when the answer has been handed over."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
@@ -50,6 +50,10 @@ class DecisionRecorder(Protocol):
     def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
         """Claims of some instances ended, in the claim stage that ended last: claimed,
         conflict, refused, unknown or undone."""
+
+    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
+        """It has waited for services, each with what was the matter; ``again``: all is
+        decided anew."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         """Return the error with the reasons that the caller may read."""
@@ -97,6 +101,9 @@ class NoRecorder:
         """Nothing."""
 
     def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+        """Nothing."""
+
+    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
         """Nothing."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:

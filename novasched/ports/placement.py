@@ -54,10 +54,14 @@ class Candidates:
 
 @dataclass(frozen=True)
 class QueryFailed:
-    """Placement answered a query with an error, or not at all: ``status`` 0."""
+    """Placement answered a query with an error, or not at all: ``status`` 0.
+
+    ``is_away``: it did not answer, or not with its own mouth, and may soon.
+    """
 
     status: int
     text: str
+    is_away: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,14 @@ class ClaimRefused:
     ``status`` is 0 when placement could not be reached. ``exhausted`` is the provider,
     by uuid, and the resource class of which it has too little; None: there is another
     reason. ``conflicted``: others were claiming at the same moment, and it may do when
-    tried again.
+    tried again. ``is_away``: see QueryFailed.
     """
 
     status: int
     text: str
     exhausted: tuple[str, str] | None = None
     conflicted: bool = False
+    is_away: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,29 @@ class UndoOutcome(Enum):
     OTHER = 'it holds this, but did not get it by this claim'
 
 
+class UndoLeft(dict[str, str]):
+    """The consumers that may still hold a claim, and why; ``unsure`` are those of which
+    an attempt to undo it got no certain answer: it may be carried out later, and undo
+    a new claim that is like it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsure: set[str] = set()
+
+
 class UndoUnanswered(errors.AllocationDeleteFailed):
     """Placement does not answer: it is no use to ask it to undo more now."""
 
 
+MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
+"""Why a claim is not undone whose consumer holds nothing."""
+
+
 class Placement(Protocol):
     """The placement service."""
+
+    def answers(self) -> bool:
+        """Return whether it answers now, and its database with it."""
 
     def candidates(
         self, context: RequestContext, query: str

@@ -73,7 +73,8 @@ class RpcCaller:
     """The caller of one request over oslo.messaging. Satisfies ports.Caller.
 
     ``queues`` knows who reads answers, ``has_room`` whether one more answer may wait
-    for its reader; ``broker_clock`` is the broker's.
+    for its reader; ``broker_clock`` is the broker's. ``resting`` lets another thread
+    work while that of the request waits.
     """
 
     def __init__(
@@ -83,7 +84,11 @@ class RpcCaller:
         has_room: Callable[[], bool] = lambda: True,
         broker_clock: BrokerClock | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        resting: Callable[
+            [], contextlib.AbstractContextManager[None]
+        ] = contextlib.nullcontext,
     ) -> None:
+        self.resting = resting
         self._incoming = incoming
         self._queue = getattr(incoming, 'reply_q', None) or ''
         self._queues = queues if self._queue else None
@@ -190,6 +195,9 @@ class RpcCaller:
         answer_s, sign_s = self._patience
         left_s = min(answer_s - self.waits_s, sign_s / 2, sign_s - self.silent_s)
         return None if math.isinf(left_s) else max(0.0, left_s)
+
+    def answer_left_s(self) -> float:
+        return self._patience.answer_s - self.waits_s
 
     def reassure(self, event: Any) -> None:
         """Send heartbeats: the first one soon, as the caller may have waited for long.

@@ -23,7 +23,8 @@ from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.cell_executor import CellExecutor, ResultT
-from novasched.manager import ManagerByRelease, SchedulerManager
+from novasched.manager import SchedulerManager
+from novasched.manager_by_release import ManagerByRelease
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
@@ -381,7 +382,11 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         if self.requests:
             self.requests.taken(id(incoming))
         waiting = caller.RpcCaller(
-            incoming[0], self._queues, self._answers.has_room, self.clock
+            incoming[0],
+            self._queues,
+            self._answers.has_room,
+            self.clock,
+            resting=getattr(self._work_executor, 'resting', contextlib.nullcontext),
         )
         with caller.calling(waiting):
             answering = Incoming(incoming[0], waiting, self._answers)

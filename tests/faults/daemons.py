@@ -16,6 +16,10 @@ PROMPT = {'heartbeat_rate': 60, 'rabbit_interval_max': 1}
 broker is there again."""
 
 
+AT_ONCE = {'outage_patience': 0}
+"""Tests look at one attempt of a request; those of outages wait for the next one."""
+
+
 class Daemons:
     """Daemons that are started one after another, on one configuration.
 
@@ -66,6 +70,7 @@ class Daemons:
             },
             'scheduler': {'workers': workers},
             'oslo_messaging_rabbit': PROMPT,
+            'novasched': AT_ONCE,
         }
         for name, values in self._sections.items():
             sections[name] = {**sections.get(name, {}), **values}

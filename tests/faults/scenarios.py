@@ -141,9 +141,11 @@ SCENARIOS = {
         'Another host is taken at once, without a sleep.',
     ),
     'F14': Scenario(
-        'Placement is away',
-        'Requests get NoValidHost, as from nova; when it is back they are served '
-        'without a restart.',
+        'Placement is away, or restarted behind a load balancer',
+        'Requests wait until it answers, and are then decided from the start; those '
+        'that do not need it go on. Only when `[novasched] outage_patience` is over, '
+        'or their caller is about to give up, they get NoValidHost, as from nova.',
+        'A service that has been away for ten times the patience is not waited for.',
     ),
     'F15': Scenario(
         'Placement is slow, or never answers',
@@ -153,7 +155,8 @@ SCENARIOS = {
     ),
     'F16': Scenario(
         'A claim is granted and the answer is lost',
-        'It is looked up, and then adopted or undone; never made twice.',
+        'It is looked up, and then adopted or undone; never made twice. While nothing '
+        'can be looked up, the request waits as for F14.',
         'As for F15.',
     ),
     'F17': Scenario(
@@ -166,7 +169,8 @@ SCENARIOS = {
     ),
     'F19': Scenario(
         "One of several cells' databases is down",
-        'The hosts of the other cells are chosen from, after a bounded wait.',
+        'The hosts of the other cells are chosen from, after a bounded wait. A request '
+        'that finds no host without it waits for it, as for F14.',
     ),
     'F20': Scenario(
         'The database of a cell accepts and never answers',
@@ -299,6 +303,15 @@ SCENARIOS = {
         'something else. All cells are looked at before a request gets no host.',
         'What is written in the milliseconds between that look and the claim; for an '
         'alternate, until a conductor uses it.',
+    ),
+    'F44': Scenario(
+        'Keystone is away when the token has ended',
+        'As for F14: requests wait for placement until there is a token.',
+    ),
+    'F45': Scenario(
+        'The database of the only cell that has hosts for a request fails over',
+        'The request waits until it answers, and is then decided from the start.',
+        'As for F14.',
     ),
 }
 

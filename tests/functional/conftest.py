@@ -138,6 +138,8 @@ class Cloud:
         conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
         conf.set_override('connection', f'sqlite:///{directory}/cell0', 'database')
         conf.set_override('cell_timeout', CELL_TIMEOUT_S, 'novasched')
+        # Tests look at one attempt of a request; those of outages at what follows.
+        conf.set_override('outage_patience', 0, 'novasched')
         for group, values in options.items():
             for name, value in values.items():
                 conf.set_override(name, value, None if group == 'DEFAULT' else group)

@@ -40,7 +40,7 @@ __all__ = ['endpoint']
 
 ROOT = pathlib.Path(__file__).parents[2]
 SETTINGS = Settings('ctl1', 'nova-scheduler', threads=1, patience_s=0.0)
-ALWAYS = {'decision_store', 'ready', 'requests'}
+ALWAYS = {'decision_store', 'outages', 'ready', 'requests'}
 """Checks that are shown before anything was asked."""
 
 
@@ -49,7 +49,7 @@ class Alive:
 
     def start(self): ...
 
-    def stop(self):
+    def stop(self, successor=None):
         return 0
 
 
@@ -136,7 +136,7 @@ class TestLife:
             def start(self):
                 seen.append(ready())
 
-            def stop(self):
+            def stop(self, successor=None):
                 seen.append(ready())
                 return 7
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.live.test_cells import asked, cells, shared, start
 __all__ = ['asked', 'cells', 'shared', 'start']
 
 pytestmark = pytest.mark.ours
+
+FAILOVER_S = 3
 
 
 @pytest.fixture
@@ -61,6 +64,21 @@ def test_a_cell_whose_server_is_stopped_costs_little_and_is_named(
     finally:
         second_mariadb.start()
     eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
+
+
+@pytest.mark.scenario('F45', 'I6')
+def test_a_cell_that_fails_over_fails_no_request(start, cell_gate, claims, eventually):
+    asked = start(novasched={'outage_patience': 30})
+    assert host(asked, claims, zone='az3') == 'node-5'
+    cell_gate.refuse()
+    over = threading.Timer(FAILOVER_S, cell_gate.allow)
+    over.start()
+    found, took_s = timed(lambda: host(asked, claims, zone='az3'))
+    assert found == 'node-5'
+    assert took_s > FAILOVER_S / 2
+    assert host(asked, claims) == 'node-1'
+    over.join()
+    eventually(lambda: 'answers again after' in asked.log, 'the end is logged')
 
 
 @pytest.mark.scenario('F22', 'I6')

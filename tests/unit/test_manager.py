@@ -11,7 +11,8 @@ import pytest
 from novasched import errors, releases
 from novasched.candidate_query import QueryPolicy
 from novasched.decision_log.fault import Level
-from novasched.manager import ManagerByRelease, SchedulerManager
+from novasched.manager import SchedulerManager
+from novasched.manager_by_release import ManagerByRelease
 from novasched.objects.context import RequestContext
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.request_spec import Destination, RequestGroup

@@ -27,7 +27,7 @@ class Slow(Part):
         self.released = threading.Event()
 
     def __getattr__(self, step):
-        def do():
+        def do(*given):
             if step == self._slow_at:
                 self.begun.set()
                 assert self.released.wait(LIMIT_S)
@@ -259,7 +259,7 @@ def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
 class Answering(Part):
     """A life that has answered three requests when it stops."""
 
-    def stop(self):
+    def stop(self, successor=None):
         return 3
 
 

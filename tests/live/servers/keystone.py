@@ -31,11 +31,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(300, {'versions': {'values': [version]}})
 
     def do_POST(self):
+        if self.server.keystone.is_away:
+            return self._answer(503, {'error': {'code': 503, 'title': 'Unavailable'}})
         asked = self.rfile.read(int(self.headers.get('Content-Length', 0)))
         if WRONG in asked.decode():
             self._answer(401, {'error': {'code': 401, 'title': 'Unauthorized'}})
         else:
             self._answer(201, {'token': self.server.keystone.token()})
+        return None
 
     def _answer(self, status, body):
         payload = json.dumps(body).encode()
@@ -53,12 +56,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 class Keystone:
     """A thread that hands out tokens with a catalogue of one service.
 
-    ``issued`` counts the tokens.
+    ``issued`` counts the tokens; none is while it ``is_away``.
     """
 
     def __init__(self):
         self.placement_url = None
         self.issued = 0
+        self.is_away = False
         self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
         self._server.daemon_threads = True
         self._server.keystone = self

@@ -111,3 +111,53 @@ def test_joining_waits_for_the_threads_but_not_for_ever(gate):
 def test_threads_do_not_keep_the_process_alive(executor):
     executor.submit(lambda: None).result(DEADLINE_S)
     assert all(thread.daemon for thread in threads_named('test-lane'))
+
+
+def test_a_thread_that_rests_lets_another_one_work():
+    executor = CellExecutor('requests', 1)
+    begun, ends = threading.Event(), threading.Event()
+
+    def wait():
+        with executor.resting():
+            begun.set()
+            assert ends.wait(30)
+
+    first = executor.submit(wait)
+    assert begun.wait(30)
+    before = executor.submit(threading.current_thread)
+    assert before.result(30) is not None
+    ends.set()
+    first.result(30)
+    others = {executor.submit(threading.current_thread).result(30) for _ in range(9)}
+    assert len(others) == 1
+    assert len(executor._threads) <= 1
+    executor.close()
+
+
+def test_all_threads_are_waited_for_at_the_end(gate):
+    executor = CellExecutor('requests', 4)
+    calls = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(4)]
+    executor.close()
+    threading.Timer(0.05, gate.set).start()
+    executor.join(DEADLINE_S)
+    assert all(call.done() for call in calls)
+
+
+def test_what_waits_for_a_thread_runs_when_one_begins_to_rest():
+    executor = CellExecutor('requests', 1)
+    begun, rests, ends = threading.Event(), threading.Event(), threading.Event()
+
+    def wait():
+        begun.set()
+        assert rests.wait(30)
+        with executor.resting():
+            assert ends.wait(30)
+
+    first = executor.submit(wait)
+    assert begun.wait(30)
+    second = executor.submit(lambda: 'done')
+    rests.set()
+    assert second.result(30) == 'done'
+    ends.set()
+    first.result(30)
+    executor.close()

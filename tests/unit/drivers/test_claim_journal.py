@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.drivers.attempt import LostClaim
 from novasched.drivers.claim_journal import ClaimJournal
-from novasched.ports import CallerGone, ClaimRequest, Intent
+from novasched.ports import CallerGone, Claimed, ClaimRequest, Intent
 from tests.fakes import FakeCaller, FakeJournal, candidate
 
 WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
@@ -53,9 +54,12 @@ def test_what_a_defect_interrupted_is_to_be_undone(journal):
 
 def test_what_a_request_could_not_undo_is_to_be_undone(journal):
     claim_journal = intended(journal)
-    assert claim_journal.undo_later('a', 0.0)
-    assert not claim_journal.undo_later('a', 0.0)
+    taken = [claim_journal.take('a') for _ in range(2)]
+    assert taken[1] is None
+    LostClaim(Claimed('a'), 'placement is away', taken[0]).leave()
     assert journal.told == [('a', 'to be undone')]
+    claim_journal.end(KeyError())
+    assert journal.told[1:] == [('b', 'to be undone')]
 
 
 def test_an_answer_is_under_way_until_it_is_handed_over(journal):

@@ -18,6 +18,7 @@ LABELS = {
     'plugin',
     'reason',
     'result',
+    'service',
 }
 """No host, instance or project: there would be no end of their values."""
 

@@ -59,7 +59,7 @@ def test_before_there_is_a_view_only_requests_are_measured(
         ('novasched_oldest_waiting_message_seconds',): 0.0,
         ('novasched_decision_store_bytes',): 0,
     }
-    assert set(health.checks()) == {'decision_store', 'requests'}
+    assert set(health.checks()) == {'decision_store', 'outages', 'requests'}
 
 
 def test_decisions_go_on_to_who_wants_them(instrumentation, recorder):
@@ -81,8 +81,14 @@ def test_the_other_parts_work_as_before(instrumentation, recorder, health):
     assert api.cells() == [CELL]
     beats = instrumentation.services(SimpleNamespace(beat=lambda *arguments: True))
     assert beats.beat(1, 2)
-    parts = {'api_db', 'decision_store', 'heartbeat', 'placement', 'requests'}
-    assert set(health.checks()) == parts
+    assert set(health.checks()) == {
+        'api_db',
+        'decision_store',
+        'heartbeat',
+        'outages',
+        'placement',
+        'requests',
+    }
     query_policy = instrumentation.query_policy(QueryPolicy((), limit=7))
     assert (query_policy.limit, list(query_policy.prefilters)) == (7, [])
     query_policy.on_cut(Candidates((), '1.36', cut=True))

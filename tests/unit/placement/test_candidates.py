@@ -100,7 +100,9 @@ def test_broken_summaries_do_not_keep_anybody_from_the_candidates(
 )
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))
-    assert candidates(adapter, context, QUERY) == QueryFailed(status, text)
+    assert candidates(adapter, context, QUERY) == QueryFailed(
+        status, text, status >= 500
+    )
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve allocation candidates from placement API for filters: '
         f'{QUERY}. Got {status}: {text}.'

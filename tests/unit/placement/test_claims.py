@@ -125,10 +125,20 @@ def test_outcome(claiming, answers, outcome):
 
 @cases(
     'answers',
+    ('another host', [LOST, held(1, old=1)]),
+    ('the same, twice', [LOST, held(2, new=2)]),
+)
+def test_what_is_held_after_a_lost_claim_says_nothing_of_it(scripted, context, answers):
+    """What is held may be undone before the lost claim arrives."""
+    adapter, script = scripted(*answers)
+    assert isinstance(claim(adapter, context), ClaimUnknown)
+    assert script.asked == [f'PUT {URL}', f'GET {URL}']
+
+
+@cases(
+    'answers',
     ('another host', [CHANGED, held(1, old=1)]),
     ('the same, by another claim', [CHANGED, held(1, new=2)]),
-    ('another host, after a lost claim', [LOST, held(1, old=1)]),
-    ('the same, claimed again', [LOST, held(2, new=2)]),
 )
 def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
     adapter, script = scripted(*answers)
@@ -169,7 +179,7 @@ def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
 
 def test_placements_words_come_back(claiming, caplog):
     outcome, _ = claiming((503, 'sorry'), NOTHING)
-    assert outcome == ClaimRefused(503, 'sorry')
+    assert outcome == ClaimRefused(503, 'sorry', is_away=True)
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
     ]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt to serve a request: which services did not answer it, and which claims it
+could not undo."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from http.client import responses
+from typing import NamedTuple
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.ports import Claimed, ClaimUnknown, Entry
+
+LOG = logging.getLogger(__name__)
+
+LONGEST_PROBLEM = 200
+
+LEFT_BEHIND = (
+    'Allocations of %s may be left behind: %s. When placement answers again, remove '
+    'them with: openstack resource provider allocation delete %s'
+)
+UNDONE_LATER = (
+    'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
+    'undone as soon as placement accepts it.'
+)
+
+
+class LostClaim(NamedTuple):
+    """A claim that could not be undone, and why; ``entry`` is that of the journal, open
+    and of nobody else, if there is one."""
+
+    claim: Claimed | ClaimUnknown
+    why: str
+    entry: Entry | None
+
+    def settle(self) -> None:
+        """It is undone, or barred: nothing is left to do."""
+        if self.entry is not None:
+            self.entry.settle()
+
+    def leave(self) -> None:
+        """Leave it to recovery, or to the operator where there is none."""
+        consumer = self.claim.consumer_uuid
+        if self.entry is None:
+            LOG.error(LEFT_BEHIND, consumer, self.why, consumer)
+            return
+        self.entry.undo_later(SYSTEM_CLOCK.monotonic() - self.claim.by_s)
+        LOG.warning(UNDONE_LATER, consumer, self.why)
+
+
+@dataclass(eq=False)
+class RequestAttempt:
+    """What happens in one attempt.
+
+    ``away`` has the services that did not answer, and what was the matter; ``lost`` the
+    claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
+    once placement answers, else they are left at once. Claims of the consumers that
+    ``may_arrive`` were lost before; ``unsure``: so was an undo. ``is_certain``: it ends
+    by what is so, whatever the cells have that did not answer. ``is_first``: nobody was
+    told yet of the request; then it ``was_announced``.
+    """
+
+    keeps_lost: bool = False
+    is_first: bool = True
+    is_certain: bool = False
+    was_announced: bool = False
+    may_arrive: frozenset[str] = frozenset()
+    unsure: bool = False
+    away: dict[str, str] = field(default_factory=dict)
+    lost: list[LostClaim] = field(default_factory=list)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the request will wait for what did not answer."""
+        return self.keeps_lost and bool(self.away)
+
+    def missed(self, service: str, problem: str, status: int = 0) -> None:
+        """A service did not answer, or with an HTTP ``status`` of one that is away."""
+        if status in responses:
+            problem = f'{status} {responses[status]}'
+        line = ' '.join(problem.split())
+        self.away.setdefault(service, line[:LONGEST_PROBLEM])

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request and the services that are away: what it waits for, and what it has to undo
+before it is decided anew."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from novasched import connections, errors
+from novasched.clock import Clock
+from novasched.drivers import ScheduleRequest
+from novasched.drivers.attempt import LostClaim, RequestAttempt
+from novasched.drivers.claims import UNDO_WITHIN_S
+from novasched.outages import PLACEMENT, OutagePatience, Outages
+from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
+
+Result = TypeVar('Result')
+
+LEAST_UNDO_S = 5.0
+MOST_LATE = 8
+"""How often a claim that was lost may arrive and be undone."""
+WAIT = 'wait'
+"""The stage of a request that waits."""
+
+
+class Superseded(Exception):
+    """Another manager serves what waits, by a newer configuration."""
+
+    def __init__(self, manager: Any) -> None:
+        super().__init__(manager)
+        self.manager = manager
+
+
+class PatientRequest:
+    """Makes the attempts of one request, and waits between them.
+
+    A claim of an attempt whose fate is unknown is undone before the next one. Where its
+    consumer holds nothing it may still arrive; then the next claim is refused, and it
+    is undone once it shows.
+    """
+
+    def __init__(
+        self,
+        outages: Outages,
+        work: ScheduleRequest,
+        placement: Placement,
+        clock: Clock,
+    ) -> None:
+        self._patience = OutagePatience(outages, work.caller, clock)
+        self._work = work
+        self._placement = placement
+        self._clock = clock
+        self._lost: list[LostClaim] = []
+        self._is_unsure, self._late_left = False, MOST_LATE
+
+    def run(
+        self,
+        serve: Callable[[RequestAttempt], Result],
+        note: Callable[[RequestAttempt, errors.RequestError], None],
+    ) -> Result:
+        """Return the result of the first attempt, by ``serve``, that does not fail by
+        what is away.
+
+        ``note`` adds to an attempt that has failed what was away. Raises what the last
+        attempt has raised, CallerGone, or Superseded.
+        """
+        is_first = True
+        with self._patience, self._leaving():
+            while True:
+                consumers = frozenset(each.claim.consumer_uuid for each in self._lost)
+                attempt = RequestAttempt(
+                    not self._patience.is_over, is_first, may_arrive=consumers
+                )
+                try:
+                    with self._patience.turn(attempt.away):
+                        try:
+                            result = serve(attempt)
+                            break
+                        except errors.RequestError as problem:
+                            failure = problem
+                            note(attempt, failure)
+                finally:
+                    self._lost += attempt.lost
+                if not self._is_worth_another(attempt, failure):
+                    try:
+                        raise failure
+                    finally:
+                        del failure  # it refers to this frame, and so to all candidates
+                is_first = is_first and not attempt.was_announced
+        for lost in self._lost:  # what may still arrive is barred by the new claims
+            lost.settle()
+        return result
+
+    @contextlib.contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Leave what is lost to recovery, if this context ends by an exception."""
+        try:
+            yield
+        except BaseException:
+            for each in self._lost:
+                each.leave()
+            raise
+
+    def _is_worth_another(
+        self, attempt: RequestAttempt, failure: errors.RequestError
+    ) -> bool:
+        """Wait for what did not answer an attempt that has failed, and undo what it
+        left; return whether to make another one."""
+        if isinstance(failure, CallerGone) or attempt.unsure:
+            return False
+        if failure.away:
+            attempt.missed(failure.away, str(failure))
+        _let_go(failure)
+        if isinstance(failure, errors.AlreadyClaimed):
+            self._late_left -= 1
+            return self._late_left >= 0 and bool(self._lost) and self._settle()
+        return bool(attempt.away) and self._waited(attempt)
+
+    def _waited(self, attempt: RequestAttempt) -> bool:
+        """Wait until services answer, and nothing is held of earlier attempts."""
+        away, recorder = dict(attempt.away), self._work.recorder
+        began_s = self._clock.monotonic()
+        with recorder.stage(WAIT):
+            while waited := self._patience.wait(away):
+                if self._settle():
+                    break
+                if self._is_unsure or not self._lost:
+                    waited = False
+                    break
+                away = {PLACEMENT: self._lost[0].why}
+        took_s = self._clock.monotonic() - began_s
+        successor = self._patience.successor
+        is_free = attempt.keeps_lost and not self._lost and not self._is_unsure
+        if not waited and successor is not None and is_free:
+            raise Superseded(successor)
+        recorder.waited(attempt.away, took_s, again=waited)
+        return waited
+
+    def _settle(self) -> bool:
+        """Undo what is held of earlier attempts.
+
+        False: placement does not answer, or an undo may be carried out later, which
+        would undo the next claim.
+        """
+        if not self._lost:
+            return True
+        claims = [each.claim for each in self._lost]
+        context = self._work.context.elevated()
+        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
+        left = self._placement.undo(context, claims, within_s)
+        self._is_unsure |= bool(getattr(left, 'unsure', ()))
+        kept = []
+        for each in self._lost:
+            why = left.get(each.claim.consumer_uuid)
+            if why is None and isinstance(each.claim, Claimed):
+                each.settle()
+            else:  # one that was sent twice may arrive once more after it was undone
+                kept.append(each._replace(why=why or MAY_ARRIVE))
+        self._lost = kept
+        return not self._is_unsure and all(each.why == MAY_ARRIVE for each in kept)
+
+
+def _let_go(failure: errors.RequestError) -> None:
+    """Let go of the frames of an attempt, and so of all that it has read."""
+    for each in connections.causes(failure):
+        each.__traceback__ = None

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outages of services that decisions need: requests wait for their end.
+
+Who waits asks nothing. One thread looks for each service that is away; once it answers,
+the requests that waited for it go on by and by, twice as many at a time while all goes
+well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.ports import Caller
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.IntOpt(
+            'outage_patience',
+            default=30,
+            min=0,
+            help="""
+Seconds that a request waits for a service that is away.
+
+Placement, keystone, the network service and the databases are restarted in every cloud.
+A request that would end without a host, or with an error, since one of them did not
+answer, waits until it answers, and is then decided from the start. When its time is
+over it ends as it would have at once. It never waits for longer than its caller, and
+not for a service that has been away for ten times as long. 0: nothing is waited for, as
+in nova.
+""",
+        )
+    ]
+}
+
+FIRST_LOOK_S, LONGEST_PAUSE_S = 0.2, 1.0
+"""The pauses between two looks for a service: at first, and at most."""
+CALLER_LOOK_S = 2.0
+"""How often it is found out whether the caller of a request that waits is still
+there."""
+ANSWER_TAKES_S = 3.0
+"""How long before the caller gives up a request waits no more."""
+LAST_LOOK_S = 5.0
+"""So long a request waits at least after an attempt that took long to fail."""
+MOST_TIMES = 5
+"""How often a request waits for one service: others are served, if it answers."""
+LONG_AWAY = 10
+"""A service that was away for so many times the patience is not waited for."""
+
+PLACEMENT = 'placement'
+NETWORK = 'the network service'
+API_DATABASE = 'the API database'
+
+Probe = Callable[[], bool]
+"""Asks a service; returns whether it answers."""
+
+
+def cell(name: str) -> str:
+    """Return the name of the database of a cell, as a service."""
+    return f'{_CELL}{name}'
+
+
+def cell_of(service: str) -> str | None:
+    """Return the name of the cell of a service; None: it is of none."""
+    return service.removeprefix(_CELL) if service.startswith(_CELL) else None
+
+
+_CELL = 'the database of cell '
+
+
+class OutageObserver(Protocol):
+    """Takes in what outages cost."""
+
+    def waits(self, service: str, requests: int) -> None:
+        """So many requests wait for a service now."""
+
+    def waited(self, service: str, seconds: float, in_vain: bool) -> None:
+        """A request has waited for a service so long."""
+
+
+class NoOutageObserver:
+    """Takes in nothing. Satisfies OutageObserver."""
+
+    def waits(self, service: str, requests: int) -> None:
+        """Nothing."""
+
+    def waited(self, service: str, seconds: float, in_vain: bool) -> None:
+        """Nothing."""
+
+
+class Outage(NamedTuple):
+    """One outage: for how long it lasts, how many requests wait, and in how many the
+    time was over before its end."""
+
+    service: str
+    problem: str
+    since_s: float
+    waiting: int
+    in_vain: int
+
+
+@dataclass(eq=False)
+class _Away:
+    """A service that is away, or whose requests go on by and by: of those that waited
+    ``running`` are under way, and at most ``limit`` may be."""
+
+    service: str
+    problem: str
+    since_s: float
+    changed: threading.Condition
+    is_back: bool = False
+    waiting: int = 0
+    waited: int = 0
+    in_vain: int = 0
+    running: int = 0
+    limit: int = 1
+
+
+class Outages:
+    """The outages that one scheduler knows of; threads may share it.
+
+    ``probe_of`` returns the probe of a service, None: it is not waited for.
+    """
+
+    def __init__(
+        self,
+        patience_s: float = 0.0,
+        probe_of: Callable[[str], Probe | None] = lambda service: None,
+        observer: OutageObserver | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.patience_s = patience_s
+        self.probe_of = probe_of
+        self._observer = observer or NoOutageObserver()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._away: dict[str, _Away] = {}
+        self._closed = threading.Event()
+        self.successor: Any = None
+
+    def close(self, successor: Any = None) -> None:
+        """Let nobody wait any more; ``successor`` serves those who do, if there is
+        one."""
+        self.successor = successor
+        self._closed.set()
+        with self._lock:
+            for away in self._away.values():
+                away.changed.notify_all()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._closed.is_set()
+
+    def is_away(self, service: str) -> bool:
+        """Whether requests wait, or have waited, for a service that is away still."""
+        away = self._away.get(service)
+        return away is not None and not away.is_back
+
+    def now(self) -> list[Outage]:
+        """Return the outages of now."""
+        now_s = self._clock.monotonic()
+        with self._lock:
+            return [
+                Outage(
+                    each.service,
+                    each.problem,
+                    now_s - each.since_s,
+                    each.waiting,
+                    each.in_vain,
+                )
+                for each in self._away.values()
+                if not each.is_back
+            ]
+
+    def wait(
+        self, service: str, problem: str, until_s: float, check: Callable[[], None]
+    ) -> bool:
+        """Wait until a service answers, and it is the turn of who waits; then done()
+        is to be called. False: it was in vain. ``check`` may raise."""
+        with self._lock:
+            away = self._known(service, problem)
+            if away is None:
+                return False
+            away.waiting += 1
+            away.waited += 1
+            self._observer.waits(service, away.waiting)
+        began_s, is_over = self._clock.monotonic(), False
+        try:
+            while not is_over:
+                check()
+                with self._lock:
+                    if away.is_back and away.running < away.limit:
+                        away.running += 1
+                        return True
+                    left_s = until_s - self._clock.monotonic()
+                    is_over = left_s <= 0 or self.is_closed
+                    if not is_over:
+                        away.changed.wait(min(left_s, CALLER_LOOK_S))
+            return False
+        finally:
+            with self._lock:
+                away.in_vain += is_over
+                away.waiting -= 1
+                self._observer.waits(service, away.waiting)
+                self._forget(away)
+            took_s = self._clock.monotonic() - began_s
+            self._observer.waited(service, took_s, is_over)
+
+    def done(self, service: str, is_well: bool) -> None:
+        """A request that has waited for a service has ended, or needs it again."""
+        with self._lock:
+            away = self._away.get(service)
+            if away is None:
+                return
+            away.running -= 1
+            if is_well:
+                away.limit *= 2
+            away.changed.notify(away.limit)
+            self._forget(away)
+
+    def _known(self, service: str, problem: str) -> _Away | None:
+        """Return an outage, which begins if it is new; None: it is not waited for."""
+        probe = self.probe_of(service)
+        if probe is None or self.is_closed:
+            return None
+        now_s, away = self._clock.monotonic(), self._away.get(service)
+        if away is not None and not away.is_back:
+            is_long = now_s - away.since_s > LONG_AWAY * self.patience_s
+            return None if is_long else away
+        if away is None:
+            changed = threading.Condition(self._lock)
+            away = self._away[service] = _Away(service, problem, now_s, changed)
+        else:
+            away.problem, away.since_s = problem, now_s
+            away.is_back, away.limit = False, 1
+            away.waited = away.in_vain = 0
+        LOG.warning('Requests wait for %s, which is away: %s', service, problem)
+        looking = threading.Thread(
+            target=self._look, args=(away, probe), name='outage', daemon=True
+        )
+        try:
+            looking.start()
+        except RuntimeError:  # no thread can be started: nobody would look
+            away.is_back = True
+            self._forget(away)
+            return None
+        return away
+
+    def _look(self, away: _Away, probe: Probe) -> None:
+        pause_s = FIRST_LOOK_S
+        while not self._closed.wait(pause_s) and not _answers(probe):
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        with self._lock:
+            lasted_s = self._clock.monotonic() - away.since_s
+            waited, in_vain = away.waited, away.in_vain
+            away.is_back = not self.is_closed
+            away.changed.notify(away.limit)
+            self._forget(away)
+        if not self.is_closed:
+            LOG.warning(
+                '%s answers again after %.1f s; %d requests have waited for it, of %d '
+                'the time was over',
+                f'{away.service[:1].upper()}{away.service[1:]}',
+                lasted_s,
+                waited,
+                in_vain,
+            )
+
+    def _forget(self, away: _Away) -> None:
+        if away.is_back and not away.waiting and not away.running:
+            self._away.pop(away.service, None)
+
+
+def _answers(probe: Probe) -> bool:
+    """Return whether a service answers; one that raises does not."""
+    try:
+        return probe()
+    except errors.NovaschedError as problem:
+        LOG.debug('A service is away still: %s', problem)
+    except Exception:  # the requests that wait must not depend on it
+        LOG.exception('The look for a service failed')
+    return False
+
+
+class OutagePatience:
+    """How long one request waits for services, until its ``caller`` gives up at most;
+    without a caller, not at all."""
+
+    def __init__(self, outages: Outages, caller: Caller | None, clock: Clock) -> None:
+        left_s = caller_s = 0.0
+        if caller is not None and outages.patience_s:
+            caller_s = caller.answer_left_s() - ANSWER_TAKES_S
+            left_s = min(outages.patience_s, caller_s)
+        now_s = clock.monotonic()
+        self._clock = clock
+        self._outages = outages
+        self._caller = caller
+        self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
+        self._turns: list[str] = []
+        self._times: Counter[str] = Counter()
+        self.is_over = left_s <= 0
+
+    def __enter__(self) -> None:
+        """Do nothing: the request has begun."""
+
+    def __exit__(self, *problem: object) -> None:
+        self._give_turns_back(self._turns)
+
+    def left_s(self) -> float:
+        """Return for how long the request may wait from now."""
+        return self._until_s - self._clock.monotonic()
+
+    def _give_turns_back(self, away: Collection[str]) -> None:
+        turns, self._turns = self._turns, []
+        for service in turns:
+            self._outages.done(service, service not in away)
+
+    @contextlib.contextmanager
+    def turn(self, away: Mapping[str, str]) -> Iterator[None]:
+        """Make an attempt within this context; ``away`` are the services that do not
+        answer it."""
+        try:
+            yield
+        finally:
+            self._give_turns_back(away)
+
+    @property
+    def successor(self) -> Any:
+        """Who serves what waited when the scheduler ended, if anybody does."""
+        return self._outages.successor
+
+    def wait(self, away: Mapping[str, str]) -> bool:
+        """Wait until all these services answer; False: it was in vain. Raises
+        CallerGone."""
+        self._give_turns_back(away)
+        if self.is_over or self._caller is None or not away:
+            return False
+        if not self._times:  # the first attempt may itself have hung for all the time
+            soon_s = self._clock.monotonic() + LAST_LOOK_S
+            self._until_s = max(self._until_s, min(soon_s, self._ends_s))
+        self._times.update(away.keys())
+        if max(self._times.values()) > MOST_TIMES:
+            self.is_over = True
+            return False
+        with self._caller.resting():
+            for service, problem in away.items():
+                self._give_turns_back(away)  # it is that of the last one alone
+                if not self._outages.wait(
+                    service, problem, self._until_s, self._caller.check
+                ):
+                    self.is_over = True
+                    return False
+                self._turns.append(service)
+        return True

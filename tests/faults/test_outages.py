@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An outage that ends soon fails no request, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+
+from tests.cases import cases
+from tests.faults import proxy
+from tests.faults.audit import Bounds
+from tests.faults.callers import boot, until
+from tests.faults.conftest import adapter_of
+from tests.faults.resources import Resources
+from tests.faults.test_placement_away import PASSWORD
+from tests.functional.conftest import Host
+from tests.live.servers.keystone import Keystone
+from tests.live.servers.process import wait_until
+
+HOSTS = [Host(f'h{n}', vcpus=64, memory_mb=1048576, disk_gb=9999) for n in (1, 2, 3)]
+METHODS = ('GET', 'PUT', 'POST', 'DELETE')
+CLAIMS = '^/allocations'
+PATIENT = {'outage_patience': 30}
+OUTAGE_S, EVERY_S, SETTLE_S, WAIT_S = 3, 0.4, 60, 90
+MANY, SPARE, MOST_MB = 30, 16, 1.0
+PING = {
+    'method': 'ping',
+    'args': {'arg': 'are you there'},
+    'version': '1.0',
+    'namespace': 'baseapi',
+}
+GATEWAY = proxy.answers(503, b'<html>sorry</html>', 'text/html')
+ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
+
+
+@pytest.fixture
+def patient(cloud, audit):
+    """A cloud whose scheduler waits for placement; it serves."""
+    audit.settle_s = SETTLE_S
+    audit.bounds = Bounds(latency_s=WAIT_S)
+    made = cloud(HOSTS, novasched=PATIENT)
+    made.serve()
+    return made
+
+
+class Outage:
+    """Spoils all that placement is asked, or what it is asked of some kind, until it
+    ``ends``."""
+
+    def __init__(self, made, fault, methods=METHODS, pattern=''):
+        self._ended = threading.Event()
+        self._made = made
+        for method in methods:
+            made.proxy.on(method, pattern, self._spoil, times=9999)
+        self._fault = fault
+
+    def _spoil(self, exchange):
+        (proxy.passed if self._ended.is_set() else self._fault)(exchange)
+
+    def ends(self):
+        self._ended.set()
+        self._made.proxy.release()
+
+
+ONE_AT_A_TIME = threading.Lock()
+LATE = []
+"""The claims that are on their way."""
+
+
+def passed_on_late(exchange):
+    """A gateway gives up on a claim, which arrives a second later; placement 16 takes
+    two at once that exclude each other."""
+
+    if b'"allocations": {}' in exchange.asked.body:  # an undo
+        return proxy.passed(exchange)
+
+    def forward():
+        with ONE_AT_A_TIME:
+            exchange.forward()
+
+    LATE.append(threading.Timer(1, forward))
+    LATE[-1].start()
+    return proxy.answers(504, b'<html>', 'text/html')(exchange)
+
+
+@pytest.mark.scenario('F14', 'I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
+@cases(
+    'fault, methods, pattern',
+    ('a gateway says so', GATEWAY, METHODS, ''),
+    ('connections break', proxy.drop, METHODS, ''),
+    (
+        'it does what it denies',
+        proxy.answers(503, b'<html>', after=True),
+        METHODS,
+        '',
+    ),
+    ('claims arrive late', passed_on_late, ('PUT', 'POST'), CLAIMS),
+    ('its database is away', proxy.answers(500, b'{}'), METHODS, CLAIMS),
+)
+def test_no_request_of_an_outage_fails(
+    patient, callers, audit, fault, methods, pattern
+):
+    clients, start = callers(patient), time.monotonic()
+    outage = Outage(patient, fault, methods, pattern)
+    while time.monotonic() - start < OUTAGE_S:
+        clients.boot(1, room=True)
+        time.sleep(EVERY_S)
+        clients.boot(2, room=True)
+        time.sleep(EVERY_S)
+    outage.ends()
+    clients.wait()
+    while LATE:
+        LATE.pop().join()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F14', 'I2', 'I7', 'I8')
+def test_one_whose_time_is_over_ends_as_it_would_have_at_once(cloud, callers, audit):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, novasched={'outage_patience': 1})
+    made.serve()
+    clients, start = callers(made), time.monotonic()
+    outage = Outage(made, GATEWAY)
+    call = clients.boot()
+    clients.wait()
+    assert call.failure.name == 'NoValidHost'
+    assert 1 <= time.monotonic() - start < WAIT_S
+    outage.ends()
+    clients.boot(room=True)
+    clients.wait()
+    audit.check('I2', 'I4', 'I7', 'I8')
+
+
+@pytest.mark.scenario('F14', 'I2', 'I7')
+def test_a_stop_lets_nobody_wait(cloud, url, connect, daemons, audit):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url})
+    daemon = daemons(made, novasched=PATIENT).start()
+    caller = connect()
+    outage = Outage(made, GATEWAY)
+    _, call = boot(caller)
+    until(lambda: 'Requests wait for placement' in daemon.log, 'a request that waits')
+    start = time.monotonic()
+    daemon.send(signal.SIGTERM)
+    assert 'NoValidHost' in caller.answers(call)[-1]['failure']
+    assert time.monotonic() - start < PATIENT['outage_patience'] / 2
+    outage.ends()
+
+
+@pytest.mark.scenario('F14', 'I6', 'I7')
+def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url})
+    running = daemons(
+        made,
+        novasched=PATIENT,
+        DEFAULT={'executor_thread_pool_size': 2},
+    )
+    daemon = running.start()
+    (worker,) = running.workers(daemon)
+    before = Resources.of(worker)
+    outage, caller = Outage(made, GATEWAY), connect()
+    others = [connect() for _ in range(MANY)]
+    calls = [(other, boot(other)[1]) for other in others]
+    until(lambda: Resources.of(worker).threads >= before.threads + MANY, 'all to wait')
+    assert caller.call(PING) == ({'arg': 'are you there', 'service': 'scheduler'}, None)
+    height = Resources.of(worker)
+    assert height.threads - before.threads <= MANY + SPARE
+    assert (height.memory_mb - before.memory_mb) / MANY < MOST_MB
+    outage.ends()
+    for other, call in calls:
+        assert other.answers(call)[-1]['failure'] is None
+    until(
+        lambda: Resources.of(worker).threads <= before.threads + SPARE,
+        'the threads to end',
+    )
+
+
+@pytest.mark.scenario('F14', 'I2', 'I6')
+def test_a_reload_may_end_an_outage(cloud, url, connect, daemons, audit):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url})
+    daemon = daemons(made, novasched=PATIENT).start()
+    outage = Outage(made, GATEWAY)
+    calls = [(caller, boot(caller)[1]) for caller in (connect(), connect(), connect())]
+    until(lambda: 'Requests wait for placement' in daemon.log, 'a request that waits')
+    conf = pathlib.Path(daemon.argv[-1])
+    text = conf.read_text().replace(made.proxy.url, made.placement.url)
+    conf.write_text(text)
+    daemon.send(signal.SIGHUP)
+    for caller, call in calls:
+        final = caller.answers(call)[-1]
+        assert final['failure'] is None, final['failure']
+    outage.ends()
+
+
+@pytest.mark.scenario('F44', 'I4', 'I6')
+def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, tmp_path):
+    made = cloud(HOSTS, novasched=PATIENT)
+    keystone = Keystone()
+    keystone.placement_url = made.proxy.url
+    keystone.start()
+    made.stack.callback(keystone.stop)
+    text = PASSWORD.format(keystone=keystone.url)
+    adapter = adapter_of(tmp_path / 'password.conf', text)
+    made.stack.callback(adapter.session.session.close)
+    made.serve(placement=adapter)
+    clients = callers(made)
+    clients.boot(room=True)
+    clients.wait()
+    keystone.is_away = True
+    made.proxy.on('GET', '', proxy.answers(401, b'it has ended'), times=9)
+    made.proxy.on('PUT', '', proxy.answers(401, b'it has ended'), times=9)
+    call = clients.boot(room=True)
+    time.sleep(OUTAGE_S / 3)
+    assert not call.answers
+    made.proxy.heal()
+    keystone.is_away = False
+    clients.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F14', 'I2')
+def test_a_worker_that_is_killed_while_it_waits_leaves_no_claim(
+    cloud, url, connect, daemons, audit, placement
+):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url})
+    running = daemons(made, novasched=PATIENT)
+    daemon = running.start()
+    caller = connect()
+    outage = Outage(made, proxy.answers(503, after=True), ('PUT', 'POST'), CLAIMS)
+    looks = Outage(made, GATEWAY, ('GET',), CLAIMS)
+    consumer, _ = boot(caller)
+    until(lambda: 'Requests wait for placement' in daemon.log, 'a request that waits')
+    assert placement.allocations(consumer)
+    running.kill(daemon)
+    outage.ends()
+    looks.ends()
+    running.start()
+    wait_until(
+        lambda: not placement.allocations(consumer), WAIT_S, 'the claim to be undone'
+    )

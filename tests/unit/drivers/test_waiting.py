@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request waits for what is away, and undoes what it left before it is decided from
+the start."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.drivers import ScheduleRequest
+from novasched.drivers.attempt import LostClaim
+from novasched.drivers.waiting import PatientRequest, Superseded
+from novasched.objects.context import RequestContext
+from novasched.outages import PLACEMENT, Outages
+from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, ClaimRefused, ClaimUnknown
+from novasched.ports.decisions import NoRecorder
+from tests.cases import cases
+from tests.fakes import FakeCaller, FakeJournal, FakePlacement
+
+GONE = ClaimRefused(503, 'away', is_away=True)
+NO_HOST = errors.NoValidHost('no host')
+SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
+
+
+class Recorder(NoRecorder):
+    """Keeps what a request has waited for."""
+
+    def __init__(self):
+        self.notes = []
+
+    def waited(self, away, seconds, *, again):
+        self.notes.append((dict(away), again))
+
+
+class Undoing(FakePlacement):
+    """Says of each attempt to undo claims why they are left, as a script says."""
+
+    def __init__(self, *answers):
+        super().__init__()
+        self.answers_left = list(answers)
+
+    def undo(self, context, claims, within_s=None):
+        super().undo(context, claims, within_s)
+        why = self.answers_left.pop(0) if self.answers_left else None
+        return {claim.consumer_uuid: why for claim in claims if why}
+
+
+class Scene:
+    """A request, what it asks, and what becomes of its attempts, in order."""
+
+    def __init__(self, *outcomes, placement=None, caller=None, patience_s=30.0):
+        self.recorder, self.journal = Recorder(), FakeJournal()
+        self.placement = placement or Undoing()
+        self.outages = Outages(patience_s, lambda service: self.probe)
+        self.caller = caller or FakeCaller()
+        self.outcomes = list(outcomes)
+        self.attempts = []
+
+    @staticmethod
+    def probe():
+        return True
+
+    def serve(self, attempt):
+        self.attempts.append(attempt)
+        outcome = self.outcomes.pop(0)
+        if callable(outcome):
+            outcome = outcome(attempt)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def run(self, note=lambda attempt, failure: None):
+        work = ScheduleRequest(
+            context=RequestContext(overwrite=False),
+            request=None,
+            instance_uuids=['c'],
+            candidates=None,
+            claims=None,
+            return_alternates=False,
+            caller=self.caller,
+            recorder=self.recorder,
+        )
+        made = PatientRequest(self.outages, work, self.placement, SYSTEM_CLOCK)
+        return made.run(self.serve, note)
+
+    def loses(self, kind=Claimed):
+        """An attempt whose claim cannot be undone."""
+
+        def outcome(attempt):
+            attempt.missed(PLACEMENT, 'no answer in time')
+            (entry,) = self.journal.intend([Claimed('c')])
+            claim = kind('c', 'lost') if kind is ClaimUnknown else kind('c')
+            attempt.lost.append(LostClaim(claim, 'placement is away', entry))
+            return errors.AllocationUpdateFailed('c', 'unknown')
+
+        return outcome
+
+
+def missing(service, problem='connection refused', failure=NO_HOST):
+    def outcome(attempt):
+        attempt.missed(service, problem)
+        return failure
+
+    return outcome
+
+
+def test_what_succeeds_waits_for_nothing():
+    scene = Scene('hosts')
+    assert scene.run() == 'hosts'
+    assert scene.recorder.notes == []
+    assert scene.attempts[0].is_first
+
+
+@cases(
+    'failed, away',
+    ('placement', missing(PLACEMENT), {PLACEMENT: 'connection refused'}),
+    ('a database', SILENT, {'the API database': str(SILENT)}),
+)
+def test_what_is_away_is_waited_for(failed, away):
+    scene = Scene(failed, failed, 'hosts')
+    assert scene.run() == 'hosts'
+    assert scene.recorder.notes == [(away, True)] * 2
+    scene.outages.close()
+
+
+def test_what_is_noted_of_a_failure_is_waited_for():
+    def note(attempt, failure):
+        assert failure is NO_HOST
+        attempt.missed('the database of cell far', 'it does not answer')
+
+    scene = Scene(NO_HOST, 'hosts')
+    assert scene.run(note) == 'hosts'
+    scene.outages.close()
+
+
+@cases(
+    'outcome, more',
+    ('nothing is away', NO_HOST, {}),
+    ('its caller has gone', missing(PLACEMENT, failure=CallerGone('gone')), {}),
+    ('nobody waits', missing(PLACEMENT), {'patience_s': 0.0}),
+    (
+        'its caller soon gives up',
+        missing(PLACEMENT),
+        {'caller': FakeCaller(answer_left_s=1.0)},
+    ),
+)
+def test_what_is_not_waited_for_fails_at_once(outcome, more):
+    scene = Scene(outcome, **more)
+    with pytest.raises(errors.RequestError):
+        scene.run()
+    assert [again for _, again in scene.recorder.notes] in ([], [False])
+    assert len(scene.attempts) == 1
+
+
+def test_a_failure_lets_go_of_what_its_attempt_has_read():
+    scene = Scene(missing(PLACEMENT), missing(PLACEMENT), 'hosts')
+    scene.run()
+    assert NO_HOST.__traceback__ is None
+    scene.outages.close()
+
+
+@cases(
+    'kind',
+    ('a claim', Claimed),
+    ('one whose fate is unknown', ClaimUnknown),
+)
+def test_a_lost_claim_is_undone_before_the_next_attempt(kind):
+    scene = Scene('hosts')
+    scene.outcomes.insert(0, scene.loses(kind))
+    assert scene.run() == 'hosts'
+    assert [consumer for consumer, _ in scene.placement.undone] == ['c']
+    assert scene.journal.told == [('c', 'settled')]
+    assert scene.attempts[0].keeps_lost
+    scene.outages.close()
+
+
+def test_placement_that_is_away_again_is_waited_for_again():
+    scene = Scene('hosts', placement=Undoing('away', 'away'))
+    scene.outcomes.insert(0, scene.loses())
+    assert scene.run() == 'hosts'
+    assert len(scene.placement.undone) == 3
+    assert scene.journal.told == [('c', 'settled')]
+    scene.outages.close()
+
+
+def test_a_claim_that_may_arrive_is_settled_with_the_answer():
+    scene = Scene(placement=Undoing(MAY_ARRIVE))
+    scene.outcomes = [
+        scene.loses(ClaimUnknown),
+        lambda attempt: 'hosts' if scene.journal.told == [] else NO_HOST,
+    ]
+    assert scene.run() == 'hosts'
+    assert scene.journal.told == [('c', 'settled')]
+    scene.outages.close()
+
+
+def test_a_claim_that_arrives_late_is_undone():
+    scene = Scene(placement=Undoing(MAY_ARRIVE))
+    late = errors.AlreadyClaimed('c', 'it holds allocations already')
+    scene.outcomes = [scene.loses(ClaimUnknown), late, 'hosts']
+    assert scene.run() == 'hosts'
+    assert len(scene.placement.undone) == 2
+    assert scene.journal.told == [('c', 'settled')]
+    scene.outages.close()
+
+
+@cases(
+    'failure',
+    ('an error of the request', NO_HOST),
+    ('a defect', KeyError('a defect')),
+)
+def test_what_cannot_be_undone_is_left_to_the_journal(failure):
+    scene = Scene(placement=Undoing(MAY_ARRIVE))
+    scene.outcomes = [scene.loses(ClaimUnknown), failure]
+    with pytest.raises(type(failure)):
+        scene.run()
+    assert scene.journal.told == [('c', 'to be undone')]
+    scene.outages.close()
+
+
+def test_what_waits_is_the_successors():
+    scene = Scene(missing(PLACEMENT))
+    scene.probe = lambda: False
+    scene.caller.check = lambda: scene.outages.close('another')
+    with pytest.raises(Superseded) as moved:
+        scene.run()
+    assert moved.value.manager == 'another'
+
+
+def test_what_has_lost_a_claim_is_not_the_successors():
+    scene = Scene()
+    scene.outcomes = [scene.loses()]
+    scene.probe = lambda: False
+    scene.caller.check = lambda: scene.outages.close('another')
+    with pytest.raises(errors.AllocationUpdateFailed):
+        scene.run()
+    assert scene.journal.told == [('c', 'to be undone')]

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests wait for services that are away, and go on by and by once they answer."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+
+import pytest
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.outages import (
+    ANSWER_TAKES_S,
+    MOST_TIMES,
+    OutagePatience,
+    Outages,
+    cell,
+    cell_of,
+)
+from tests.cases import cases
+from tests.fakes import FakeCaller
+
+AWAY = {'placement': 'connection refused'}
+
+
+class Service:
+    """Answers probes once it is back; counts them."""
+
+    def __init__(self):
+        self.is_back = threading.Event()
+        self.probes = 0
+        self.problem = None
+
+    def probe(self):
+        self.probes += 1
+        if self.problem:
+            raise self.problem
+        return self.is_back.is_set()
+
+
+@pytest.fixture
+def service():
+    return Service()
+
+
+@pytest.fixture
+def outages(service):
+    made = Outages(30.0, lambda name: service.probe if name == 'placement' else None)
+    yield made
+    made.close()
+
+
+class Waiter(threading.Thread):
+    """A request that waits; ``went_on`` is whether it was not in vain."""
+
+    def __init__(self, outages, caller=None, away=AWAY):
+        super().__init__(daemon=True)
+        self.patience = OutagePatience(outages, caller or FakeCaller(), SYSTEM_CLOCK)
+        self.away = away
+        self.went_on = None
+        self.start()
+
+    def run(self):
+        self.went_on = self.patience.wait(self.away)
+
+
+def eventually(holds, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert holds()
+
+
+def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
+    waiter = Waiter(outages)
+    eventually(lambda: service.probes)
+    (now,) = outages.now()
+    assert (now.service, now.waiting, now.in_vain) == ('placement', 1, 0)
+    service.is_back.set()
+    waiter.join(20)
+    assert waiter.went_on
+    with waiter.patience.turn({}):
+        assert outages.now() == []
+    eventually(lambda: len(caplog.messages) == 2)
+    begun, ended = caplog.messages
+    assert begun == 'Requests wait for placement, which is away: connection refused'
+    assert ended.startswith('Placement answers again after ')
+    assert ended.endswith('1 requests have waited for it, of 0 the time was over')
+
+
+def test_they_go_on_by_and_by_twice_as_many_while_all_goes_well(service, outages):
+    waiters = [Waiter(outages) for _ in range(7)]
+    eventually(lambda: outages.now() and outages.now()[0].waiting == 7)
+    service.is_back.set()
+    seen = []
+    for most in (1, 2, 4):
+        eventually(functools.partial(are_going, waiters, seen, most))
+        time.sleep(0.05)
+        on_their_way = going(waiters, seen)
+        assert len(on_their_way) == most
+        seen += on_their_way
+        with on_their_way[0].patience.turn({}):
+            for each in on_their_way[1:]:
+                with each.patience.turn({}):
+                    pass
+    assert len(seen) == 7
+
+
+def going(waiters, seen):
+    return [w for w in waiters if w.went_on and w not in seen]
+
+
+def are_going(waiters, seen, most):
+    return len(going(waiters, seen)) >= most
+
+
+def test_one_that_fails_again_waits_again(service, outages):
+    first, second = Waiter(outages), Waiter(outages)
+    eventually(lambda: outages.now() and outages.now()[0].waiting == 2)
+    service.is_back.set()
+    eventually(lambda: first.went_on or second.went_on)
+    service.is_back.clear()
+    lucky, other = (first, second) if first.went_on else (second, first)
+    with lucky.patience.turn(AWAY):
+        again = Waiter(outages)
+        eventually(lambda: outages.now())
+    assert other.went_on is None
+    service.is_back.set()
+    eventually(lambda: other.went_on or again.went_on)
+
+
+def test_the_same_failure_again_and_again_is_not_waited_for(service, outages):
+    service.is_back.set()
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    for _ in range(MOST_TIMES):
+        assert patience.wait(AWAY)
+        with patience.turn(AWAY):
+            pass
+    assert not patience.wait(AWAY)
+    assert patience.is_over
+
+
+def test_all_services_are_waited_for(service):
+    others = Service()
+    outages = Outages(
+        30.0, {'placement': service.probe, 'the network': others.probe}.get
+    )
+    waiter = Waiter(outages, away={**AWAY, 'the network': 'no answer in time'})
+    service.is_back.set()
+    eventually(lambda: [each.service for each in outages.now()] == ['the network'])
+    assert waiter.went_on is None
+    others.is_back.set()
+    waiter.join(20)
+    assert waiter.went_on
+    outages.close()
+
+
+@cases(
+    'patience_s, caller, away',
+    ('nobody waits', 0.0, FakeCaller(), AWAY),
+    ('no caller, as for a dry run', 30.0, None, AWAY),
+    ('a caller that will have gone', 30.0, FakeCaller(answer_left_s=3.0), AWAY),
+    ('nothing is away', 30.0, FakeCaller(), {}),
+    ('nobody can say whether it is back', 30.0, FakeCaller(), {'memcached': 'gone'}),
+)
+def test_what_is_not_waited_for(service, patience_s, caller, away):
+    outages = Outages(patience_s, {'placement': service.probe}.get)
+    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(away)
+    assert (service.probes, outages.now()) == (0, [])
+
+
+def test_its_time_is_over(service):
+    outages = Outages(30.0, lambda _: service.probe)
+    caller = FakeCaller(answer_left_s=ANSWER_TAKES_S + 0.3)
+    waiter = Waiter(outages, caller)
+    waiter.join(20)
+    assert waiter.went_on is False
+    assert outages.now()[0].in_vain == 1
+    outages.close()
+
+
+def test_an_attempt_that_hung_for_all_the_time_is_followed_by_one_more(service):
+    outages = Outages(0.05, lambda _: service.probe)
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    time.sleep(0.1)
+    service.is_back.set()
+    assert patience.wait(AWAY)
+    outages.close()
+
+
+def test_a_caller_that_gives_up_ends_it(outages):
+    patience = OutagePatience(outages, FakeCaller(RuntimeError('gone')), SYSTEM_CLOCK)
+    with pytest.raises(RuntimeError):
+        patience.wait(AWAY)
+    assert outages.now()[0].waiting == 0
+
+
+def test_a_stop_lets_nobody_wait(outages):
+    waiter = Waiter(outages)
+    eventually(lambda: outages.now() and outages.now()[0].waiting)
+    outages.close('another')
+    waiter.join(20)
+    assert waiter.went_on is False
+    assert waiter.patience.successor == 'another'
+    assert not OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+
+
+@cases(
+    'problem',
+    ('a failure', errors.StoreFailed('placement', 'gone')),
+    ('a defect', KeyError('odd')),
+)
+def test_a_probe_that_raises_is_put_again(service, outages, problem):
+    service.problem = problem
+    waiter = Waiter(outages)
+    eventually(lambda: service.probes > 1)
+    service.problem = None
+    service.is_back.set()
+    waiter.join(20)
+    assert waiter.went_on
+
+
+def test_the_service_of_a_cell_has_its_name():
+    assert cell_of(cell('far')) == 'far'
+    assert cell_of('placement') is None
