@@ -31,6 +31,9 @@ from novasched_lab.resource_providers import Inventory, Provider, provide
 from novasched_lab.scheduler_client import SchedulerClient
 from tests import databases, factories
 from tests.configuration import make_conf
+from tests.own_logs import caplog, threads_of_others
+
+__all__ = ['caplog', 'threads_of_others']
 
 CELLS = ('cell1', 'cell2')
 CELL_TIMEOUT_S = 5.0
