@@ -112,11 +112,13 @@ class PatientRequest:
             return False
         if failure.away:
             attempt.missed(failure.away, str(failure))
-        _let_go(failure)
         if isinstance(failure, errors.AlreadyClaimed):
             self._late_left -= 1
             return self._late_left >= 0 and bool(self._lost) and self._settle()
-        return bool(attempt.away) and self._waited(attempt)
+        if not attempt.away or self._patience.is_over:
+            return False
+        _let_go(failure)
+        return self._waited(attempt)
 
     def _waited(self, attempt: RequestAttempt) -> bool:
         """Wait until services answer, and nothing is held of earlier attempts."""

@@ -160,6 +160,18 @@ def test_a_failure_lets_go_of_what_its_attempt_has_read():
     scene.outages.close()
 
 
+def test_a_defect_that_is_not_waited_for_keeps_its_traceback():
+    def defect(attempt):
+        try:
+            raise KeyError('a defect')
+        except KeyError as problem:
+            raise errors.ExtensionFailed('OddFilter', problem) from problem
+
+    with pytest.raises(errors.ExtensionFailed) as failed:
+        Scene(defect).run()
+    assert failed.value.problem.__traceback__ is not None
+
+
 @cases(
     'kind',
     ('a claim', Claimed),
