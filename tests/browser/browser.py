@@ -123,9 +123,10 @@ class Browser:
         )
 
     def prefer(self, theme: str) -> None:
-        """Prefer a light or a dark page."""
-        feature = {'name': 'prefers-color-scheme', 'value': theme}
-        self._tell('Emulation.setEmulatedMedia', features=[feature])
+        """Prefer a light or a dark page, whose colours change at once."""
+        wanted = {'prefers-color-scheme': theme, 'prefers-reduced-motion': 'reduce'}
+        features = [{'name': name, 'value': value} for name, value in wanted.items()]
+        self._tell('Emulation.setEmulatedMedia', features=features)
 
     def scripts(self, run: bool) -> None:
         """Let pages run their scripts, or not."""
