@@ -28,7 +28,8 @@ class RivalPlacement:
         self._adapter = adapter
         self._consumer = f'/allocations/{uuid.uuid4()}'
         self.is_faster = False
-        self.candidates, self.undo = inner.candidates, inner.undo
+        self.answers, self.candidates = inner.answers, inner.candidates
+        self.undo = inner.undo
         self.aggregates, self.claim_all = inner.aggregates, inner.claim_all
 
     def claim(
