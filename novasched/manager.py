@@ -197,7 +197,7 @@ class SchedulerManager:
         """Place the instances, if need be on hosts that the first answer had not."""
         request, query, candidates = self._candidates(work)
         work = replace(work, request=request, candidates=candidates)
-        if work.attempt.is_first:
+        if not work.attempt.was_announced:
             work.attempt.was_announced = True
             with work.recorder.stage('notify'):
                 self._notifier.select_destinations(work.context, request, 'start')

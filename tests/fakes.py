@@ -19,6 +19,7 @@ from novasched.ports import (
     ClaimRefused,
     ClaimUnknown,
     QueryFailed,
+    UndoLeft,
 )
 from tests import factories
 
@@ -162,7 +163,8 @@ class FakePlacement:
         gone = [c.consumer_uuid for c in claims if c.consumer_uuid not in self.unundone]
         for consumer in gone:
             self.held.pop(consumer, None)
-        return dict.fromkeys(self.unundone & self.held.keys(), 'placement is away')
+        left = self.unundone & self.held.keys()
+        return UndoLeft(dict.fromkeys(left, 'placement is away'))
 
 
 class FakeDriver(Driver):

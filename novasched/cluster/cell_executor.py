@@ -131,7 +131,7 @@ class CellExecutor:
                 self._idle += 1
             report()
             del call, report  # an idle thread keeps no answer alive
-        with self._lock, contextlib.suppress(ValueError):
+        with self._lock:
             self._threads.remove(threading.current_thread())
 
     def close(self) -> None:

@@ -234,22 +234,21 @@ class ClusterView:
 
     def retry_unavailable(self) -> None:
         """Ask the cells whose time has come; the next refresh shows them again."""
+        self._retry(self.cells.due_for_retry())
+
+    def _retry(self, cells: list[Cell]) -> Collection[str]:
+        """Ask cells, and read those that answer; return their uuids."""
         answering = self.cells.ask(
-            lambda _, store: store.minimum_compute_version(),
-            self.cells.due_for_retry(),
-            probe=True,
+            lambda _, store: store.minimum_compute_version(), cells, probe=True
         )
         self._read_patiently([c for c in self.cells.enabled() if c.uuid in answering])
+        return answering
 
     def answers(self, name: str) -> bool:
         """Ask a cell that is away whether it answers again; so does one that is none.
         The next refresh shows it."""
         cells = [c for c in self.cells.enabled() if name in (c.name, c.uuid)]
-        answering = self.cells.ask(
-            lambda _, store: store.minimum_compute_version(), cells, probe=True
-        )
-        self._read_patiently([c for c in cells if c.uuid in answering])
-        return len(answering) == len(cells)
+        return len(self._retry(cells)) == len(cells)
 
     def api_answers(self) -> bool:
         """Ask the API database whether it answers; raises errors.StoreFailed."""

@@ -57,14 +57,13 @@ class RequestAttempt:
     claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
     once placement answers, else they are left at once. Claims of the consumers that
     ``may_arrive`` were lost before; ``unsure``: so was an undo. ``is_certain``: it ends
-    by what is so, whatever the cells have that did not answer. ``is_first``: nobody was
-    told yet of the request; then it ``was_announced``.
+    by what is so, whatever the cells have that did not answer. ``was_announced``: the
+    start of the request was told, in this attempt or before.
     """
 
     keeps_lost: bool = False
-    is_first: bool = True
-    is_certain: bool = False
     was_announced: bool = False
+    is_certain: bool = False
     may_arrive: frozenset[str] = frozenset()
     unsure: bool = False
     away: dict[str, str] = field(default_factory=dict)

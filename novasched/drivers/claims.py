@@ -426,7 +426,7 @@ class Claims:
         with self._recorder.stage('claim') if records else contextlib.nullcontext():
             left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
-        self._attempt.unsure |= bool(getattr(left, 'unsure', ()))
+        self._attempt.unsure |= bool(left.unsure)
         self._journal.settle(*(each for each in consumers if each not in left))
         self.left_behind += left
         for claim in claims:

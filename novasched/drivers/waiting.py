@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request and the services that are away: what it waits for, and what it has to undo
-before it is decided anew."""
+before it is decided from the start."""
 
 from __future__ import annotations
 
@@ -66,12 +66,14 @@ class PatientRequest:
         ``note`` adds to an attempt that has failed what was away. Raises what the last
         attempt has raised, CallerGone, or Superseded.
         """
-        is_first = True
+        attempt = RequestAttempt()
         with self._patience, self._leaving():
             while True:
                 consumers = frozenset(each.claim.consumer_uuid for each in self._lost)
                 attempt = RequestAttempt(
-                    not self._patience.is_over, is_first, may_arrive=consumers
+                    not self._patience.is_over,
+                    attempt.was_announced,
+                    may_arrive=consumers,
                 )
                 try:
                     with self._patience.turn(attempt.away):
@@ -88,7 +90,6 @@ class PatientRequest:
                         raise failure
                     finally:
                         del failure  # it refers to this frame, and so to all candidates
-                is_first = is_first and not attempt.was_announced
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
         return result
@@ -128,13 +129,13 @@ class PatientRequest:
             while waited := self._patience.wait(away):
                 if self._settle():
                     break
-                if self._is_unsure or not self._lost:
+                if self._is_unsure:
                     waited = False
                     break
                 away = {PLACEMENT: self._lost[0].why}
         took_s = self._clock.monotonic() - began_s
         successor = self._patience.successor
-        is_free = attempt.keeps_lost and not self._lost and not self._is_unsure
+        is_free = not self._lost and not self._is_unsure
         if not waited and successor is not None and is_free:
             raise Superseded(successor)
         recorder.waited(attempt.away, took_s, again=waited)
@@ -152,7 +153,7 @@ class PatientRequest:
         context = self._work.context.elevated()
         within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
         left = self._placement.undo(context, claims, within_s)
-        self._is_unsure |= bool(getattr(left, 'unsure', ()))
+        self._is_unsure |= bool(left.unsure)
         kept = []
         for each in self._lost:
             why = left.get(each.claim.consumer_uuid)

@@ -39,6 +39,7 @@ from novasched.ports import (
     ClaimUnknown,
     Placement,
     QueryFailed,
+    UndoLeft,
 )
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.placement_copy import PlacementCopy
@@ -125,11 +126,11 @@ class DryPlacement:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
-    ) -> Mapping[str, str]:
+    ) -> UndoLeft:
         for claim in claims:
             if held := self.held.get(claim.consumer_uuid):
                 self._taken.subtract(dict(amounts_of(held.pop())))
-        return {}
+        return UndoLeft()
 
     @property
     def taken(self) -> Mapping[ProviderClass, int]:

@@ -18,6 +18,7 @@ from novasched.ports import (
     ClaimUnknown,
     Placement,
     QueryFailed,
+    UndoLeft,
 )
 
 Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
@@ -74,7 +75,7 @@ class MirroredPlacement:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
-    ) -> Mapping[str, str]:
+    ) -> UndoLeft:
         left = self._inner.undo(context, claims, within_s)
         consumers = [each.consumer_uuid for each in claims]
         self._mirror.forget(each for each in consumers if each not in left)

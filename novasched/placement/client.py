@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from keystoneauth1.adapter import Adapter
 
@@ -23,6 +23,7 @@ from novasched.ports import (
     ClaimRequest,
     ClaimUnknown,
     QueryFailed,
+    UndoLeft,
 )
 
 LOG = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class PlacementClient:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float = UNDO_WITHIN_S,
-    ) -> Mapping[str, str]:
+    ) -> UndoLeft:
         rollback = Rollback(self._adapter, context, within_s)
         rollback.undo(claims)
         return rollback.left

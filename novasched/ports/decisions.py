@@ -53,7 +53,7 @@ class DecisionRecorder(Protocol):
 
     def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
         """It has waited for services, each with what was the matter; ``again``: all is
-        decided anew."""
+        decided from the start."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         """Return the error with the reasons that the caller may read."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from novasched import errors
@@ -145,8 +146,8 @@ class UndoLeft(dict[str, str]):
     an attempt to undo it got no certain answer: it may be carried out later, and undo
     a new claim that is like it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, left: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(left)
         self.unsure: set[str] = set()
 
 
@@ -206,7 +207,7 @@ class Placement(Protocol):
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
-    ) -> Mapping[str, str]:
+    ) -> UndoLeft:
         """Bring the consumers of one request back to what they held before.
 
         Returns those that may still hold more, and why. What another process wrote

@@ -25,6 +25,7 @@ from tests.faults.clients import Clients
 from tests.faults.daemons import PROMPT, QUEUE, Daemons
 from tests.faults.proxy import Proxy
 from tests.functional.conftest import STUFF, Cloud, named_uuid
+from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
 from tests.live.servers.rabbitmq import RabbitMQ
 
@@ -35,6 +36,17 @@ endpoint = {url}
 token = admin
 endpoint_override = {url}
 timeout = {timeout_s}
+"""
+PASSWORD = """
+[placement]
+auth_type = password
+auth_url = {keystone}
+username = nova
+password = secret
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+region_name = RegionOne
 """
 HELD = """
 SELECT DISTINCT consumer_id, uuid FROM allocations
@@ -254,6 +266,25 @@ def _delete_all(placement):
                 raise
         else:
             return
+
+
+@pytest.fixture
+def by_password(tmp_path):
+    """Have the scheduler of a cloud get its tokens of an identity service, which is
+    returned: `by_password(cloud)`."""
+
+    def serve(made):
+        keystone = Keystone()
+        keystone.placement_url = made.proxy.url
+        keystone.start()
+        made.stack.callback(keystone.stop)
+        text = PASSWORD.format(keystone=keystone.url)
+        adapter = adapter_of(tmp_path / 'password.conf', text)
+        made.stack.callback(adapter.session.session.close)
+        made.serve(placement=adapter)
+        return keystone
+
+    return serve
 
 
 @pytest.fixture

@@ -14,11 +14,8 @@ from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.callers import boot, until
-from tests.faults.conftest import adapter_of
 from tests.faults.resources import Resources
-from tests.faults.test_placement_away import PASSWORD
 from tests.functional.conftest import Host
-from tests.live.servers.keystone import Keystone
 from tests.live.servers.process import wait_until
 
 HOSTS = [Host(f'h{n}', vcpus=64, memory_mb=1048576, disk_gb=9999) for n in (1, 2, 3)]
@@ -199,16 +196,9 @@ def test_a_reload_may_end_an_outage(cloud, url, connect, daemons, audit):
 
 
 @pytest.mark.scenario('F44', 'I4', 'I6')
-def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, tmp_path):
+def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_password):
     made = cloud(HOSTS, novasched=PATIENT)
-    keystone = Keystone()
-    keystone.placement_url = made.proxy.url
-    keystone.start()
-    made.stack.callback(keystone.stop)
-    text = PASSWORD.format(keystone=keystone.url)
-    adapter = adapter_of(tmp_path / 'password.conf', text)
-    made.stack.callback(adapter.session.session.close)
-    made.serve(placement=adapter)
+    keystone = by_password(made)
     clients = callers(made)
     clients.boot(room=True)
     clients.wait()

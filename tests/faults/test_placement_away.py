@@ -11,9 +11,7 @@ import pytest
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
-from tests.faults.conftest import adapter_of
 from tests.functional.conftest import Host
-from tests.live.servers.keystone import Keystone
 from tests.live.servers.process import wait_until
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
@@ -29,18 +27,6 @@ THREADS = 4
 SETTLE_S = 30
 """Nothing is left to be done once a request is answered, but what a test delays."""
 WAIT_S = 60
-
-PASSWORD = """
-[placement]
-auth_type = password
-auth_url = {keystone}
-username = nova
-password = secret
-project_name = service
-user_domain_name = Default
-project_domain_name = Default
-region_name = RegionOne
-"""
 
 
 @pytest.fixture
@@ -177,15 +163,6 @@ def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
 # -- a token that ends
 
 
-@pytest.fixture
-def keystone(made):
-    server = Keystone()
-    server.placement_url = made.proxy.url
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.mark.scenario('F18', 'I4', 'I6', 'I7')
 @cases(
     'method, pattern',
@@ -193,12 +170,9 @@ def keystone(made):
     ('at a claim', 'PUT', CLAIMS),
 )
 def test_a_token_that_ended_is_replaced_once(
-    made, callers, audit, tmp_path, keystone, method, pattern
+    made, callers, audit, by_password, method, pattern
 ):
-    text = PASSWORD.format(keystone=keystone.url)
-    adapter = adapter_of(tmp_path / 'password.conf', text)
-    made.stack.callback(adapter.session.session.close)
-    made.serve(placement=adapter)
+    keystone = by_password(made)
     clients = callers(made)
     clients.boot(room=True)
     clients.wait()

@@ -13,7 +13,14 @@ from novasched.drivers.attempt import LostClaim
 from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
-from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, ClaimRefused, ClaimUnknown
+from novasched.ports import (
+    MAY_ARRIVE,
+    CallerGone,
+    Claimed,
+    ClaimRefused,
+    ClaimUnknown,
+    UndoLeft,
+)
 from novasched.ports.decisions import NoRecorder
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement
@@ -43,7 +50,7 @@ class Undoing(FakePlacement):
     def undo(self, context, claims, within_s=None):
         super().undo(context, claims, within_s)
         why = self.answers_left.pop(0) if self.answers_left else None
-        return {claim.consumer_uuid: why for claim in claims if why}
+        return UndoLeft({claim.consumer_uuid: why for claim in claims if why})
 
 
 class Scene:
@@ -109,7 +116,7 @@ def test_what_succeeds_waits_for_nothing():
     scene = Scene('hosts')
     assert scene.run() == 'hosts'
     assert scene.recorder.notes == []
-    assert scene.attempts[0].is_first
+    assert not scene.attempts[0].was_announced
 
 
 @cases(
