@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 import sqlalchemy as sa
 
@@ -58,13 +59,20 @@ class MixedCloud(Cloud):
         self.move(NODE, 'cell1', 'cell3')
 
     def move(self, name, source, target):
-        """Map a host to another cell: its rows go there, with new ids."""
-        for table, row in (('services', service_row), ('compute_nodes', None)):
-            found = self.table(source, table)
-            with self._engines[source].begin() as connection:
-                connection.execute(sa.delete(found).where(found.c.host == name))
-            make = row or compute_node_row
-            self.insert(target, table, [make(self.hosts[name])])
+        """Map a host to another cell: its rows go there, with new ids. Its old service
+        is marked as deleted, as nova does, so that its end is seen at once."""
+        services = self.table(source, 'services')
+        nodes = self.table(source, 'compute_nodes')
+        with self._engines[source].begin() as connection:
+            connection.execute(
+                sa.update(services)
+                .where(services.c.host == name, services.c.deleted == 0)
+                .values(deleted=services.c.id, deleted_at=self.now())
+            )
+            connection.execute(sa.delete(nodes).where(nodes.c.host == name))
+        beating = {**service_row(self.hosts[name]), 'uuid': str(uuid.uuid4())}
+        self.insert(target, 'services', [beating])
+        self.insert(target, 'compute_nodes', [compute_node_row(self.hosts[name])])
         (cell,) = self.rows('api', 'cell_mappings', name=target)
         self.update('api', 'host_mappings', {'cell_id': cell['id']}, host=name)
 

@@ -20,9 +20,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         gate.seen.append((self.command, self.path))
         length = int(self.headers.get('Content-Length', 0))
         body = self.rfile.read(length) if length else None
-        if self.path != '/':  # which only health checks ask for
+        if self.command in gate.held:
             gate.arrived.set()
-        gate.opened.wait(60)
+            gate.opened.wait(60)
         headers = {
             name: self.headers[name] for name in PASSED_ON if name in self.headers
         }
@@ -59,10 +59,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Gate:
-    """Forward every request to `target`, but only while the gate is open.
+    """Forward requests to `target`; those that change it, as only a request for servers
+    does, while the gate is open.
 
     `seen` has the method and the path of each.
     """
+
+    held = ('POST', 'PUT', 'DELETE')
 
     def __init__(self, target):
         self.target = target
