@@ -63,7 +63,7 @@ BACKGROUND_TIMEOUT_S = 60.0
 not for cells that are late with a small question."""
 
 
-IDLE_S = 1.0
+IDLE_S = 10.0
 """How often it is found out, at least, that there is nothing to do."""
 
 SPARE_S = 0.1

@@ -159,6 +159,8 @@ class PlacementMirror:
     def _candidates(self, query: Query, fresh: bool) -> Candidates:
         if query.for_ports:
             raise errors.InvalidCandidateQuery('ports ask for resources')
+        if self._pace.asked(self._clock.monotonic()):
+            self._wake.set()
         if fresh:
             self._bring_up_to_date()
         copy, table = self._current()
@@ -302,7 +304,7 @@ class PlacementMirror:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there is news; read what has changed."""
-        self._wake.wait(self._pace.pause_s)
+        self._wake.wait(self._pace.wait_s(self._clock.monotonic()))
         self._wake.clear()
         if not self._stopped:
             with contextlib.suppress(errors.StoreFailed):

@@ -9,6 +9,10 @@ import random
 
 INTERVAL_S = 1.0
 """Between two looks for what has changed, at least, if the copy stays young."""
+IDLE_AFTER_S = 60.0
+"""How long after the last request fewer looks will do."""
+IDLE_INTERVAL_S = 5.0
+"""Between two looks while no requests come, if the copy stays young enough."""
 SHORTEST_S = 0.1
 """Between two looks in any case."""
 LONGEST_PAUSE_S = 60.0
@@ -42,6 +46,22 @@ class Pace:
         self._look_s, self._load_s = math.inf, 0.0
         self.pause_s = INTERVAL_S
         self._failures = 0
+        self._asked_at = float('-inf')
+
+    def asked(self, now: float) -> bool:
+        """A request has come; return whether none had for long."""
+        was_idle = self._is_idle(now)
+        self._asked_at = now
+        return was_idle
+
+    def _is_idle(self, now: float) -> bool:
+        return self._reads_fast and now - self._asked_at > IDLE_AFTER_S
+
+    def wait_s(self, now: float) -> float:
+        """Return how long to wait now for the next look."""
+        if not self.pause_s or not self._is_idle(now):
+            return self.pause_s
+        return max(self.pause_s, min(IDLE_INTERVAL_S, self.max_age_s / 4))
 
     def must_load(self, now: float, is_broken: bool) -> bool:
         """Whether all is to be read again, where that is cheap."""

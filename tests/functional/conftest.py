@@ -121,7 +121,7 @@ class Cloud:
                 name: writing.enter_context(made.api.begin())
                 for name, made in self.databases.items()
             }
-            self._write_api(directory)
+            self._write_api()
             for host in hosts:
                 self._write_host(host)
         self._writing = {}
@@ -134,12 +134,16 @@ class Cloud:
 
     # -- what there is
 
+    def url(self, name):
+        """Where the API database or that of a cell is."""
+        return f'sqlite:///{self._directory}/{name}'
+
     def _conf(self, directory, options):
         conf = make_conf()
         conf.set_override('transport_url', 'fake://')
         conf.set_override('state_path', str(directory))
-        conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
-        conf.set_override('connection', f'sqlite:///{directory}/cell0', 'database')
+        conf.set_override('connection', self.url('api'), 'api_database')
+        conf.set_override('connection', self.url('cell0'), 'database')
         conf.set_override('cell_timeout', CELL_TIMEOUT_S, 'novasched')
         # Tests look at one attempt of a request; those of outages at what follows.
         conf.set_override('outage_patience', 0, 'novasched')
@@ -149,7 +153,7 @@ class Cloud:
         return conf
 
     def _database(self, directory, name):
-        engine = engines.cell_engine(self.conf, f'sqlite:///{directory}/{name}')
+        engine = engines.cell_engine(self.conf, self.url(name))
         self.stack.callback(engine.dispose)
         made = databases.Databases(engine, engine)
         self._fill(directory / name, 'the tables of nova', made.create_tables)
@@ -168,7 +172,7 @@ class Cloud:
             return self.databases[database].add(table, row)[0]
         return databases.insert(connection, table, row)
 
-    def _write_api(self, directory):
+    def _write_api(self):
         cells = {'cell0': CELL0_UUID, **self.cell_uuids}
         self._cell_ids = {
             name: self.add(
@@ -177,7 +181,7 @@ class Cloud:
                 **databases.cell_mapping(
                     uuid=uuid,
                     name=name,
-                    database_connection=f'sqlite:///{directory}/{name}',
+                    database_connection=self.url(name),
                 ),
             )
             for name, uuid in cells.items()
