@@ -41,7 +41,7 @@ class Computes:
         self.service(host, last_seen_up=now - 3600 * SECOND)
 
     def delete_service(self, host):
-        self.service(host, deleted=1)
+        self.service(host, deleted=1, deleted_at=SYSTEM_CLOCK.utcnow())
 
     def delete(self, host):
         self.node(host, deleted=1, deleted_at=SYSTEM_CLOCK.utcnow())
@@ -57,7 +57,12 @@ class Computes:
     def restore(self, host):
         now = SYSTEM_CLOCK.utcnow()
         self.service(
-            host, disabled=False, forced_down=False, last_seen_up=now, deleted=0
+            host,
+            disabled=False,
+            forced_down=False,
+            last_seen_up=now,
+            deleted=0,
+            deleted_at=None,
         )
         self.node(host, stats='{}', running_vms=0, deleted=0, deleted_at=None)
 

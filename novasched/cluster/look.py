@@ -23,9 +23,17 @@ class Cluster(Protocol):
         """Be content with what a look of just now has shown; return when it began."""
 
     def changed(
-        self, node_uuids: Collection[str], seen: Snapshot, *, with_aggregates: bool
+        self,
+        node_uuids: Collection[str],
+        seen: Snapshot,
+        *,
+        with_rows: bool,
+        with_aggregates: bool,
     ) -> set[str]:
         """Read nodes again; return those that are not as in a snapshot."""
+
+    def current_aggregates(self) -> object:
+        """Read the aggregates that changed."""
 
 
 class _Steady:
@@ -37,18 +45,26 @@ class _Steady:
     known = refresh
 
     def changed(
-        self, node_uuids: Collection[str], seen: Snapshot, *, with_aggregates: bool
+        self,
+        node_uuids: Collection[str],
+        seen: Snapshot,
+        *,
+        with_rows: bool,
+        with_aggregates: bool,
     ) -> set[str]:
         return set()
+
+    def current_aggregates(self) -> object:
+        return None
 
 
 @dataclass(eq=False)
 class ClusterLook:
     """The newest look that a request has seen; ``came_s`` is when the request came.
 
-    One that began later ``is_new``: it shows all that was committed before, and what it
-    shows is not verified. ``seen`` are the hosts that the request chooses from; their
-    aggregates are verified where its filters read them.
+    One that began later ``is_new``: it shows all that was committed before, and its
+    rows are not verified. ``seen`` are the hosts that the request chooses from; their
+    aggregates, which are in no cell, are verified where its filters read them.
     """
 
     view: Cluster = field(default_factory=_Steady)
@@ -83,14 +99,20 @@ class ClusterLook:
         """Look at all cells, whether that was done or not."""
         with self.stage('refresh'):
             self.view.refresh()
+            if self.reads_aggregates:
+                self.view.current_aggregates()
         self.is_new = True
 
     def changed(self, node_uuids: Collection[str]) -> Collection[str]:
         """Return which of these nodes are not as the request saw them, or cannot be
-        read; none, if the look is new."""
-        if self.is_new or self.seen is None or not node_uuids:
+        read."""
+        is_known = self.is_new and not self.reads_aggregates
+        if is_known or self.seen is None or not node_uuids:
             return ()
         with self.stage('verify'):
             return self.view.changed(
-                node_uuids, self.seen, with_aggregates=self.reads_aggregates
+                node_uuids,
+                self.seen,
+                with_rows=not self.is_new,
+                with_aggregates=self.reads_aggregates,
             )

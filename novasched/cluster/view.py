@@ -301,12 +301,13 @@ class ClusterView:
         node_uuids: Collection[str],
         seen: Snapshot,
         *,
+        with_rows: bool = True,
         with_aggregates: bool = False,
     ) -> set[str]:
         """Read compute nodes again, with their services; return those that are not as
         they were in a snapshot. So are those of a cell that does not answer: no host is
         taken from it before a refresh."""
-        unread = self._shared_verification(node_uuids)
+        unread = self._shared_verification(node_uuids) if with_rows else set[str]()
         if with_aggregates:
             self.current_aggregates()
         with self._lock:

@@ -224,7 +224,7 @@ class Claims:
         """Return whether all picks are what they were picked as; record those that are
         void. What may be alternates is looked at with them. Raises HostsChanged."""
         changed = self._changed([*wanted, *ahead])
-        if changed and not self._made:
+        if changed and not self._made and self._changed_left >= 0:
             self._record_void(
                 [CHANGED if one.node_uuid in changed else '' for one in wanted], wanted
             )

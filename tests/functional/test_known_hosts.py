@@ -88,17 +88,17 @@ def test_alternates_that_are_fit_again_make_up_for_those_that_are_not(make):
     assert found == [['h0', 'h2', 'h3']]
 
 
+READ_AGGREGATES = [*FILTERS, 'AggregateInstanceExtraSpecsFilter']
+
+
 @cases(
-    'filters, found',
-    (
-        'a filter reads aggregates',
-        [*FILTERS, 'AggregateInstanceExtraSpecsFilter'],
-        'h1',
-    ),
-    ('none does', FILTERS, 'h0'),
+    'filters, max_age_s, found',
+    ('a filter reads aggregates', READ_AGGREGATES, 3600, 'h1'),
+    ('a filter reads them, the cells were just looked at', READ_AGGREGATES, 0, 'h1'),
+    ('none does', FILTERS, 3600, 'h0'),
 )
-def test_a_host_that_has_left_its_aggregate(make, filters, found):
-    made, scheduler, _ = make(zone='az1', filters=filters)
+def test_a_host_that_has_left_its_aggregate(make, filters, max_age_s, found):
+    made, scheduler, _ = make(zone='az1', filters=filters, host_state_max_age=max_age_s)
 
     def leaves():
         table = tables.aggregate_hosts

@@ -8,6 +8,7 @@ that was unfit all the time of its request, and none gets a no while one is fit.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import threading
 import time
@@ -90,9 +91,7 @@ class Lives:
         never = Change(float('inf'), float('inf'), False)
         changes = [*self._changes[host], never]
         return [
-            (first, then)
-            for first, then in zip(changes, changes[1:], strict=False)
-            if first.is_fit
+            (first, then) for first, then in itertools.pairwise(changes) if first.is_fit
         ]
 
     def may_have_been_fit(self, host, since, until):
