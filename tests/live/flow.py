@@ -295,7 +295,7 @@ def _remove_providers(placement, hosts):
 RULES = """
 [[rules]]
 outcome = "refuse"
-hosts = ["flow-0", "flow-1"]
+hosts = ["{0}", "{1}"]
 flavors = ["picky"]
 
 [[rules]]
@@ -305,20 +305,17 @@ flavors = ["nowhere"]
 
 
 def fleet(*hosts):
-    """The text of a fleet of (name, cell) with 32 CPUs each, and RULES."""
-    return (
-        '\n'.join(
-            f'''[[hosts]]
+    """The text of a fleet of (name, cell) with 32 CPUs each, and RULES of the first."""
+    return '\n'.join(
+        f'''[[hosts]]
 name = "{name}"
 cell = "{cell}"
 vcpus = 32
 memory_mb = 16384
 disk_gb = 100
 '''
-            for name, cell in hosts
-        )
-        + RULES
-    )
+        for name, cell in hosts
+    ) + RULES.format(*(name for name, _ in hosts))
 
 
 HOSTS = tuple((f'flow-{number}', cell) for number, cell in enumerate(CELLS * 2))

@@ -17,11 +17,12 @@ STREAMS = {
 
 @pytest.fixture(scope='module')
 def by_streams(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
-    """The same by queues of other kinds."""
+    """The same by queues of other kinds, on hosts of their own in the one placement."""
     directory = tmp_path_factory.mktemp('streams', numbered=False)
     servers = (rabbitmq, mariadb, placement, keystone)
-    names = [name for name, _ in HOSTS]
-    with running(directory, servers, names, fleet(*HOSTS), queues=STREAMS) as made:
+    hosts = [(f'stream-{number}', cell) for number, (_, cell) in enumerate(HOSTS)]
+    names = [name for name, _ in hosts]
+    with running(directory, servers, names, fleet(*hosts), queues=STREAMS) as made:
         yield made
 
 
@@ -78,7 +79,7 @@ def test_a_refused_instance_ends_on_another_host(flow, placement, new_uuid):
         flow.boot([uuid], flavor='picky')
     for uuid in uuids:
         instance = flow.ended(uuid)
-        assert instance.host in ('flow-2', 'flow-3'), flow.fault(uuid)
+        assert instance.host.endswith(('-2', '-3')), flow.fault(uuid)
         assert holders(placement, uuid) == {instance.host}
 
 
