@@ -158,14 +158,15 @@ def wait(
     ``limit_s`` holds once there is an answer, ``patience_s`` as long as there is none.
     """
     started = SYSTEM_CLOCK.monotonic()
-    longest_s, none_yet = max(limit_s, patience_s), True
-    waiting = set(asked)
-    while waiting:
-        left_s = max(0.0, started + longest_s - SYSTEM_CLOCK.monotonic())
+    ends_at = started + max(limit_s, patience_s)
+    waiting, none_yet = set(asked), True
+    while waiting and none_yet:
+        left_s = max(0.0, ends_at - SYSTEM_CLOCK.monotonic())
         done, waiting = concurrent.futures.wait(waiting, left_s, FIRST_COMPLETED)
         if not done:
-            break
-        if none_yet and any(future.exception() is None for future in done):
-            none_yet, took_s = False, SYSTEM_CLOCK.monotonic() - started
-            longest_s = max(limit_s, SLOWER * took_s)
-    return waiting
+            return waiting
+        none_yet = all(future.exception() is not None for future in done)
+    # To wait for each by itself would cost the square of their number.
+    took_s = SYSTEM_CLOCK.monotonic() - started
+    left_s = max(limit_s, SLOWER * took_s) - took_s
+    return concurrent.futures.wait(waiting, left_s).not_done
