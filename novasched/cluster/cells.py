@@ -9,10 +9,10 @@ whatever has become of the old ones.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -20,7 +20,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellExecutor, retry_once, wait
+from novasched.cluster.cell_executor import Answers, CellExecutor, retry_once
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
 
 LOG = logging.getLogger(__name__)
@@ -235,48 +235,52 @@ class Cells:
         a row, are unavailable until they answer a ``probe``, which is put to those,
         too; unless ``judges``, the question says nothing of that.
         """
-        asked = {
-            self._put(question, cell): cell
+        asked = [
+            cell
             for cell in cells
             if not self._closed and (probe or self._is_available(cell))
-        }
+        ]
+        answers = Answers[ResultT]()
+        for cell in asked:
+            self._put(question, cell, answers)
         limit_s = timeout_s or self.timeout_s
         patience_s = self.patience_s if timeout_s is None else limit_s
-        late_ones = wait(asked, limit_s, patience_s)
-        answers = {}
-        for future, cell in asked.items():
-            late = future in late_ones
-            if self._has_answered(future, cell, what, late):
-                answers[cell.uuid] = future.result()
+        answers.wait(len(asked), limit_s, patience_s)
+        for cell in asked:
+            answered = cell.uuid in answers.found
+            problem = answers.problems.get(cell.uuid)
+            late = not answered and problem is None
+            if not answered:
+                self._log_failure(cell, what, problem)
             if judges:
-                self._judge(cell, cell.uuid in answers, late)
-        return answers
+                self._judge(cell, answered, late)
+        return {c.uuid: answers.found[c.uuid] for c in asked if c.uuid in answers.found}
 
-    def _has_answered(
-        self, future: Future[Any], cell: Cell, what: str, late: bool
-    ) -> bool:
+    def _log_failure(
+        self, cell: Cell, what: str, problem: BaseException | None
+    ) -> None:
+        """Say that a cell has failed, or was late if there is no problem."""
         level = logging.WARNING if self._is_available(cell) else logging.DEBUG
-        if late:
-            future.cancel()
+        if problem is None:
             LOG.log(level, 'Timeout getting %s for cell %s', what, cell.uuid)
-            return False
-        problem = future.exception()
-        if isinstance(problem, errors.StoreFailed):
+        elif isinstance(problem, errors.StoreFailed):
             LOG.log(level, 'Failed to get %s for cell %s: %s', what, cell.uuid, problem)
-        elif problem is not None:
+        else:
             # A defect, or what no driver should return: the others stand.
             LOG.error('Failed to get %s for cell %s', what, cell.uuid, exc_info=problem)
-        return problem is None
 
-    def _put(self, question: Question[ResultT], cell: Cell) -> Future[ResultT]:
+    def _put(
+        self, question: Question[ResultT], cell: Cell, answers: Answers[ResultT]
+    ) -> None:
+        def ask() -> ResultT:
+            return retry_once(lambda: question(cell, self._open(cell)))
+
         with self._lock:
             executor = self._executors.get(cell.uuid)
             if executor is None:
                 executor = CellExecutor(f'cell {cell.uuid}', self._threads)
                 self._executors[cell.uuid] = executor
-            return executor.submit(
-                lambda: retry_once(lambda: question(cell, self._open(cell)))
-            )
+            executor.call(functools.partial(answers.call, cell.uuid, ask))
 
     def _open(self, cell: Cell) -> CellStore:
         """Open a cell as it is mapped now."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.cell_executor import CellExecutor, wait
+from novasched.cluster.cell_executor import CellExecutor
 from novasched.db import cells, engines, tables
 from novasched.db.stores import API_DATABASE
 from novasched.db.transactions import Database
@@ -52,7 +53,7 @@ def find_by_name(
         for cell in mapped
     }
     executor.close()
-    late = wait(asked, within_s, within_s)
+    late = concurrent.futures.wait(asked, within_s).not_done
     live: list[str] = []
     deleted: list[str] = []
     unavailable = []
