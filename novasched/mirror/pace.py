@@ -12,7 +12,8 @@ INTERVAL_S = 1.0
 IDLE_AFTER_S = 60.0
 """How long after the last request fewer looks will do."""
 IDLE_INTERVAL_S = 5.0
-"""Between two looks while no requests come, if the copy stays young enough."""
+"""Between two looks while no requests come, unless the copy is to be younger than by
+default."""
 SHORTEST_S = 0.1
 """Between two looks in any case."""
 LONGEST_PAUSE_S = 60.0
@@ -55,13 +56,14 @@ class Pace:
         return was_idle
 
     def _is_idle(self, now: float) -> bool:
-        return self._reads_fast and now - self._asked_at > IDLE_AFTER_S
+        may_be_idle = self.max_age_s >= MAX_AGE_S
+        return may_be_idle and now - self._asked_at > IDLE_AFTER_S
 
     def wait_s(self, now: float) -> float:
         """Return how long to wait now for the next look."""
         if not self.pause_s or not self._is_idle(now):
             return self.pause_s
-        return max(self.pause_s, min(IDLE_INTERVAL_S, self.max_age_s / 4))
+        return max(self.pause_s, IDLE_INTERVAL_S)
 
     def must_load(self, now: float, is_broken: bool) -> bool:
         """Whether all is to be read again, where that is cheap."""

@@ -455,6 +455,24 @@ def test_health_says_where_candidates_come_from(
     assert (check.status, check.output) == (status, said)
 
 
+@cases(
+    'max_age_s, idle_s, wait_s',
+    ('a request came', 60, 59, 1),
+    ('none came for a minute', 60, 61, 5),
+    ('the copy is to be young', 10, 61, 1),
+)
+def test_an_idle_copy_is_looked_at_less_often(store, clock, max_age_s, idle_s, wait_s):
+    mirror = PlacementMirror(store, clock, max_age_s)
+    for _ in range(2):
+        look(mirror)
+        clock.advance(1)
+    mirror.candidates(ONE)
+    clock.advance(idle_s)
+    assert mirror._pace.wait_s(clock.monotonic()) == wait_s
+    mirror.candidates(ONE)
+    assert mirror._pace.wait_s(clock.monotonic()) == 1
+
+
 def test_a_store_that_is_slow_and_fails_is_asked_less_and_less_often(store, clock):
     store.reads_fast = False
     mirror, pauses = PlacementMirror(store, clock), []
