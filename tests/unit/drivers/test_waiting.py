@@ -27,6 +27,7 @@ from tests import factories
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
 
+FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_away=True)
 NO_HOST = errors.NoValidHost('no host')
 SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
@@ -61,7 +62,7 @@ class Scene:
     def __init__(self, *outcomes, placement=None, caller=None, patience_s=30.0):
         self.recorder, self.journal = Recorder(), FakeJournal()
         self.placement = placement or Undoing()
-        self.view = FakeView(factories.hosts(), cells={'far': Cell('far', 'far', None, None, False)})
+        self.view = FakeView(factories.hosts(), cells={'far': FAR})
         self.outages = Outages(patience_s, lambda service: self.probe)
         self.caller = caller or FakeCaller()
         self.outcomes = list(outcomes)
