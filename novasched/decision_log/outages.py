@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from novasched import errors
+from novasched import errors, state_directory
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.outages import Outages
 
@@ -42,6 +42,7 @@ class OutageFile:
                 if not now if old == path else _age_s(old, self.clock) > FRESH_S:
                     old.unlink(missing_ok=True)
             if now:
+                state_directory.make(str(self.directory))
                 made = path.with_suffix('.new')
                 made.write_text(json.dumps(now))
                 made.replace(path)

@@ -54,6 +54,7 @@ class PatientRequest:
         view: ClusterView,
         clock: Clock,
     ) -> None:
+        self._outages = outages
         self._patience = OutagePatience(outages, work.caller, clock)
         self._work = work
         self._placement = placement
@@ -68,7 +69,7 @@ class PatientRequest:
         Superseded.
         """
         attempt = self._work.attempt
-        with self._patience, self._leaving():
+        with self._leaving():
             while True:
                 consumers = frozenset(each.claim.consumer_uuid for each in self._lost)
                 attempt = RequestAttempt(
@@ -77,20 +78,20 @@ class PatientRequest:
                     may_arrive=consumers,
                 )
                 try:
-                    with self._patience.turn(attempt.away):
-                        try:
-                            result = serve(attempt)
-                            break
-                        except errors.RequestError as problem:
-                            failure = problem
-                            self._look_for_cells(attempt, failure)
+                    result = serve(attempt)
+                    break
+                except errors.RequestError as problem:
+                    failure = problem
+                    self._look_for_cells(attempt, failure)
                 finally:
                     self._lost += attempt.lost
+                    self._patience.attempted(attempt.away)
                 if not self._is_worth_another(attempt, failure):
                     try:
                         raise failure
                     finally:
                         del failure  # it refers to this frame, and so to all candidates
+        self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
         return result
@@ -118,6 +119,7 @@ class PatientRequest:
         try:
             yield
         except BaseException:
+            self._patience.attempted(())
             for each in self._lost:
                 each.leave()
             raise
@@ -152,7 +154,7 @@ class PatientRequest:
                     break
                 away = {PLACEMENT: self._lost[0].why}
         attempt.waited_s = self._clock.monotonic() - began_s
-        successor = self._patience.successor
+        successor = self._outages.successor
         is_free = not self._lost and not self._is_unsure
         if not waited and successor is not None and is_free:
             raise Superseded(successor, attempt)

@@ -97,7 +97,7 @@ class RequestTracker:
 
 
 class OutageMetrics:
-    """Counts what outages cost. Satisfies outages.OutageObserver."""
+    """Counts what outages cost; see outages.Outages."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

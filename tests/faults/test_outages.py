@@ -23,7 +23,7 @@ METHODS = ('GET', 'PUT', 'POST', 'DELETE')
 CLAIMS = '^/allocations'
 PATIENT = {'outage_patience': 30}
 OUTAGE_S, EVERY_S, SETTLE_S, WAIT_S = 3, 0.4, 60, 90
-MANY, SPARE, MOST_MB = 30, 16, 1.0
+MANY, VERY_MANY, SPARE, MOST_MB = 30, 500, 16, 1.0
 PING = {
     'method': 'ping',
     'args': {'arg': 'are you there'},
@@ -235,3 +235,39 @@ def test_a_worker_that_is_killed_while_it_waits_leaves_no_claim(
     wait_until(
         lambda: not placement.allocations(consumer), WAIT_S, 'the claim to be undone'
     )
+
+
+@pytest.mark.exhaustive('that time ends, and that many wait, are in the first tier')
+@pytest.mark.scenario('F14', 'I1', 'I2', 'I7', 'I8')
+def test_an_outage_of_a_minute_and_a_half_with_many_who_wait(
+    cloud, url, daemons, callers, audit
+):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url, 'long_rpc_timeout': 600})
+    running = daemons(made, novasched=PATIENT)
+    (worker,) = running.workers(running.start())
+    clients = callers(made)
+    clients.boot(room=True)
+    clients.wait()
+    before, start = Resources.of(worker), time.monotonic()
+    outage = Outage(made, GATEWAY)
+    early = [clients.boot() for _ in range(VERY_MANY)]
+    until(lambda: Resources.of(worker).threads > before.threads + VERY_MANY, 'all')
+    height = Resources.of(worker)
+    wait_until(lambda: time.monotonic() > start + 65, WAIT_S, 'those that came late')
+    late = [clients.boot(room=True) for _ in range(MANY)]
+    wait_until(lambda: time.monotonic() > start + 90, WAIT_S, 'the end')
+    outage.ends()
+    clients.wait()
+    assert {call.failure.name for call in early} == {'NoValidHost'}
+    assert all(call.nodes for call in late)
+    until(
+        lambda: Resources.of(worker).threads <= before.threads + SPARE,
+        'the threads to end',
+    )
+    after = Resources.of(worker)
+    print(before, height, after, sep='\n')
+    assert (height.memory_mb - before.memory_mb) / VERY_MANY < MOST_MB / 2
+    assert height.files - before.files <= SPARE
+    assert after.files - before.files <= SPARE
+    audit.check('I1', 'I2', 'I3', 'I4', 'I7', 'I8')

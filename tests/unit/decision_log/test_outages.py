@@ -61,6 +61,12 @@ def test_where_there_are_no_files_there_is_none():
     assert outages.read(pathlib.Path('/nowhere'), SetClock()) == []
 
 
+def test_the_directory_is_made_if_no_record_was_written_yet(tmp_path):
+    OutageFile(tmp_path / 'new', Known(AWAY)).write_outages()
+    assert read(tmp_path / 'new') == [AWAY]
+
+
 def test_what_cannot_be_written_is_a_failure(tmp_path):
+    (tmp_path / 'file').write_text('')
     with pytest.raises(errors.StoreFailed):
-        OutageFile(tmp_path / 'not there', Known(AWAY)).write_outages()
+        OutageFile(tmp_path / 'file' / 'below', Known(AWAY)).write_outages()
