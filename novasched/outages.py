@@ -61,6 +61,9 @@ back: one of several servers may be away, or it takes no writes yet."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
 
+TELL_AGAIN_S = 60.0
+"""How often the log has the beginning and the end of outages of one service."""
+
 PLACEMENT = 'placement'
 NETWORK = 'the network service'
 API_DATABASE = 'the API database'
@@ -95,19 +98,21 @@ class Outage(NamedTuple):
 
 @dataclass(eq=False)
 class _Away:
-    """A service that is away, or whose requests go on by and by: of those that waited
+    """A service that is away, or was, and those of its requests that go on by and by:
     ``running`` are under way, and at most ``limit`` may be."""
 
     service: str
-    problem: str
-    since_s: float
     changed: threading.Condition
-    is_back: bool = False
+    problem: str = ''
+    since_s: float = 0.0
+    is_back: bool = True
     waiting: int = 0
     waited: int = 0
     in_vain: int = 0
     running: int = 0
     limit: int = 1
+    told_s: float = float('-inf')
+    level: int = logging.WARNING
 
 
 class Outages:
@@ -203,21 +208,17 @@ class Outages:
                 away.in_vain += is_over
                 away.waiting -= 1
                 self._on_waiting(service, away.waiting)
-                self._forget(away)
             took_s = self._clock.monotonic() - began_s
             self._on_waited(service, took_s, is_over)
 
     def done(self, service: str, is_well: bool) -> None:
         """A request that has waited for a service has ended, or needs it again."""
         with self._lock:
-            away = self._away.get(service)
-            if away is None:
-                return
+            away = self._away[service]
             away.running -= 1
             if is_well:
                 away.limit *= 2
             away.changed.notify(away.limit)
-            self._forget(away)
 
     def _known(self, service: str, problem: str) -> _Away | None:
         """Return an outage, which begins if it is new; None: it is not waited for."""
@@ -225,26 +226,25 @@ class Outages:
         if probe is None or self._closed.is_set():
             return None
         now_s, away = self._clock.monotonic(), self._away.get(service)
-        if away is not None and not away.is_back:
+        if away is None:
+            away = self._away[service] = _Away(service, threading.Condition(self._lock))
+        if not away.is_back:
             is_long = now_s - away.since_s > LONG_AWAY * self.patience_s
             return None if is_long else away
-        if away is None:
-            changed = threading.Condition(self._lock)
-            away = self._away[service] = _Away(service, problem, now_s, changed)
-        else:
-            away.problem, away.since_s = problem, now_s
-            away.is_back, away.limit = False, 1
-            away.waited = away.in_vain = 0
-        LOG.warning('Requests wait for %s, which is away: %s', service, problem)
         looking = threading.Thread(
             target=self._look, args=(away, probe), name='outage', daemon=True
         )
         try:
             looking.start()
         except RuntimeError:  # no thread can be started: nobody would look
-            away.is_back = True
-            self._forget(away)
             return None
+        away.problem, away.since_s = problem, now_s
+        away.is_back, away.limit = False, 1
+        away.waited = away.in_vain = 0
+        is_new = now_s - away.told_s > TELL_AGAIN_S
+        away.level = logging.WARNING if is_new else logging.DEBUG
+        away.told_s = now_s if is_new else away.told_s
+        LOG.log(away.level, 'Requests wait for %s, which is away: %s', service, problem)
         return away
 
     def _look(self, away: _Away, probe: Probe) -> None:
@@ -256,9 +256,9 @@ class Outages:
             waited, in_vain = away.waited, away.in_vain
             away.is_back = not self._closed.is_set()
             away.changed.notify(away.limit)
-            self._forget(away)
         if not self._closed.is_set():
-            LOG.warning(
+            LOG.log(
+                away.level,
                 '%s answers again after %.1f s; %d requests have waited for it, of %d '
                 'the time was over',
                 f'{away.service[:1].upper()}{away.service[1:]}',
@@ -266,10 +266,6 @@ class Outages:
                 waited,
                 in_vain,
             )
-
-    def _forget(self, away: _Away) -> None:
-        if away.is_back and not away.waiting and not away.running:
-            self._away.pop(away.service, None)
 
 
 def _answers(probe: Probe) -> bool:

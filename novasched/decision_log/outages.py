@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from novasched.outages import Outages
 INTERVAL_S = 2.0
 FRESH_S = 5 * INTERVAL_S
 """A file that is older is of a worker that was killed."""
-_NAME = 'outages-{}.json'
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,15 @@ class OutageFile:
     clock: Clock = SYSTEM_CLOCK
 
     def write_outages(self) -> None:
-        """Write the outages of now, and remove files that say no more what is so.
-
-        Raises errors.StoreFailed.
-        """
+        """Write the outages of now, and remove old files. Raises errors.StoreFailed."""
         if self.directory is None:
             return
-        path = self.directory / _NAME.format(os.getpid())
+        path = self.directory / f'outages-{os.getpid()}.json'
         now = [each._asdict() for each in self.outages.now()]
         try:
-            for old in _files(self.directory):
-                if not now if old == path else _age_s(old, self.clock) > FRESH_S:
-                    old.unlink(missing_ok=True)
+            for file, is_fresh in _files(self.directory, self.clock):
+                if not (is_fresh and (now or file != path)):
+                    file.unlink(missing_ok=True)
             if now:
                 state_directory.make(str(self.directory))
                 made = path.with_suffix('.new')
@@ -52,19 +49,14 @@ class OutageFile:
 
 def read(directory: Path, clock: Clock) -> list[dict[str, Any]]:
     """Return the outages of each worker of the machine: the fields of Outage."""
-    found: list[dict[str, Any]] = []
-    for path in _files(directory):
-        try:
-            if _age_s(path, clock) <= FRESH_S:
-                found += json.loads(path.read_text())
-        except (OSError, ValueError):  # it was removed just now, or is of nobody here
-            continue
-    return found
+    try:
+        files = [file for file, is_fresh in _files(directory, clock) if is_fresh]
+        return [outage for file in files for outage in json.loads(file.read_text())]
+    except (OSError, ValueError):  # one was removed just now, or is of nobody here
+        return []
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    return directory.glob(_NAME.format('*'))
-
-
-def _age_s(path: Path, clock: Clock) -> float:
-    return clock.time() - path.stat().st_mtime
+def _files(directory: Path, clock: Clock) -> Iterator[tuple[Path, bool]]:
+    for file in directory.glob('outages-*.json'):
+        with contextlib.suppress(FileNotFoundError):  # another worker has removed it
+            yield file, clock.time() - file.stat().st_mtime <= FRESH_S

@@ -93,6 +93,7 @@ def test_placements_that_are_restarted_one_after_the_other_fail_no_request(
                 each.stop()
                 time.sleep(NOTICED_S)
                 each.start()
+                time.sleep(NOTICED_S)
         clients.wait()
         audit.check(*ALL, 'I6')
     finally:

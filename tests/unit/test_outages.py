@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
 
@@ -128,6 +129,17 @@ def test_one_that_fails_again_waits_again(service, outages):
     assert other.went_on is None
     service.is_back.set()
     eventually(lambda: other.went_on or again.went_on)
+
+
+def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
+    caplog.set_level(logging.DEBUG, 'novasched')
+    service.is_back.set()
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    assert patience.wait(AWAY)
+    assert patience.wait(AWAY)
+    eventually(lambda: len(caplog.records) == 4)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ['WARNING', 'WARNING', 'DEBUG', 'DEBUG']
 
 
 @cases(

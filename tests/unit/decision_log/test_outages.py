@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import time
@@ -47,9 +48,9 @@ def test_it_is_there_while_it_lasts(tmp_path):
 
 
 def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
-    (tmp_path / 'outages-1.json').write_text('[{}')
+    (tmp_path / 'outages-1.json').write_text(json.dumps([AWAY._asdict()]))
     OutageFile(tmp_path, Known(AWAY)).write_outages()
-    assert read(tmp_path) == [AWAY]
+    assert read(tmp_path) == [AWAY, AWAY]
     assert read(tmp_path, FRESH_S + 1) == []
     later = SetClock(time.time() + FRESH_S + 1)
     OutageFile(tmp_path, Known(), later).write_outages()
