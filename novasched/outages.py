@@ -60,7 +60,6 @@ LONGEST_REST_S = 2.0
 back: one of several servers may be away, or it takes no writes yet."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
-
 TELL_AGAIN_S = 60.0
 """How often the log has the beginning and the end of outages of one service."""
 
@@ -115,6 +114,10 @@ class _Away:
     level: int = logging.WARNING
 
 
+def _ignore(*what: object) -> None:
+    """Take in nothing."""
+
+
 class Outages:
     """The outages that one scheduler knows of; threads may share it.
 
@@ -128,10 +131,8 @@ class Outages:
         self,
         patience_s: float = 0.0,
         probe_of: Callable[[str], Probe | None] = lambda service: None,
-        on_waiting: Callable[[str, int], None] = lambda service, requests: None,
-        on_waited: Callable[[str, float, bool], None] = lambda service, s, in_vain: (
-            None
-        ),
+        on_waiting: Callable[[str, int], None] = _ignore,
+        on_waited: Callable[[str, float, bool], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.patience_s = patience_s
