@@ -44,8 +44,6 @@ from novasched.db.cells import UrlDefaults
 from novasched.db.placement import PlacementContents
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.db.transactions import Database
-from novasched.decision_log.outages import INTERVAL_S as OUTAGES_EVERY_S
-from novasched.decision_log.outages import OutageFile
 from novasched.drivers import Driver, DriverContext
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.journal import recovery
@@ -356,8 +354,7 @@ def compose(
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),
         (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
-        *make_log.periodic_tasks,
-        (OUTAGES_EVERY_S, OutageFile(store.directory, reader.outages).write_outages),
+        *make_log.tasks(reader.outages),
     ]
 
     def close() -> None:

@@ -9,11 +9,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors, state_directory
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.outages import Outages
+
+if TYPE_CHECKING:
+    from novasched.outages import Outages
 
 INTERVAL_S = 2.0
 FRESH_S = 5 * INTERVAL_S
