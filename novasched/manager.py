@@ -30,7 +30,7 @@ from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.outages import PLACEMENT, Outages, cell
+from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
     Caller,
     Candidates,
@@ -58,6 +58,7 @@ LOG = logging.getLogger(__name__)
 
 MOST_SERVERS = 2**16
 """Servers of one request, where their number is all that is said of them."""
+NO_CANDIDATES = Candidates((), '')
 MOST_VOID = 8
 """Picks that may turn out not to be what the copy of placement says; then it is brought
 up to date, and all is decided again."""
@@ -112,12 +113,14 @@ class SchedulerManager:
         return_alternates: bool,
         caller: Caller | None = None,
         check: Check = never,
+        after: RequestAttempt | None = None,
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Choose a host per instance, and claim it when the instances are named.
 
         Returns a list of Selections per instance, the chosen one first, or,
         without ``return_objects``, one dict per instance. ``check`` is called between
-        two instances; what it raises ends the request.
+        two instances; what it raises ends the request. ``after`` is an attempt of
+        another manager, before the configuration was changed.
         Raises errors.NoValidHost, and any other errors.RequestError, with nothing
         claimed.
         """
@@ -138,7 +141,10 @@ class SchedulerManager:
             caller=caller,
             recorder=recorder,
             check=check,
+            attempt=after or RequestAttempt(),
         )
+        if after is not None:
+            recorder.waited(after.away, after.waited_s, again=True)
         try:
             selections, answer = self._selected_in_the_end(work, return_objects)
         except errors.NoValidHost as failure:
@@ -162,6 +168,7 @@ class SchedulerManager:
                 return_alternates,
                 caller,
                 check,
+                moved.attempt,
             )
             return cast(list[list[Selection]] | list[dict[str, Any]], answer)
         except Exception as problem:  # whatever ends a request is written down
@@ -183,15 +190,10 @@ class SchedulerManager:
                 replace(work, attempt=attempt, look=look), return_objects
             )
 
-        def note(attempt: RequestAttempt, failure: errors.RequestError) -> None:
-            is_certain = attempt.is_certain or attempt.away
-            if isinstance(failure, errors.NoValidHost) and not is_certain:
-                cell_uuid = work.request.target_cell_uuid
-                for name in self._view.unavailable_cells(cell_uuid):
-                    attempt.missed(cell(name), 'it does not answer')
-
-        waiting = PatientRequest(self._outages, work, self._placement, self._clock)
-        return waiting.run(serve, note)
+        waiting = PatientRequest(
+            self._outages, work, self._placement, self._view, self._clock
+        )
+        return waiting.run(serve)
 
     def _selected(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
@@ -267,12 +269,12 @@ class SchedulerManager:
         with recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query)
         recorder.asked(query, answer)
+        _missed(work, answer)
         if isinstance(answer, QueryFailed) or not answer.requests:
             failed = isinstance(answer, QueryFailed)
             recorder.blocked(
                 Blocker.PLACEMENT_FAILED if failed else Blocker.NO_CANDIDATES
             )
-            _missed(work, answer)
             LOG.log(
                 logging.DEBUG if work.attempt.is_waited_for else logging.INFO,
                 'Got no allocation candidates from the Placement API. This could be '
@@ -315,7 +317,9 @@ class SchedulerManager:
 
     def _prefilter(self, work: ScheduleRequest) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
-        inputs = self._prefilter_contexts.of(work.context, work.request)
+        inputs = self._prefilter_contexts.of(
+            work.context, work.request, work.attempt.missed
+        )
         with work.recorder.stage('prefilter'):
             added = prefilters.run(
                 self._query_policy.prefilters,
@@ -329,7 +333,7 @@ class SchedulerManager:
         _log(logging.ERROR, added.failures)
         if added.refused is not None:
             work.recorder.blocked(Blocker.PREFILTER, added.refused_by)
-            work.attempt.is_certain = True
+            work.attempt.offered = NO_CANDIDATES
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
@@ -476,9 +480,9 @@ class SchedulerManager:
 
 
 def _missed(work: ScheduleRequest, answer: Candidates | QueryFailed) -> None:
-    """Note that placement did not answer, or that it has no candidates."""
+    """Note that placement did not answer, or what it offers."""
     if not isinstance(answer, QueryFailed):
-        work.attempt.is_certain = not answer.requests
+        work.attempt.offered = answer
     elif answer.is_away:
         work.attempt.missed(PLACEMENT, answer.text, answer.status)
 

@@ -8,13 +8,12 @@ well.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 
@@ -53,10 +52,16 @@ ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
 LAST_LOOK_S = 5.0
 """So long a request waits at least after an attempt that took long to fail."""
-MOST_TIMES = 5
-"""How often a request waits for one service: others are served, if it answers."""
+MOST_TIMES = 10
+"""How often a request waits for one service while others are served: then it is the
+request itself that fails."""
+LONGEST_REST_S = 2.0
+"""So long a request rests at most that fails again though its service seems to be
+back: one of several servers may be away, or it takes no writes yet."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
+TELL_AGAIN_S = 60.0
+"""How often the log has the beginning and the end of outages of one service."""
 
 PLACEMENT = 'placement'
 NETWORK = 'the network service'
@@ -79,26 +84,6 @@ def cell_of(service: str) -> str | None:
 _CELL = 'the database of cell '
 
 
-class OutageObserver(Protocol):
-    """Takes in what outages cost."""
-
-    def waits(self, service: str, requests: int) -> None:
-        """So many requests wait for a service now."""
-
-    def waited(self, service: str, seconds: float, in_vain: bool) -> None:
-        """A request has waited for a service so long."""
-
-
-class NoOutageObserver:
-    """Takes in nothing. Satisfies OutageObserver."""
-
-    def waits(self, service: str, requests: int) -> None:
-        """Nothing."""
-
-    def waited(self, service: str, seconds: float, in_vain: bool) -> None:
-        """Nothing."""
-
-
 class Outage(NamedTuple):
     """One outage: for how long it lasts, how many requests wait, and in how many the
     time was over before its end."""
@@ -112,42 +97,53 @@ class Outage(NamedTuple):
 
 @dataclass(eq=False)
 class _Away:
-    """A service that is away, or whose requests go on by and by: of those that waited
+    """A service that is away, or was, and those of its requests that go on by and by:
     ``running`` are under way, and at most ``limit`` may be."""
 
     service: str
-    problem: str
-    since_s: float
     changed: threading.Condition
-    is_back: bool = False
+    problem: str = ''
+    since_s: float = 0.0
+    is_back: bool = True
     waiting: int = 0
     waited: int = 0
     in_vain: int = 0
     running: int = 0
     limit: int = 1
+    told_s: float = float('-inf')
+    level: int = logging.WARNING
+
+
+def _ignore(*what: object) -> None:
+    """Take in nothing."""
 
 
 class Outages:
     """The outages that one scheduler knows of; threads may share it.
 
     ``probe_of`` returns the probe of a service, None: it is not waited for.
+    ``on_waiting`` is called with how many requests wait for a service now,
+    ``on_waited`` with how long one has, and whether it was in vain. ``served`` counts
+    the requests that nothing was away for.
     """
 
     def __init__(
         self,
         patience_s: float = 0.0,
         probe_of: Callable[[str], Probe | None] = lambda service: None,
-        observer: OutageObserver | None = None,
+        on_waiting: Callable[[str, int], None] = _ignore,
+        on_waited: Callable[[str, float, bool], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.patience_s = patience_s
         self.probe_of = probe_of
-        self._observer = observer or NoOutageObserver()
+        self._on_waiting, self._on_waited = on_waiting, on_waited
         self._clock = clock
         self._lock = threading.Lock()
         self._away: dict[str, _Away] = {}
         self._closed = threading.Event()
         self.successor: Any = None
+        self.served = 0
 
     def close(self, successor: Any = None) -> None:
         """Let nobody wait any more; ``successor`` serves those who do, if there is
@@ -158,10 +154,9 @@ class Outages:
             for away in self._away.values():
                 away.changed.notify_all()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether nobody waits any more."""
-        return self._closed.is_set()
+    def rest(self, seconds: float) -> None:
+        """Return after so long, or when nobody waits any more."""
+        self._closed.wait(seconds)
 
     def is_away(self, service: str) -> bool:
         """Whether requests wait, or have waited, for a service that is away still."""
@@ -195,7 +190,7 @@ class Outages:
                 return False
             away.waiting += 1
             away.waited += 1
-            self._observer.waits(service, away.waiting)
+            self._on_waiting(service, away.waiting)
         began_s, is_over = self._clock.monotonic(), False
         try:
             while not is_over:
@@ -205,7 +200,7 @@ class Outages:
                         away.running += 1
                         return True
                     left_s = until_s - self._clock.monotonic()
-                    is_over = left_s <= 0 or self.is_closed
+                    is_over = left_s <= 0 or self._closed.is_set()
                     if not is_over:
                         away.changed.wait(min(left_s, CALLER_LOOK_S))
             return False
@@ -213,49 +208,44 @@ class Outages:
             with self._lock:
                 away.in_vain += is_over
                 away.waiting -= 1
-                self._observer.waits(service, away.waiting)
-                self._forget(away)
+                self._on_waiting(service, away.waiting)
             took_s = self._clock.monotonic() - began_s
-            self._observer.waited(service, took_s, is_over)
+            self._on_waited(service, took_s, is_over)
 
     def done(self, service: str, is_well: bool) -> None:
         """A request that has waited for a service has ended, or needs it again."""
         with self._lock:
-            away = self._away.get(service)
-            if away is None:
-                return
+            away = self._away[service]
             away.running -= 1
             if is_well:
                 away.limit *= 2
             away.changed.notify(away.limit)
-            self._forget(away)
 
     def _known(self, service: str, problem: str) -> _Away | None:
         """Return an outage, which begins if it is new; None: it is not waited for."""
         probe = self.probe_of(service)
-        if probe is None or self.is_closed:
+        if probe is None or self._closed.is_set():
             return None
         now_s, away = self._clock.monotonic(), self._away.get(service)
-        if away is not None and not away.is_back:
+        if away is None:
+            away = self._away[service] = _Away(service, threading.Condition(self._lock))
+        if not away.is_back:
             is_long = now_s - away.since_s > LONG_AWAY * self.patience_s
             return None if is_long else away
-        if away is None:
-            changed = threading.Condition(self._lock)
-            away = self._away[service] = _Away(service, problem, now_s, changed)
-        else:
-            away.problem, away.since_s = problem, now_s
-            away.is_back, away.limit = False, 1
-            away.waited = away.in_vain = 0
-        LOG.warning('Requests wait for %s, which is away: %s', service, problem)
         looking = threading.Thread(
             target=self._look, args=(away, probe), name='outage', daemon=True
         )
         try:
             looking.start()
         except RuntimeError:  # no thread can be started: nobody would look
-            away.is_back = True
-            self._forget(away)
             return None
+        away.problem, away.since_s = problem, now_s
+        away.is_back, away.limit = False, 1
+        away.waited = away.in_vain = 0
+        is_new = now_s - away.told_s > TELL_AGAIN_S
+        away.level = logging.WARNING if is_new else logging.DEBUG
+        away.told_s = now_s if is_new else away.told_s
+        LOG.log(away.level, 'Requests wait for %s, which is away: %s', service, problem)
         return away
 
     def _look(self, away: _Away, probe: Probe) -> None:
@@ -265,11 +255,11 @@ class Outages:
         with self._lock:
             lasted_s = self._clock.monotonic() - away.since_s
             waited, in_vain = away.waited, away.in_vain
-            away.is_back = not self.is_closed
+            away.is_back = not self._closed.is_set()
             away.changed.notify(away.limit)
-            self._forget(away)
-        if not self.is_closed:
-            LOG.warning(
+        if not self._closed.is_set():
+            LOG.log(
+                away.level,
                 '%s answers again after %.1f s; %d requests have waited for it, of %d '
                 'the time was over',
                 f'{away.service[:1].upper()}{away.service[1:]}',
@@ -277,10 +267,6 @@ class Outages:
                 waited,
                 in_vain,
             )
-
-    def _forget(self, away: _Away) -> None:
-        if away.is_back and not away.waiting and not away.running:
-            self._away.pop(away.service, None)
 
 
 def _answers(probe: Probe) -> bool:
@@ -310,53 +296,40 @@ class OutagePatience:
         self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
         self._turns: list[str] = []
         self._times: Counter[str] = Counter()
+        self._served = 0
         self.is_over = left_s <= 0
-
-    def __enter__(self) -> None:
-        """Do nothing: the request has begun."""
-
-    def __exit__(self, *problem: object) -> None:
-        self._give_turns_back(self._turns)
 
     def left_s(self) -> float:
         """Return for how long the request may wait from now."""
         return self._until_s - self._clock.monotonic()
 
-    def _give_turns_back(self, away: Collection[str]) -> None:
+    def attempted(self, away: Collection[str]) -> None:
+        """An attempt has ended, which these services did not answer: it is the turn of
+        others."""
         turns, self._turns = self._turns, []
         for service in turns:
             self._outages.done(service, service not in away)
 
-    @contextlib.contextmanager
-    def turn(self, away: Mapping[str, str]) -> Iterator[None]:
-        """Make an attempt within this context; ``away`` are the services that do not
-        answer it."""
-        try:
-            yield
-        finally:
-            self._give_turns_back(away)
-
-    @property
-    def successor(self) -> Any:
-        """Who serves what waited when the scheduler ended, if anybody does."""
-        return self._outages.successor
-
     def wait(self, away: Mapping[str, str]) -> bool:
         """Wait until all these services answer; False: it was in vain. Raises
         CallerGone."""
-        self._give_turns_back(away)
+        self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False
         if not self._times:  # the first attempt may itself have hung for all the time
             soon_s = self._clock.monotonic() + LAST_LOOK_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
+            self._served = self._outages.served
         self._times.update(away.keys())
-        if max(self._times.values()) > MOST_TIMES:
+        again = max(self._times.values()) - 1
+        if again >= MOST_TIMES and self._outages.served > self._served:
             self.is_over = True
             return False
         with self._caller.resting():
+            if again:
+                self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
-                self._give_turns_back(away)  # it is that of the last one alone
+                self.attempted(away)  # it is the turn at the last one alone
                 if not self._outages.wait(
                     service, problem, self._until_s, self._caller.check
                 ):

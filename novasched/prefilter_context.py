@@ -17,7 +17,8 @@ from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Network, Placement
+from novasched.outages import PLACEMENT
+from novasched.ports import Network, Placement, QueryFailed
 from novasched.resources import PrefilterContext, Requirements, build_query
 from novasched.resources.features import FEATURES, Features
 from novasched.resources.requirements import NetworkOrSubnet, Port, Reach
@@ -47,14 +48,23 @@ class PrefilterContexts:
         self._network = network
         self._features = features
 
-    def of(self, context: RequestContext, request: RequestSpec) -> PrefilterContext:
-        """Return the context of a request; no other service is asked yet."""
+    def of(
+        self,
+        context: RequestContext,
+        request: RequestSpec,
+        missed: Callable[[str, str, int], object] = lambda service, problem, status: 0,
+    ) -> PrefilterContext:
+        """Return the context of a request; no other service is asked yet.
+
+        ``missed`` is called with each that is away, with what was the matter and the
+        status of its answer, where that leaves a prefilter without its input.
+        """
         return PrefilterContext(
             aggregates=_Aggregates(self._view),
             minimum_compute_version=self._view.minimum_compute_version(),
             required_traits=lambda: _required_traits(request, self._features),
             ports=functools.cache(lambda: self._ports(context, request)),
-            reach=functools.partial(self._reach, context),
+            reach=functools.partial(self._reach, context, missed),
         )
 
     def _ports(
@@ -66,23 +76,34 @@ class PrefilterContexts:
         return _each(context, ask, filter(None, ids))
 
     def _reach(
-        self, context: RequestContext, places: Iterable[NetworkOrSubnet]
+        self,
+        context: RequestContext,
+        missed: Callable[[str, str, int], object],
+        places: Iterable[NetworkOrSubnet],
     ) -> Reach:
         """Ask for the segments of each place, and for the aggregates of each."""
-        segments = _each(context, functools.partial(self._segments, context), places)
-        all_ids = sorted(set().union(*filter(None, segments.values())))
-        ask = functools.partial(self._placement.aggregates, context)
-        aggregates = _each(context, ask, all_ids)
-        return {place: _union(ids, aggregates) for place, ids in segments.items()}
 
-    def _segments(
-        self, context: RequestContext, place: NetworkOrSubnet
-    ) -> frozenset[str] | None:
-        try:
-            return self._network.segments(context, place)
-        except errors.NetworkFailed as error:
-            LOG.warning('%s', error)
-            return None
+        def segments_of(place: NetworkOrSubnet) -> frozenset[str] | None:
+            try:
+                return self._network.segments(context, place)
+            except errors.NetworkFailed as error:
+                LOG.warning('%s', error)
+                if error.away:
+                    missed(error.away, str(error), 0)
+                return None
+
+        def aggregates_of(segment: str) -> frozenset[str]:
+            found = self._placement.aggregates(context, segment)
+            if not isinstance(found, QueryFailed):
+                return found
+            if found.is_away:
+                missed(PLACEMENT, found.text, found.status)
+            return frozenset()
+
+        segments = _each(context, segments_of, places)
+        all_ids = sorted(set().union(*filter(None, segments.values())))
+        aggregates = _each(context, aggregates_of, all_ids)
+        return {place: _union(ids, aggregates) for place, ids in segments.items()}
 
 
 class _Aggregates:
@@ -105,13 +126,13 @@ def _required_traits(request: RequestSpec, features: Features) -> frozenset[str]
 
 
 def _union(
-    segments: Iterable[str] | None, aggregates: Mapping[str, frozenset[str] | None]
+    segments: Iterable[str] | None, aggregates: Mapping[str, frozenset[str]]
 ) -> frozenset[str] | None:
     """Return the aggregates of all segments; None if one has none."""
     if segments is None:
         return None
     found = [aggregates[segment] for segment in segments]
-    return frozenset().union(*filter(None, found)) if all(found) else None
+    return frozenset().union(*found) if all(found) else None
 
 
 def _each(

@@ -104,7 +104,9 @@ class FakePlacement:
 
     def aggregates(self, context, provider_uuid):
         self.aggregates_asked.append(provider_uuid)
-        return self.known_aggregates.get(provider_uuid)
+        return self.known_aggregates.get(
+            provider_uuid, QueryFailed(404, 'there is none')
+        )
 
     def fail(self, status=503, text='away'):
         """Answer every query with an error from now on."""
@@ -292,7 +294,7 @@ class FakeView:
     def known(self):
         return self.refresh()
 
-    def unavailable_cells(self, cell_uuid=None):
+    def unavailable_cells(self, cell_uuid=None, target=None, offered=None):
         return tuple(
             cell.name or cell.uuid
             for cell in self.cells.enabled()

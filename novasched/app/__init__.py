@@ -354,7 +354,7 @@ def compose(
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),
         (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
-        *make_log.periodic_tasks,
+        *make_log.tasks(reader.outages),
     ]
 
     def close() -> None:

@@ -11,15 +11,18 @@ from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
 from novasched.clock import Clock
+from novasched.cluster.periodic import PeriodicTask
 from novasched.cluster.view import ClusterView
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
 from novasched.decision_log.distilling import RecordBuilder, policy_of
 from novasched.decision_log.log import RecordingLog
+from novasched.decision_log.outages import INTERVAL_S, OutageFile
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.store import DecisionStore
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
+from novasched.outages import Outages
 from novasched.placement import diagnosing
 from novasched.placement.diagnosing import PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
@@ -79,7 +82,7 @@ def inspection(store: DecisionStore) -> InspectionEndpoint:
 
 
 class LogMaker:
-    """Makes the log that writes into a store; ``periodic_tasks`` are what it needs."""
+    """Makes the log that writes into a store."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, dependencies: Dependencies, store: DecisionStore
@@ -88,7 +91,7 @@ class LogMaker:
         self._dependencies = dependencies
         self._store = store
         self._metrics = dependencies.instrumentation.decision_log
-        self.periodic_tasks: list[tuple[float, Callable[[], None]]] = []
+        self._tasks: list[PeriodicTask] = []
 
     def __call__(
         self, view: ClusterView, profile: Profile, mirror: PlacementMirror | None
@@ -113,6 +116,11 @@ class LogMaker:
         self._metrics.waits_s = lambda: log.waits_s
         return log
 
+    def tasks(self, outages: Outages) -> list[PeriodicTask]:
+        """Return the periodic tasks of the log that was made, and those of outages."""
+        file = OutageFile(self._store.directory, outages, self._dependencies.clock)
+        return [*self._tasks, (INTERVAL_S, file.write_outages)]
+
     def _complete_with(self, diagnosis: PlacementDiagnosis) -> None:
         """Have the records completed that wait for a diagnosis of placement."""
 
@@ -120,7 +128,7 @@ class LogMaker:
             for result, records in diagnosis.complete(self._store.store).items():
                 self._metrics.diagnosed(result, records)
 
-        self.periodic_tasks.append((diagnosing.INTERVAL_S, complete_diagnoses))
+        self._tasks.append((diagnosing.INTERVAL_S, complete_diagnoses))
 
 
 def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:

@@ -18,7 +18,7 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
-from novasched.ports import AggregatesMark, ApiStore, Placement
+from novasched.ports import AggregatesMark, ApiStore, Placement, QueryFailed
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning
@@ -210,7 +210,7 @@ class AggregateSync:
         if node_uuid is None:
             return
         known = self.placement.aggregates(context, node_uuid)
-        if known is None:
+        if isinstance(known, QueryFailed):
             return
         if uuid in known:
             self._warned.ends(uuid)

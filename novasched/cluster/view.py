@@ -31,6 +31,7 @@ from novasched.cluster.services import down_time
 from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.ports import ApiStore, Cell, Heartbeats
+from novasched.resources.request import Target
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy, Snapshot
 
@@ -391,16 +392,34 @@ class ClusterView:
             instance_images=Lazy(lambda: reader.images(table)),
         )
 
-    def unavailable_cells(self, cell_uuid: str | None = None) -> tuple[str, ...]:
+    def unavailable_cells(
+        self,
+        cell_uuid: str | None = None,
+        target: Target | None = None,
+        offered: Collection[str] | None = None,
+    ) -> tuple[str, ...]:
         """Return the names of the enabled cells, or of one, that do not answer.
 
-        They give no hosts before a refresh finds that they answer again.
+        They give no hosts before a refresh finds that they answer again. Only those are
+        returned that may have the ``target`` of a request, and a host among the
+        ``offered`` providers; None: any. One that was never read may have any host.
         """
-        return tuple(
-            cell.name or cell.uuid
+        silent = {
+            cell.uuid: cell.name or cell.uuid
             for cell in self.cells.enabled()
             if cell_uuid in (None, cell.uuid) and cell.uuid not in self._available
-        )
+        }
+        if target is None and offered is None:
+            return tuple(silent.values())
+        with self._lock:
+            known: Mapping[str, object] = (
+                self._nodes.ids_of(offered or ())
+                if target is None
+                else self._nodes.named(silent, target.host, target.node)
+            )
+        unread = silent.keys() - self.asked_at().keys()
+        may_have = known.keys() | unread if offered is None or offered else ()
+        return tuple(name for uuid, name in silent.items() if uuid in may_have)
 
     def node_uuids(self) -> KeysView[str]:
         """Return the uuids of the compute nodes, those of other cells included."""

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from novasched.decision_log.reading import Criteria, DecisionReader, Servers
+from novasched.decision_log import outages
+from novasched.decision_log.reading import (
+    Criteria,
+    DecisionFiles,
+    DecisionReader,
+    Servers,
+)
 from novasched.decision_log.record import Head
 
 MINUTE = 60_000_000
@@ -21,8 +27,8 @@ SAMPLE = 200
 
 
 def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
-    """Return counts by minute and reason, how many records were lost, how long requests
-    took, and the newest.
+    """Return counts by minute and reason, how many records were lost, the outages of
+    each worker, how long requests took, and the newest.
 
     Bodies are read of the newest alone: they have what stood against each, how long
     placement took, and what was known of the cells.
@@ -45,6 +51,9 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
         ],
         'lost': _lost(reader, since),
+        'outages': outages.read(reader.directory, reader.clock)
+        if isinstance(reader, DecisionFiles)
+        else [],
         'took_us': {'total': total_us, 'sample': sample},
         'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
         'newest': [

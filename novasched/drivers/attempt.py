@@ -10,7 +10,7 @@ from http.client import responses
 from typing import NamedTuple
 
 from novasched.clock import SYSTEM_CLOCK
-from novasched.ports import Claimed, ClaimUnknown, Entry
+from novasched.ports import Candidates, Claimed, ClaimUnknown, Entry
 
 LOG = logging.getLogger(__name__)
 
@@ -56,16 +56,18 @@ class RequestAttempt:
     ``away`` has the services that did not answer, and what was the matter; ``lost`` the
     claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
     once placement answers, else they are left at once. Claims of the consumers that
-    ``may_arrive`` were lost before; ``unsure``: so was an undo. ``is_certain``: it ends
-    by what is so, whatever the cells have that did not answer. ``was_announced``: the
-    start of the request was told, in this attempt or before.
+    ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
+    candidates that it may choose from; None: they are not known. ``was_announced``: the
+    start of the request was told, in this attempt or before. ``waited_s`` is how long
+    the request has waited after it.
     """
 
     keeps_lost: bool = False
     was_announced: bool = False
-    is_certain: bool = False
     may_arrive: frozenset[str] = frozenset()
     unsure: bool = False
+    offered: Candidates | None = None
+    waited_s: float = 0.0
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
 

@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 from novasched import connections, errors
 from novasched.clock import Clock
+from novasched.cluster.view import ClusterView
 from novasched.drivers import ScheduleRequest
 from novasched.drivers.attempt import LostClaim, RequestAttempt
 from novasched.drivers.claims import UNDO_WITHIN_S
-from novasched.outages import PLACEMENT, OutagePatience, Outages
+from novasched.drivers.host_candidates import by_provider
+from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
+from novasched.resources.request import target_of
 
 Result = TypeVar('Result')
 
@@ -26,11 +29,13 @@ WAIT = 'wait'
 
 
 class Superseded(Exception):
-    """Another manager serves what waits, by a newer configuration."""
+    """Another manager serves what waits, by a newer configuration; ``attempt`` was the
+    last one here."""
 
-    def __init__(self, manager: Any) -> None:
-        super().__init__(manager)
+    def __init__(self, manager: Any, attempt: RequestAttempt) -> None:
+        super().__init__(manager, attempt)
         self.manager = manager
+        self.attempt = attempt
 
 
 class PatientRequest:
@@ -46,28 +51,25 @@ class PatientRequest:
         outages: Outages,
         work: ScheduleRequest,
         placement: Placement,
+        view: ClusterView,
         clock: Clock,
     ) -> None:
+        self._outages = outages
         self._patience = OutagePatience(outages, work.caller, clock)
         self._work = work
         self._placement = placement
+        self._view = view
         self._clock = clock
         self._lost: list[LostClaim] = []
         self._is_unsure, self._late_left = False, MOST_LATE
 
-    def run(
-        self,
-        serve: Callable[[RequestAttempt], Result],
-        note: Callable[[RequestAttempt, errors.RequestError], None],
-    ) -> Result:
+    def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
         """Return the result of the first attempt, by ``serve``, that does not fail by
-        what is away.
-
-        ``note`` adds to an attempt that has failed what was away. Raises what the last
-        attempt has raised, CallerGone, or Superseded.
+        what is away. Raises what the last attempt has raised, CallerGone, or
+        Superseded.
         """
-        attempt = RequestAttempt()
-        with self._patience, self._leaving():
+        attempt = self._work.attempt
+        with self._leaving():
             while True:
                 consumers = frozenset(each.claim.consumer_uuid for each in self._lost)
                 attempt = RequestAttempt(
@@ -76,23 +78,40 @@ class PatientRequest:
                     may_arrive=consumers,
                 )
                 try:
-                    with self._patience.turn(attempt.away):
-                        try:
-                            result = serve(attempt)
-                            break
-                        except errors.RequestError as problem:
-                            failure = problem
-                            note(attempt, failure)
+                    result = serve(attempt)
+                    break
+                except errors.RequestError as problem:
+                    failure = problem
+                    self._look_for_cells(attempt, failure)
                 finally:
                     self._lost += attempt.lost
+                    self._patience.attempted(attempt.away)
                 if not self._is_worth_another(attempt, failure):
                     try:
                         raise failure
                     finally:
                         del failure  # it refers to this frame, and so to all candidates
+        self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
         return result
+
+    def _look_for_cells(
+        self, attempt: RequestAttempt, failure: errors.RequestError
+    ) -> None:
+        """Note the cells that do not answer, if one of their hosts might have taken the
+        request."""
+        request, offered = self._work.request, attempt.offered
+        attempt.offered = None  # they take memory
+        if attempt.away or not isinstance(failure, errors.NoValidHost):
+            return
+        cell_uuid = request.target_cell_uuid
+        if self._view.unavailable_cells(cell_uuid):
+            is_part = offered is None or (offered.cut and offered.copy is None)
+            providers = None if is_part else by_provider(offered)
+            target = target_of(request)
+            for name in self._view.unavailable_cells(cell_uuid, target, providers):
+                attempt.missed(cell(name), 'it does not answer')
 
     @contextlib.contextmanager
     def _leaving(self) -> Iterator[None]:
@@ -100,6 +119,7 @@ class PatientRequest:
         try:
             yield
         except BaseException:
+            self._patience.attempted(())
             for each in self._lost:
                 each.leave()
             raise
@@ -133,12 +153,12 @@ class PatientRequest:
                     waited = False
                     break
                 away = {PLACEMENT: self._lost[0].why}
-        took_s = self._clock.monotonic() - began_s
-        successor = self._patience.successor
+        attempt.waited_s = self._clock.monotonic() - began_s
+        successor = self._outages.successor
         is_free = not self._lost and not self._is_unsure
         if not waited and successor is not None and is_free:
-            raise Superseded(successor)
-        recorder.waited(attempt.away, took_s, again=waited)
+            raise Superseded(successor, attempt)
+        recorder.waited(attempt.away, attempt.waited_s, again=waited)
         return waited
 
     def _settle(self) -> bool:

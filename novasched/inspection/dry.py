@@ -96,7 +96,7 @@ class DryPlacement:
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | None:
+    ) -> frozenset[str] | QueryFailed:
         return self._inner.aggregates(context, provider_uuid)
 
     def claim(

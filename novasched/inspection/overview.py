@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -66,6 +67,7 @@ def merged(
                 _quantile([(ms, 1.0) for part in each for ms in part['query_ms']], 0.5)
             )
         },
+        'outages': _outages(each),
         'blockers': _blockers(each),
         'minutes': _minutes(each),
         'cells': _cells(last['view'] if last is not None else {}),
@@ -120,6 +122,19 @@ def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _most_frequent(counted: Counter[str] | None) -> str:
     return counted.most_common(1)[0][0] if counted else ''
+
+
+def _outages(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the services that requests wait for, of all workers: since the first."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in itertools.chain(*(part.get('outages', ()) for part in parts)):
+        known = found.setdefault(
+            each['service'], {**each, 'since_s': 0.0, 'waiting': 0, 'in_vain': 0}
+        )
+        known['since_s'] = max(known['since_s'], round(each['since_s'], 1))
+        known['waiting'] += each['waiting']
+        known['in_vain'] += each['in_vain']
+    return [found[service] for service in sorted(found)]
 
 
 def _minutes(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

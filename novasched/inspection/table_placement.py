@@ -58,11 +58,11 @@ class TablePlacement:
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | None:
+    ) -> frozenset[str] | QueryFailed:
         """Return the aggregates of a provider, as far as queries have named them."""
         try:
             table = self._copy(()).table
-        except errors.StoreFailed:
-            return None
+        except errors.StoreFailed as problem:
+            return QueryFailed(0, str(problem))
         row = table.rows_by_uuid.get(provider_uuid)
         return frozenset(uuid for uuid, rows in table.members.items() if row in rows)

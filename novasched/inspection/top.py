@@ -26,6 +26,7 @@ def frame(overview: Overview, style: Style, rows: int = 20) -> str:
         *_labelled(
             style, _label(f'last {overview["window_s"]:g} s'), _results(overview)
         ),
+        *_labelled(style, _label('Away'), _away(style, overview)),
         *_labelled(style, _label('Blockers'), _blockers(overview)),
         *_labelled(
             style, _label('Cells'), [_cell(style, c) for c in overview['cells']]
@@ -73,6 +74,14 @@ def _results(overview: Overview) -> list[str]:
 
 def _blockers(overview: Overview) -> list[str]:
     return [f'{each["blocker"]} {each["count"]}' for each in overview['blockers']]
+
+
+def _away(style: Style, overview: Overview) -> list[str]:
+    return [
+        f'{style.paint(each["service"], RED)} since {each["since_s"]:.0f} s, '
+        f'{counted(each["waiting"], "request")} waiting: {each["problem"]}'
+        for each in overview['outages']
+    ]
 
 
 def _cell(style: Style, cell: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ class MirroredPlacement:
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | None:
+    ) -> frozenset[str] | QueryFailed:
         try:
             return self._mirror.aggregates(provider_uuid)
         except errors.NoMirror:

@@ -234,7 +234,7 @@ CELL_LEFT_OUT = Metric(
 OUTAGE_WAITING = Metric(
     'novasched_outage_waiting_requests',
     'Requests that wait for a service that is away, by service: placement, network '
-    'service, API database or cell.',
+    'service, API database or database of cell, with the name of the cell.',
     labels=('service',),
     across='livesum',
 )

@@ -324,7 +324,12 @@ class Instrumentation:
     def outages(self, patience_s: float) -> Outages:
         """Make the outages of a scheduler, measured."""
         metrics = OutageMetrics(self.recorder)
-        self._outages = Outages(patience_s, observer=metrics, clock=self._clock)
+        self._outages = Outages(
+            patience_s,
+            on_waiting=metrics.waits,
+            on_waited=metrics.waited,
+            clock=self._clock,
+        )
         return self._outages
 
     def api(self, inner: ApiStore) -> ApiStore:

@@ -13,7 +13,7 @@ from novasched.clock import Clock
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import FAIL, PASS, WARN, Check
-from novasched.outages import Outages, cell_of
+from novasched.outages import Outages
 
 
 class RequestTracker:
@@ -97,7 +97,7 @@ class RequestTracker:
 
 
 class OutageMetrics:
-    """Counts what outages cost. Satisfies outages.OutageObserver."""
+    """Counts what outages cost; see outages.Outages."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -113,8 +113,8 @@ class OutageMetrics:
 
 
 def _label(service: str) -> str:
-    """Return a service as metrics name it: all cells are one."""
-    return 'cell' if cell_of(service) else service.removeprefix('the ')
+    """Return a service as metrics name it."""
+    return service.removeprefix('the ')
 
 
 def check_outages(outages: Outages, time: str) -> Check:

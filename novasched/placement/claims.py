@@ -323,6 +323,7 @@ class ConsumerClaim(JointClaim):
             return self._unknown(refused.text) if self._may_be_ours else refused
         if self._is_made(self._one, held) and self._may_be_ours:
             return self._claimed()
+        self._learn(held)
         if self._conflicted:
             raise errors.AllocationUpdateFailed(
                 self._consumer,
@@ -330,7 +331,6 @@ class ConsumerClaim(JointClaim):
                 'report client read the consumer state during the claim ',
             )
         self._conflicted = True
-        self._learn(held)
         return None
 
     def _learn(self, held: ConsumerAllocations) -> None:

@@ -14,7 +14,7 @@ from novasched.parsing import parse_json
 from novasched.placement import candidates
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
 from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
-from novasched.placement.session import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -64,11 +64,18 @@ class PlacementClient:
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | None:
+    ) -> frozenset[str] | QueryFailed:
         url = f'/resource_providers/{provider_uuid}/aggregates'
-        answer = ask(self._adapter, context, 'GET', url, AGGREGATES_VERSION)
+        answer = ask(
+            self._adapter,
+            context,
+            'GET',
+            url,
+            AGGREGATES_VERSION,
+            is_quiet=self._is_away(),
+        )
         if isinstance(answer, NoAnswer):
-            return None
+            return failed(answer)
         if answer.status_code == 200:
             try:
                 found = parse_json(answer.content)['aggregates']
@@ -84,7 +91,7 @@ class PlacementClient:
             answer.status_code,
             http.excerpt(answer),
         )
-        return None
+        return failed(answer)
 
     def claim(
         self,

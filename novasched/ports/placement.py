@@ -172,8 +172,8 @@ class Placement(Protocol):
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | None:
-        """Return the uuids of a provider's aggregates; None: placement did not say."""
+    ) -> frozenset[str] | QueryFailed:
+        """Return the uuids of a provider's aggregates."""
 
     def claim(
         self,

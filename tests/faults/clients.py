@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 
@@ -51,6 +52,23 @@ class Clients:
             self._audit.failed(call, failure)
         else:
             self._audit.answered(call, found)
+
+    @contextlib.contextmanager
+    def keep_booting(self, every_s):
+        """Boot again and again, each on a host that is there, within this context."""
+        ended = threading.Event()
+
+        def boots():
+            while not ended.wait(every_s):
+                self.boot(room=True)
+
+        thread = threading.Thread(target=boots)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def wait(self, timeout_s=JOIN_S):
         """Wait until each request has its answer, or its client gave up."""

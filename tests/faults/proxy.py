@@ -9,6 +9,7 @@ use are below. What nothing spoils is passed on as it is.
 from __future__ import annotations
 
 import http.server
+import itertools
 import re
 import socket
 import threading
@@ -81,9 +82,10 @@ class Exchange:
         self._proxy = proxy
         self._handler = handler
 
-    def forward(self):
-        """Let placement do it; return its answer, which nobody has yet."""
-        return self._proxy.forward(self.asked)
+    def forward(self, target=None):
+        """Let placement do it, or who serves at ``target``; return the answer, which
+        nobody has yet."""
+        return self._proxy.forward(self.asked, target)
 
     def answer(self, answer):
         """Send an answer back."""
@@ -172,6 +174,21 @@ def answers(status, body=b'', content_type='application/json', *, after=False):
     return fault
 
 
+def balanced(*targets):
+    """Pass each on to another one in turn, as a load balancer that has not noticed yet
+    which of them are away."""
+    turns = itertools.cycle(targets)
+
+    def fault(exchange):
+        try:
+            answer = exchange.forward(next(turns))
+        except urllib3.exceptions.HTTPError:
+            return exchange.hang_up()
+        return exchange.answer(answer)
+
+    return fault
+
+
 def meanwhile(act):
     """Call ``act()`` before placement hears of it."""
 
@@ -235,11 +252,11 @@ class Proxy:
         """Let all go on who wait, now and from now on."""
         self.released.set()
 
-    def forward(self, asked):
-        """Ask placement."""
+    def forward(self, asked, target=None):
+        """Ask placement, or who serves at ``target``."""
         answer = self._pool.request(
             asked.method,
-            self._target + asked.path,
+            (target or self._target) + asked.path,
             body=asked.body or None,
             headers=asked.headers,
             timeout=FORWARD_S,

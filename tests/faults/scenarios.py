@@ -170,7 +170,8 @@ SCENARIOS = {
     'F19': Scenario(
         "One of several cells' databases is down",
         'The hosts of the other cells are chosen from, after a bounded wait. A request '
-        'that finds no host without it waits for it, as for F14.',
+        'that finds no host without it waits for it, as for F14, if it may use one of '
+        'its hosts.',
     ),
     'F20': Scenario(
         'The database of a cell accepts and never answers',
@@ -239,8 +240,10 @@ SCENARIOS = {
         'reach it while it stops.',
     ),
     'F34': Scenario(
-        'Placement on three Galera nodes, one of which is killed amid claims',
-        'Every claim that was answered is there; requests that failed hold nothing.',
+        'Placement on three Galera nodes, one of which is killed amid claims, or which '
+        'are restarted one after the other',
+        'Every claim that was answered is there; requests that failed hold nothing. '
+        'While there is no node, requests wait as for F14.',
         'What the database itself loses.',
     ),
     'F35': Scenario(

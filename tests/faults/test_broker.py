@@ -94,6 +94,25 @@ def test_a_claim_that_outlives_its_broker_is_made_once_and_answered(
     assert len(made.proxy.asked('PUT', CLAIM)) == 2
 
 
+@pytest.mark.exhaustive('a broker and an outage, one at a time, are in the first tier')
+@pytest.mark.scenario('F7', 'I2', 'I3', 'I4', 'I6', 'I7')
+def test_a_broker_that_is_restarted_amid_an_outage_fails_no_request(
+    made, broker, daemons, callers, audit, patient
+):
+    for method in ('GET', 'PUT', 'POST'):
+        made.proxy.on(method, '', proxy.answers(503), times=9999)
+    clients = callers(made)
+    daemon = daemons(made, novasched={'outage_patience': 30}, **patient).start()
+    for _ in range(3):
+        clients.boot(room=True)
+    wait_until(lambda: 'Requests wait for placement' in daemon.log, 30, 'the outage')
+    restart(broker)
+    made.proxy.heal()
+    clients.wait(RECONNECT_S)
+    audit.bounds = Bounds(latency_s=RECONNECT_S)
+    audit.check(*ALL)
+
+
 @pytest.mark.scenario('F8', 'I2', 'I3', 'I4', 'I7')
 def test_a_broker_that_is_paused_holds_no_thread(
     made, broker, daemons, callers, audit, patient

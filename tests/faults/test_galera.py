@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement on three Galera nodes, one of which is killed while claims are made."""
+"""Placement on three Galera nodes: one is killed while claims are made, all are
+restarted, as is placement itself."""
 
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
@@ -18,6 +20,9 @@ CLAIM = '^/allocations/'
 REQUESTS = 12
 KILLED_AT = 4
 LATENCY_S = 60
+ROOMY = [Host(f'h{n}', memory_mb=900_000, vcpus=999, disk_gb=99_999) for n in range(8)]
+PATIENT = {'outage_patience': 30}
+EVERY_S, NOTICED_S, ROUNDS = 0.5, 3, 3
 # As operators have it who know of Galera; the pool is emptied by the lost connections.
 OPTIONS = 'max_retries = -1\n[placement]\nallocation_conflict_retry_count = 1'
 
@@ -42,6 +47,57 @@ def placement(tmp_path_factory, galera):
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture
+def patient(cloud, audit):
+    """A cloud whose scheduler waits for what is away; it serves."""
+    audit.settle_s = LATENCY_S
+    audit.bounds = Bounds(latency_s=LATENCY_S)
+    made = cloud(ROOMY, novasched=PATIENT)
+    made.serve()
+    return made
+
+
+@pytest.mark.exhaustive('one that is killed is in the first tier, the wait elsewhere')
+@pytest.mark.scenario('F34', 'I1', 'I2', 'I4', 'I6')
+def test_nodes_that_are_restarted_one_after_the_other_fail_no_request(
+    patient, galera, callers, audit
+):
+    clients = callers(patient)
+    with clients.keep_booting(EVERY_S):
+        for number, node in enumerate(galera.nodes):
+            node.process.stop()
+            time.sleep(NOTICED_S)
+            galera.relay.turn_to(galera.nodes[number - 1].port)
+            node.start()
+    clients.wait()
+    audit.check(*ALL, 'I6')
+
+
+@pytest.mark.exhaustive('a placement that answers 503 is in the first tier')
+@pytest.mark.scenario('F14', 'I1', 'I2', 'I4', 'I6')
+def test_placements_that_are_restarted_one_after_the_other_fail_no_request(
+    patient, galera, placement, tmp_path, callers, audit
+):
+    other = Placement(tmp_path / 'other', placement.database_url, OPTIONS)
+    placements = [placement, other]
+    fault = proxy.balanced(*(each.url for each in placements))
+    for method in ('GET', 'PUT', 'POST', 'DELETE'):
+        patient.proxy.on(method, '', fault, times=99999)
+    clients = callers(patient)
+    other.start()
+    try:
+        with clients.keep_booting(EVERY_S):
+            for each in placements * ROUNDS:
+                each.stop()
+                time.sleep(NOTICED_S)
+                each.start()
+                time.sleep(NOTICED_S)
+        clients.wait()
+        audit.check(*ALL, 'I6')
+    finally:
+        other.close()
 
 
 @pytest.mark.scenario('F34', 'I1', 'I4')

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from novasched.clock import SYSTEM_CLOCK
+from novasched.decision_log.outages import read
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
@@ -23,7 +25,9 @@ METHODS = ('GET', 'PUT', 'POST', 'DELETE')
 CLAIMS = '^/allocations'
 PATIENT = {'outage_patience': 30}
 OUTAGE_S, EVERY_S, SETTLE_S, WAIT_S = 3, 0.4, 60, 90
-MANY, SPARE, MOST_MB = 30, 16, 1.0
+POOL, CONNECTIONS = 64, 30
+"""Threads and connections to the broker that a worker keeps, by default."""
+MANY, VERY_MANY, SPARE, MOST_MB = 30, 500, 16, 1.0
 PING = {
     'method': 'ping',
     'args': {'arg': 'are you there'},
@@ -165,6 +169,9 @@ def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
     calls = [(other, boot(other)[1]) for other in others]
     until(lambda: Resources.of(worker).threads >= before.threads + MANY, 'all to wait')
     assert caller.call(PING) == ({'arg': 'are you there', 'service': 'scheduler'}, None)
+    files = running.state / 'decisions'
+    shown = until(lambda: read(files, SYSTEM_CLOCK), 'what top shows')
+    assert [each['service'] for each in shown] == ['placement']
     height = Resources.of(worker)
     assert height.threads - before.threads <= MANY + SPARE
     assert (height.memory_mb - before.memory_mb) / MANY < MOST_MB
@@ -235,3 +242,39 @@ def test_a_worker_that_is_killed_while_it_waits_leaves_no_claim(
     wait_until(
         lambda: not placement.allocations(consumer), WAIT_S, 'the claim to be undone'
     )
+
+
+@pytest.mark.exhaustive('that time ends, and that many wait, are in the first tier')
+@pytest.mark.scenario('F14', 'I1', 'I2', 'I7', 'I8')
+def test_an_outage_of_a_minute_and_a_half_with_many_who_wait(
+    cloud, url, daemons, callers, audit
+):
+    audit.settle_s = SETTLE_S
+    made = cloud(HOSTS, DEFAULT={'transport_url': url, 'long_rpc_timeout': 600})
+    running = daemons(made, novasched=PATIENT)
+    (worker,) = running.workers(running.start())
+    clients = callers(made)
+    clients.boot(room=True)
+    clients.wait()
+    before, start = Resources.of(worker), time.monotonic()
+    outage = Outage(made, GATEWAY)
+    early = [clients.boot() for _ in range(VERY_MANY)]
+    most = before.threads + 2 * VERY_MANY  # each has one for its signs of life
+    until(lambda: Resources.of(worker).threads > most, 'all')
+    height = Resources.of(worker)
+    wait_until(lambda: time.monotonic() > start + 55, WAIT_S, 'some that fail')
+    early += [clients.boot() for _ in range(MANY)]
+    wait_until(lambda: time.monotonic() > start + 70, WAIT_S, 'some that do not')
+    late = [clients.boot(room=True) for _ in range(MANY)]
+    wait_until(lambda: time.monotonic() > start + 90, WAIT_S, 'the end')
+    outage.ends()
+    clients.wait()
+    assert {call.failure.name for call in early} == {'NoValidHost'}
+    assert [call.failure for call in late] == [None] * MANY
+    kept = POOL + CONNECTIONS + SPARE
+    most = before.threads + kept
+    until(lambda: Resources.of(worker).threads <= most, 'the threads to end')
+    after = Resources.of(worker)
+    assert (height.memory_mb - before.memory_mb) / VERY_MANY < MOST_MB / 2
+    assert max(height.files, after.files) - before.files <= kept
+    audit.check('I1', 'I2', 'I3', 'I4', 'I7', 'I8')

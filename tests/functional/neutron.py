@@ -20,7 +20,8 @@ class Asked(NamedTuple):
 class Neutron:
     """Serves ports, subnets and their segments while the context is entered.
 
-    ``hold`` makes every answer wait until the context is left.
+    ``hold`` makes every answer wait until the context is left; ``failing`` is how many
+    of the next requests are answered 503.
     """
 
     def __init__(self):
@@ -28,6 +29,7 @@ class Neutron:
         self.subnets = []
         self.asked = []
         self.hold = False
+        self.failing = 0
         self._leaving = threading.Event()
 
     def __enter__(self):
@@ -61,6 +63,9 @@ class Neutron:
         self.asked.append(Asked(token, target.removeprefix('/networking')))
         if self.hold:
             self._leaving.wait()
+        if self.failing:
+            self.failing -= 1
+            return 503, {}
         url = urlsplit(target)
         collection, _, uuid = url.path.removeprefix('/networking/v2.0/').partition('/')
         if collection == 'ports' and uuid in self.ports:

@@ -25,6 +25,7 @@ WAITS = 'novasched_queue_wait_seconds_bucket'
 CLAIMS = 'novasched_claims_total'
 QUERIES = 'novasched_candidate_queries_total'
 RECORDS = 'novasched_decision_records_total'
+WAITING = 'novasched_outage_waiting_requests'
 FALLBACKS = 'novasched_mirror_fallbacks_total'
 
 
@@ -63,6 +64,10 @@ CASES = {
     'NovaschedCellStale': (
         {'novasched_cell_state_age_seconds{cell="cell1"}': '10+60x60'},
         {'novasched_cell_state_age_seconds{cell="cell1"}': '60x60'},
+    ),
+    'NovaschedOutage': (
+        {f'{WAITING}{{service="placement"}}': '1x60'},
+        {f'{WAITING}{{service="placement"}}': '0x59 3'},
     ),
     'NovaschedClaimConflicts': (
         {

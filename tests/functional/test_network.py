@@ -12,6 +12,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched_lab.resource_providers import Provider, provide
 from tests.cases import cases
+from tests.fakes import FakeCaller
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.neutron import Neutron
 
@@ -61,12 +62,12 @@ def user(neutron):
     return RequestContext(auth_token='users', service_catalog=catalog, overwrite=False)
 
 
-def place(cloud, scheduler, context, *networks):
+def place(cloud, scheduler, context, *networks, caller=None):
     """Ask for one instance on these networks; return the name of its host."""
     asked = [NetworkRequest(**network) for network in networks]
     request = cloud.request(requested_networks=NetworkRequestList(objects=asked))
     ((selection, *_),) = scheduler.manager.select_destinations(
-        context, request, new_uuids(), True, False
+        context, request, new_uuids(), True, False, caller
     )
     return selection.service_host
 
@@ -136,6 +137,21 @@ def test_remote_managed_ports_go_where_they_can_be_plugged(schedulers, neutron, 
     neutron.add_port(PORT, 'remote-managed', NETWORK)
     have(cloud, 'h3', 'COMPUTE_REMOTE_MANAGED_PORTS')
     assert place(cloud, scheduler, user, {'port_id': PORT}) == 'h3'
+
+
+@cases(
+    'network',
+    ('a network', {'network_id': NETWORK}),
+    ('a port with an address', {'port_id': PORT}),
+)
+def test_a_neutron_that_is_away_is_waited_for(schedulers, neutron, user, network):
+    cloud, scheduler = schedulers(**ROUTED, novasched={'outage_patience': 30})
+    neutron.add_subnet(SUBNET, NETWORK, SEGMENT)
+    neutron.add_port(PORT, network=NETWORK, subnet=SUBNET)
+    segment(cloud, 'rack2')
+    neutron.failing = 2
+    assert place(cloud, scheduler, user, network, caller=FakeCaller()) == 'h2'
+    assert neutron.failing == 0
 
 
 def test_a_neutron_that_is_silent_is_not_waited_for(schedulers, neutron, user):

@@ -11,6 +11,7 @@ import pytest
 from novasched import errors, releases
 from novasched.candidate_query import QueryPolicy
 from novasched.decision_log.fault import Level
+from novasched.drivers.attempt import RequestAttempt
 from novasched.manager import SchedulerManager
 from novasched.manager_by_release import ManagerByRelease
 from novasched.objects.context import RequestContext
@@ -56,6 +57,7 @@ def select():
         limit=1000,
         looks_further=True,
         log=None,
+        after=None,
     ):
         manager = SchedulerManager(
             driver or FakeDriver(),
@@ -72,6 +74,7 @@ def select():
             None if uuids is None else list(uuids),
             objects,
             alternates,
+            after=after,
         )
 
     return run
@@ -86,6 +89,16 @@ def test_a_request_is_claimed_and_told(select):
     assert notifier.phases == ['start', 'end']
     assert notifier.told[0][1] is request
     assert notifier.told[1][1].instance_uuid == B
+
+
+def test_what_waited_for_another_manager_is_not_told_again(select):
+    notifier, log = FakeNotifier(), Recordings()
+    after = RequestAttempt(was_announced=True, waited_s=3.21)
+    after.missed('placement', 'gone', 503)
+    select(notifier=notifier, log=log, after=after)
+    assert notifier.phases == ['end']
+    (request,) = log.requests
+    assert request.notes == ['Waited 3.2 s for placement: 503 Service Unavailable']
 
 
 @pytest.mark.parametrize('phase', ['start', 'end'])

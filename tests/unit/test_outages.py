@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
 
@@ -13,6 +14,7 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.outages import (
     ANSWER_TAKES_S,
+    LONGEST_REST_S,
     MOST_TIMES,
     OutagePatience,
     Outages,
@@ -81,8 +83,8 @@ def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     service.is_back.set()
     waiter.join(20)
     assert waiter.went_on
-    with waiter.patience.turn({}):
-        assert outages.now() == []
+    waiter.patience.attempted(())
+    assert outages.now() == []
     eventually(lambda: len(caplog.messages) == 2)
     begun, ended = caplog.messages
     assert begun == 'Requests wait for placement, which is away: connection refused'
@@ -101,10 +103,8 @@ def test_they_go_on_by_and_by_twice_as_many_while_all_goes_well(service, outages
         on_their_way = going(waiters, seen)
         assert len(on_their_way) == most
         seen += on_their_way
-        with on_their_way[0].patience.turn({}):
-            for each in on_their_way[1:]:
-                with each.patience.turn({}):
-                    pass
+        for each in on_their_way:
+            each.patience.attempted(())
     assert len(seen) == 7
 
 
@@ -123,23 +123,47 @@ def test_one_that_fails_again_waits_again(service, outages):
     eventually(lambda: first.went_on or second.went_on)
     service.is_back.clear()
     lucky, other = (first, second) if first.went_on else (second, first)
-    with lucky.patience.turn(AWAY):
-        again = Waiter(outages)
-        eventually(lambda: outages.now())
+    again = Waiter(outages)
+    eventually(lambda: outages.now())
+    lucky.patience.attempted(AWAY)
     assert other.went_on is None
     service.is_back.set()
     eventually(lambda: other.went_on or again.went_on)
 
 
-def test_the_same_failure_again_and_again_is_not_waited_for(service, outages):
+def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
+    caplog.set_level(logging.DEBUG, 'novasched')
     service.is_back.set()
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    assert patience.wait(AWAY)
+    assert patience.wait(AWAY)
+    eventually(lambda: len(caplog.records) == 4)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ['WARNING', 'WARNING', 'DEBUG', 'DEBUG']
+
+
+@cases(
+    'others, goes_on',
+    ('others are served', 1, False),
+    ('none is', 0, True),
+)
+def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
+    class Outage(Outages):
+        """Keeps how long one rests; the time does not go by."""
+
+        def rest(self, seconds):
+            rests.append(seconds)
+
+    service.is_back.set()
+    outages, rests = Outage(30.0, lambda name: service.probe), []
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
     for _ in range(MOST_TIMES):
         assert patience.wait(AWAY)
-        with patience.turn(AWAY):
-            pass
-    assert not patience.wait(AWAY)
-    assert patience.is_over
+    outages.served += others
+    assert patience.wait(AWAY) == goes_on
+    assert patience.is_over != goes_on
+    assert rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
+    outages.close()
 
 
 def test_all_services_are_waited_for(service):
@@ -203,7 +227,7 @@ def test_a_stop_lets_nobody_wait(outages):
     outages.close('another')
     waiter.join(20)
     assert waiter.went_on is False
-    assert waiter.patience.successor == 'another'
+    assert outages.successor == 'another'
     assert not OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
 
 

@@ -11,10 +11,12 @@ from oslo_context import context as oslo_context
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
+from novasched.ports import QueryFailed
 from novasched.prefilter_context import PrefilterContexts
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeNetwork, FakePlacement, FakeView
 
 P1, P2, N1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
@@ -28,6 +30,7 @@ SEGMENTS = {
     FLAT: frozenset(),
 }
 PATIENCE_S = 30
+AWAY = QueryFailed(503, 'sorry', is_away=True)
 
 
 @pytest.fixture
@@ -41,7 +44,12 @@ def facts():
         make.view = FakeView(factories.hosts())
         finder = PrefilterContexts(make.view, make.placement, make.network)
         context = RequestContext(overwrite=False)
-        return finder.of(context, request or factories.request())
+        make.missed = []
+        return finder.of(
+            context,
+            request or factories.request(),
+            lambda *what: make.missed.append(what),
+        )
 
     return make
 
@@ -129,14 +137,26 @@ def test_a_place_is_reached_by_the_aggregates_of_its_segments(facts):
     assert sorted(facts.placement.aggregates_asked) == ['g1', 'g2']
 
 
-@pytest.mark.parametrize('g1', [frozenset(), None])
-def test_a_segment_without_aggregates_makes_the_place_unknown(facts, g1):
+@cases(
+    'g1, missed',
+    ('it has none', frozenset(), []),
+    ('it is no provider', QueryFailed(404, 'unknown'), []),
+    ('placement is away', AWAY, [('placement', 'sorry', 503)]),
+)
+def test_a_segment_without_aggregates_makes_the_place_unknown(facts, g1, missed):
     reach = facts(None, None, g1=g1, g2=frozenset('b')).reach([NETWORK, SUBNET])
     assert reach == {NETWORK: None, SUBNET: frozenset('b')}
+    assert facts.missed == missed
 
 
-def test_segments_that_nobody_tells_make_the_place_unknown(facts, caplog):
-    network = FakeNetwork(segments={NETWORK: errors.NetworkFailed('no')})
+@cases(
+    'away, missed',
+    ('it says no', '', []),
+    ('it is away', 'the network service', [('the network service', 'no', 0)]),
+)
+def test_segments_that_nobody_tells_make_the_place_unknown(facts, caplog, away, missed):
+    network = FakeNetwork(segments={NETWORK: errors.NetworkFailed('no', away)})
     assert facts(None, network).reach([NETWORK]) == {NETWORK: None}
+    assert facts.missed == missed
     assert facts.placement.aggregates_asked == []
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == ['no']

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
+from novasched.resources.request import Target
 from tests.cases import cases
 from tests.fake_databases import FakeCellStore, cell, instance, node
 from tests.fakes import NOON, SECOND
@@ -269,3 +270,35 @@ def test_a_cell_without_a_name_is_called_by_its_uuid(cloud):
     cloud.view.check()
     cloud.lose(cloud.b)
     assert cloud.view.unavailable_cells() == ('b',)
+
+
+H3, H9 = Target('H3', None), Target('h9', None)
+OF_A, OF_B, OF_NONE = ({node(n).uuid} for n in (1, 3, 9))
+
+
+@cases(
+    'target, offered, missed',
+    ('all hosts', None, None, ('b',)),
+    ('a host of it', H3, None, ('b',)),
+    ('a host of another', Target('h1', None), None, ()),
+    ('a host of none', H9, None, ()),
+    ('a node of it', Target(None, 'n3'), None, ('b',)),
+    ('a host of it, for which there is no room', H3, set(), ()),
+    ('an offer of it', None, OF_A | OF_B, ('b',)),
+    ('an offer of another', None, OF_A, ()),
+    ('an offer of none', None, OF_NONE, ()),
+    ('no offer', None, set(), ()),
+)
+def test_a_cell_is_missed_by_those_who_may_use_its_hosts(
+    cloud, target, offered, missed
+):
+    cloud.lose(cloud.b)
+    assert cloud.view.unavailable_cells(None, target, offered) == missed
+
+
+def test_a_cell_that_was_never_read_may_have_any_host(cloud):
+    cloud.api.found_cells.append(cell('c'))
+    cloud.view.check()
+    assert cloud.view.unavailable_cells(None, H9) == ('c',)
+    assert cloud.view.unavailable_cells(None, None, OF_NONE) == ('c',)
+    assert cloud.view.unavailable_cells(None, H9, set()) == ()

@@ -16,15 +16,18 @@ from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
     MAY_ARRIVE,
     CallerGone,
+    Cell,
     Claimed,
     ClaimRefused,
     ClaimUnknown,
     UndoLeft,
 )
 from novasched.ports.decisions import NoRecorder
+from tests import factories
 from tests.cases import cases
-from tests.fakes import FakeCaller, FakeJournal, FakePlacement
+from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
 
+FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_away=True)
 NO_HOST = errors.NoValidHost('no host')
 SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
@@ -59,6 +62,7 @@ class Scene:
     def __init__(self, *outcomes, placement=None, caller=None, patience_s=30.0):
         self.recorder, self.journal = Recorder(), FakeJournal()
         self.placement = placement or Undoing()
+        self.view = FakeView(factories.hosts(), cells={'far': FAR})
         self.outages = Outages(patience_s, lambda service: self.probe)
         self.caller = caller or FakeCaller()
         self.outcomes = list(outcomes)
@@ -77,10 +81,10 @@ class Scene:
             raise outcome
         return outcome
 
-    def run(self, note=lambda attempt, failure: None):
+    def run(self):
         work = ScheduleRequest(
             context=RequestContext(overwrite=False),
-            request=None,
+            request=factories.request(),
             instance_uuids=['c'],
             candidates=None,
             claims=None,
@@ -88,8 +92,10 @@ class Scene:
             caller=self.caller,
             recorder=self.recorder,
         )
-        made = PatientRequest(self.outages, work, self.placement, SYSTEM_CLOCK)
-        return made.run(self.serve, note)
+        made = PatientRequest(
+            self.outages, work, self.placement, self.view, SYSTEM_CLOCK
+        )
+        return made.run(self.serve)
 
     def loses(self, kind=Claimed):
         """An attempt whose claim cannot be undone."""
@@ -131,13 +137,12 @@ def test_what_is_away_is_waited_for(failed, away):
     scene.outages.close()
 
 
-def test_what_is_noted_of_a_failure_is_waited_for():
-    def note(attempt, failure):
-        assert failure is NO_HOST
-        attempt.missed('the database of cell far', 'it does not answer')
-
+def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
     scene = Scene(NO_HOST, 'hosts')
-    assert scene.run(note) == 'hosts'
+    scene.view.silent = {'far'}
+    assert scene.run() == 'hosts'
+    away = {'the database of cell far': 'it does not answer'}
+    assert scene.recorder.notes == [(away, True)]
     scene.outages.close()
 
 
@@ -245,6 +250,7 @@ def test_what_waits_is_the_successors():
     with pytest.raises(Superseded) as moved:
         scene.run()
     assert moved.value.manager == 'another'
+    assert moved.value.attempt is scene.attempts[-1]
 
 
 def test_what_has_lost_a_claim_is_not_the_successors():

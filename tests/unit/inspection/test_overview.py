@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from novasched.decision_log.overview import summarize
 from novasched.inspection import top
+from novasched.inspection.overview import merged as merged_overviews
 from novasched.inspection.text import Style
 from tests.stored_records import NOON, make_record
 from tests.unit.inspection.machines import log_of, merged
@@ -108,6 +110,27 @@ def test_the_newest_of_all_come_first(overview):
         ('here', '9e07c2d1-0c9e-4f0e', 27),
         ('here', '5b1c8e42-0c9e-4f0e', 0),
     ]
+
+
+def test_outages_of_all_workers_are_added_up():
+    def worker(since_s, waiting):
+        away = {'service': 'placement', 'problem': '503', 'in_vain': 1}
+        return [{**away, 'since_s': since_s, 'waiting': waiting}]
+
+    old = summarize(log_of(), 60)
+    here, there = (old | {'outages': worker(*each)} for each in ((9.94, 2), (2, 1)))
+    overview = merged_overviews({'here': here, 'there': there, 'old': old}, 60)
+    assert overview['outages'] == [
+        {
+            'service': 'placement',
+            'problem': '503',
+            'since_s': 9.9,
+            'waiting': 3,
+            'in_vain': 2,
+        }
+    ]
+    line = '  Away        placement since 10 s, 3 requests waiting: 503'
+    assert line in top.frame(overview, Style(100)).splitlines()
 
 
 def test_nothing_at_all():

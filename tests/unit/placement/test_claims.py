@@ -223,6 +223,12 @@ def test_somebody_else_changes_the_consumer(scripted, context, answers):
     )
 
 
+def test_an_earlier_claim_that_arrives_between_two_looks_is_found(scripted, context):
+    adapter, _ = scripted(CHANGED, NOTHING, CHANGED, held(1, old=1))
+    with pytest.raises(errors.AlreadyClaimed):
+        claim(adapter, context)
+
+
 AGAIN = {'connect_retries': 1, 'connect_retry_delay': 0.001}
 
 

@@ -7,6 +7,7 @@ import pytest
 import requests
 
 from novasched.placement.client import PlacementClient
+from novasched.ports import QueryFailed
 from tests.cases import cases
 
 
@@ -31,7 +32,8 @@ def test_aggregates(scripted, context, uuids):
 )
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))
-    assert PlacementClient(adapter).aggregates(context, 'rp') is None
+    found = PlacementClient(adapter).aggregates(context, 'rp')
+    assert found == QueryFailed(status, text, is_away=status == 503)
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve aggregates from placement API for resource provider with '
         f'UUID rp. Got {status}: {text}.'
@@ -40,11 +42,13 @@ def test_failures(scripted, context, caplog, status, text):
 
 def test_what_is_long_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((500, 'x' * 5000))
-    assert PlacementClient(adapter).aggregates(context, 'rp') is None
+    found = PlacementClient(adapter).aggregates(context, 'rp')
+    assert found == QueryFailed(500, 'x' * 1000, is_away=True)
     (said,) = [r.message for r in caplog.records if r.levelname == 'ERROR']
     assert said.endswith(f'Got 500: {"x" * 1000}.')
 
 
 def test_silence(scripted, context):
     adapter, _ = scripted(requests.ReadTimeout('slow'))
-    assert PlacementClient(adapter).aggregates(context, 'rp') is None
+    found = PlacementClient(adapter).aggregates(context, 'rp')
+    assert (found.status, found.is_away) == (0, True)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outages of now stand beside the records, for all who read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import time
+
+import pytest
+
+from novasched import errors
+from novasched.decision_log import outages, overview
+from novasched.decision_log.outages import FRESH_S, OutageFile
+from novasched.decision_log.reading import DecisionFiles
+from novasched.outages import Outage
+from tests.stored_records import SetClock
+
+AWAY = Outage('placement', '503 Service Unavailable', 12.3, 40, 2)
+
+
+class Known:
+    """Outages of which a test says what they are."""
+
+    def __init__(self, *now):
+        self.at = list(now)
+
+    def now(self):
+        return self.at
+
+
+def read(directory, seconds=0.0):
+    clock = SetClock(time.time() + seconds)
+    return [Outage(**each) for each in outages.read(directory, clock)]
+
+
+def test_it_is_there_while_it_lasts(tmp_path):
+    known = Known(AWAY)
+    file = OutageFile(tmp_path, known)
+    file.write_outages()
+    assert read(tmp_path) == [AWAY]
+    found = overview.summarize(DecisionFiles(tmp_path), 60)
+    assert found['outages'] == [AWAY._asdict()]
+    known.at = []
+    file.write_outages()
+    assert os.listdir(tmp_path) == []
+
+
+def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
+    (tmp_path / 'outages-1.json').write_text(json.dumps([AWAY._asdict()]))
+    OutageFile(tmp_path, Known(AWAY)).write_outages()
+    assert read(tmp_path) == [AWAY, AWAY]
+    assert read(tmp_path, FRESH_S + 1) == []
+    later = SetClock(time.time() + FRESH_S + 1)
+    OutageFile(tmp_path, Known(), later).write_outages()
+    assert os.listdir(tmp_path) == []
+
+
+def test_where_there_are_no_files_there_is_none():
+    OutageFile(None, Known(AWAY)).write_outages()
+    assert outages.read(pathlib.Path('/nowhere'), SetClock()) == []
+
+
+def test_the_directory_is_made_if_no_record_was_written_yet(tmp_path):
+    OutageFile(tmp_path / 'new', Known(AWAY)).write_outages()
+    assert read(tmp_path / 'new') == [AWAY]
+
+
+def test_what_cannot_be_written_is_a_failure(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(errors.StoreFailed):
+        OutageFile(tmp_path / 'file' / 'below', Known(AWAY)).write_outages()
