@@ -282,6 +282,7 @@ class FakeView:
         self.silent = set()
         self.cells_asked = []
         self.refreshed = 0
+        self.members = {}
         self.aggregates = FakeAggregates()
         self.instances = FakeInstances()
 
@@ -301,6 +302,9 @@ class FakeView:
 
     def minimum_compute_version(self):
         return 74
+
+    def group_members(self, group_uuid):
+        return self.members.get(group_uuid, [])
 
     def current_aggregates(self):
         self.aggregates.looks += 1

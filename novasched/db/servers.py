@@ -369,6 +369,17 @@ def by_name(
     return _group(connection, _g.uuid == name) or _group(connection, named)
 
 
+def group_members(connection: sa.Connection, group_uuid: str) -> list[str]:
+    """Return the members of a group, the newest first."""
+    members = (
+        sa.select(_x.instance_uuid)
+        .join_from(instance_group_member, instance_groups, _x.group_id == _g.id)
+        .where(_g.uuid == group_uuid, _x.instance_uuid.is_not(None))
+        .order_by(_x.id.desc())
+    )
+    return list(connection.execute(members).scalars())
+
+
 def by_member(connection: sa.Connection, instance_uuid: str) -> ServerGroup | None:
     groups = sa.select(_x.group_id).where(_x.instance_uuid == instance_uuid)
     return _group(connection, _g.id.in_(groups))

@@ -180,7 +180,13 @@ class PlacementMirror:
             verifier=CopyVerifier(self._store, copy, queries, self),
         )
 
-    def look(self, read: Callable[[], Contents | None]) -> Contents | None:
+    def holders(self, consumers: Collection[str]) -> dict[str, set[str]] | None:
+        """Return what consumers hold, see ProviderStore; raises as ``look`` does."""
+        found: dict[str, set[str]] | None
+        found = self.look(lambda: self._store.holders(consumers))
+        return found
+
+    def look(self, read: Callable[[], Any]) -> Any:
         """Read for a request, in a thread that may hang where this one must not."""
         self._current()
         looking = self._verifying.submit(read)
