@@ -16,7 +16,7 @@ import numpy as np
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import Claims, HostsChanged
-from novasched.drivers.group_check import GroupCheck
+from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.host_candidates import (
     KnownRoots,
     RemainingCapacity,
@@ -60,6 +60,7 @@ class FilterScheduler(Driver):
         super().__init__(parts)
         self._roots = KnownRoots()
         self._turns = GroupTurns()
+        self._recent = RecentMembers()
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         cell_uuid = work.request.target_cell_uuid
@@ -75,8 +76,10 @@ class FilterScheduler(Driver):
             return found
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
-        with reservation.group_lock():
-            placing = _Placing(self.parts, work, hosts, reservation)
+        group = GroupCheck(self.parts, work, self._recent)
+        turn_of = group.turn_of if self.parts.assumed is None else None
+        with self._turns.of(turn_of), reservation.group_lock():
+            placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)
         return placing.answer(placed)
@@ -116,12 +119,13 @@ class _Placing:
         work: ScheduleRequest,
         hosts: Callable[[], HostTable],
         reservation: Reservation,
+        group: GroupCheck,
     ) -> None:
         self._parts = parts
         self._work = work
         self._hosts = hosts
         self._reservation = reservation
-        self._group = GroupCheck(parts, work)
+        self._group = group
         self._cells_left_out = parts.view.unavailable_cells(
             work.request.target_cell_uuid
         )

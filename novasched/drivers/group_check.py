@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.assumed import group_of, with_members
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.selections import Picked
@@ -35,7 +35,9 @@ MOST_YIELDS = 32
 others have undone theirs. Of sixteen at once, in the model, none does so more than 17
 times, and one that sees all of them not more than 11 times."""
 MOST_LOOKS = 16
-"""How often the senior of some members looks again, as one of the others has left."""
+"""How often a request looks whether another member has left, and looks again where
+one has."""
+MOST_RECENT, RECENT_S = 10_000, 60.0
 WATCH_S = 0.1
 """How long a request looks whether other members undo their claims: about as long as
 that takes."""
@@ -46,6 +48,31 @@ Places = Mapping[str, Collection[Place]]
 """Where members hold resources."""
 
 
+class RecentMembers:
+    """Where this process has placed members of groups of late; any thread may call it.
+
+    What placement shows is newer; this is for a first guess, where that would take a
+    question for each member.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._placed: dict[str, tuple[Place, float]] = {}
+
+    def add(self, placed: Mapping[str, Place]) -> None:
+        """Remember members for a while, the newest MOST_RECENT of them."""
+        until = self._clock.monotonic() + RECENT_S
+        self._placed.update({uuid: (place, until) for uuid, place in placed.items()})
+        for uuid in list(self._placed)[:-MOST_RECENT]:
+            self._placed.pop(uuid, None)
+
+    def of(self, members: Iterable[str]) -> Places:
+        """Return where those of some members are that are remembered."""
+        now = self._clock.monotonic()
+        found = {uuid: self._placed.get(uuid) for uuid in members}
+        return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
+
+
 class GroupCheck:
     """The members of the group of one request that hold resources, though no row of a
     compute shows them yet.
@@ -54,9 +81,12 @@ class GroupCheck:
     filters do not run, all of this does nothing.
     """
 
-    def __init__(self, parts: DriverContext, work: ScheduleRequest) -> None:
+    def __init__(
+        self, parts: DriverContext, work: ScheduleRequest, recent: RecentMembers
+    ) -> None:
         self._parts = parts
         self._work = work
+        self._recent = recent
         self._policy = self._verifiable()
         self._clock = SYSTEM_CLOCK
         self._seen: Places = {}
@@ -78,6 +108,11 @@ class GroupCheck:
         kind = kinds[is_affinity]
         runs = any(isinstance(each, kind) for each in parts.profile.filters)
         return policy if runs and (not is_forced or request.checks_type) else None
+
+    @property
+    def turn_of(self) -> str | None:
+        """The group of which one request of this process is served after the other."""
+        return None if self._policy is None else group_of(self._work.request)
 
     # -- what a decision sees
 
@@ -102,6 +137,8 @@ class GroupCheck:
             return
         held = self._holders(others, (), ())
         found = {} if held is None else self._places_of(held)
+        if not found and not self._seen:
+            found = self._recent.of(others)
         if found and is_affinity:
             senior = min(found)
             found = {senior: found[senior]}
@@ -145,6 +182,7 @@ class GroupCheck:
             others = self._others(picks)
             conflict = self._policy.conflict(self._mine(picks), others)
             if conflict is None:
+                self._recent.add(self._mine(picks))
                 return True
             watched = {uuid: others[uuid] for uuid in conflict.others}
             stays = conflict.is_senior and looks_left > 0
@@ -169,8 +207,9 @@ class GroupCheck:
     def _now(self, seen: Places) -> Places | None:
         """Return where members are, once one has left where it was seen; None: they
         have stayed for a while."""
-        until = self._clock.monotonic() + WATCH_S
-        while self._clock.monotonic() < until:
+        until, looks_left = self._clock.monotonic() + WATCH_S, MOST_LOOKS
+        while looks_left and self._clock.monotonic() < until:
+            looks_left -= 1
             self._work.check()
             held = self._holders([*seen], (), None)
             now = seen if held is None else self._places_of(held)

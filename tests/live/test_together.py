@@ -25,7 +25,7 @@ class EqualHosts(Cloud):
     """Sixteen hosts, none of which is better than another."""
 
     hosts = {
-        f'together-{n}': Host(f'together-{n}', 'cell1', 'az1', 16)
+        f'together-{n}': Host(f'together-{n}', 'cell1', 'az1', 64)
         for n in range(1, NUMBER + 1)
     }
     zones = ('az1',)
