@@ -18,6 +18,7 @@ ANSWER_S = 60
 WORKERS = 2
 NUMBER = 16
 ROUNDS = 20
+MOVING = 6
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
 
 
@@ -115,10 +116,15 @@ def boot(cloud, machine, policy, number, members):
         )
         for group, each in order
     ]
-    found = {group: [] for group in uuids}
-    for group, named, future in asked:
-        found[group] += Reply(named, future.result(ANSWER_S)).hosts
-    return uuids, found
+    found = {
+        each: Reply([each], future.result(ANSWER_S)).hosts[0]
+        for _, (each,), future in asked
+    }
+    return uuids, {g: [found[each] for each in uuids[g]] for g in uuids}
+
+
+def answers(asked):
+    return [(named, future.result(ANSWER_S)) for named, future in asked]
 
 
 def release(placement, uuids):
@@ -142,12 +148,39 @@ def test_groups_are_kept_apart_and_together(
     equal_hosts, placement, machines, claims, number, of_database
 ):
     machine = machines(of_database)
+    apart, together = (2, 3) if of_database else (1, 1)
     for _ in range(number):
-        uuids, found = boot(equal_hosts, machine, 'anti-affinity', 2, NUMBER)
+        uuids, found = boot(equal_hosts, machine, 'anti-affinity', apart, NUMBER)
         for hosts in found.values():
             assert sorted(hosts) == sorted(equal_hosts.hosts)
         release(placement, uuids)
-        uuids, found = boot(equal_hosts, machine, 'affinity', 3, 8)
+        uuids, found = boot(equal_hosts, machine, 'affinity', together, 8)
         for hosts in found.values():
             assert len({*hosts}) == 1, hosts
+        release(placement, uuids)
+
+
+@rounds(ROUNDS)
+@pytest.mark.scenario('F46', 'I5', 'I6')
+def test_members_that_move_at_once_stay_apart(
+    equal_hosts, placement, machines, claims, number
+):
+    """What they hold goes to their migrations first, as conductors do it."""
+    machine = machines(of_database=True)
+    for _ in range(number):
+        uuids, found = boot(equal_hosts, machine, 'anti-affinity', 1, MOVING)
+        ((group, members),) = uuids.items()
+        asked = []
+        for member, host in zip(members, found[group], strict=True):
+            placement.release(member)
+            asked.append(
+                machine.client.submit(
+                    uuids=[member],
+                    flavor=SMALL,
+                    ignore_hosts=[host],
+                    group={'uuid': group, 'policy': 'anti-affinity'},
+                )
+            )
+        hosts = [Reply(*each).hosts[0] for each in answers(asked)]
+        assert len({*hosts}) == MOVING, hosts
         release(placement, uuids)
