@@ -276,7 +276,8 @@ class GroupCheck:
         mine: Collection[str],
         among: Collection[str] | None,
     ) -> Mapping[str, Collection[str]] | None:
-        """Return what members hold; None: placement does not say that."""
+        """Return the providers that each member takes from; None: placement does not
+        say that."""
         work = self._work
         with work.recorder.stage('verify'):
             held = self._parts.placement.holders(

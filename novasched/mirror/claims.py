@@ -59,8 +59,10 @@ class MirroredPlacement:
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         """See ports.Placement. A database that does not show ``mine`` is a replica
         that is behind: one that shows them shows all that came before them."""
+        asked, mirror = {*consumers, *mine}, self._mirror
+        found: dict[str, set[str]] | None
         try:
-            found = self._mirror.holders({*consumers, *mine})
+            found = mirror.look(lambda: mirror.store.holders(asked))
         except (errors.MirrorError, errors.StoreFailed):
             found = None
         if found is not None and found.keys() >= {*mine}:
