@@ -135,7 +135,7 @@ class GroupCheck:
         others = [uuid for uuid in self._members() if uuid not in mine]
         if not others or (is_affinity and self._seen):
             return
-        held = self._holders(others, (), ())
+        held = self._holders(others, {}, ())
         found = {} if held is None else self._places_of(held)
         if not found and not self._seen:
             found = self._recent.of(others)
@@ -211,7 +211,7 @@ class GroupCheck:
         while looks_left and self._clock.monotonic() < until:
             looks_left -= 1
             self._work.check()
-            held = self._holders([*seen], (), None)
+            held = self._holders([*seen], {}, None)
             now = seen if held is None else self._places_of(held)
             if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in seen):
                 return now
@@ -241,11 +241,13 @@ class GroupCheck:
             self._work.claims.yield_to(others)
 
     def _mine(self, picks: Sequence[Picked]) -> dict[str, Place]:
-        uuids = self._work.instance_uuids or ()
         return {
             uuid: (pick.host.cell_uuid, pick.host.host)
-            for uuid, pick in zip(uuids, picks, strict=True)
+            for uuid, pick in self._named(picks)
         }
+
+    def _named(self, picks: Sequence[Picked]) -> Iterable[tuple[str, Picked]]:
+        return zip(self._work.instance_uuids or (), picks, strict=True)
 
     def _others(self, picks: Sequence[Picked]) -> Places:
         """Return where the other members hold resources by now: all of them, or at
@@ -256,7 +258,8 @@ class GroupCheck:
             return {}
         nodes = {self._node(row) for row in self._rows({*mine.values()})}
         of_affinity = self._policy is not None and self._policy.name == AFFINITY
-        held = self._holders(others, [*mine], None if of_affinity else nodes)
+        claimed = {uuid: picked.host.uuid for uuid, picked in self._named(picks)}
+        held = self._holders(others, claimed, None if of_affinity else nodes)
         return {} if held is None else self._places_of(held)
 
     def _members(self) -> Collection[str]:
@@ -273,7 +276,7 @@ class GroupCheck:
     def _holders(
         self,
         members: Sequence[str],
-        mine: Collection[str],
+        mine: Mapping[str, str],
         among: Collection[str] | None,
     ) -> Mapping[str, Collection[str]] | None:
         """Return the providers that each member takes from; None: placement does not

@@ -103,7 +103,7 @@ class DryPlacement:
         self,
         context: RequestContext,
         consumers: Sequence[str],
-        mine: Collection[str],
+        mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> dict[str, set[str]]:
         """Return nothing: what is in flight is no concern of a dry run."""

@@ -54,7 +54,7 @@ class MirroredPlacement:
         self,
         context: RequestContext,
         consumers: Sequence[str],
-        mine: Collection[str],
+        mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         """See ports.Placement. A database that does not show ``mine`` is a replica
@@ -65,7 +65,7 @@ class MirroredPlacement:
             found = mirror.look(lambda: mirror.store.holders(asked))
         except (errors.MirrorError, errors.StoreFailed):
             found = None
-        if found is not None and found.keys() >= {*mine}:
+        if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
             return {uuid: held for uuid, held in found.items() if uuid in consumers}
         return self._inner.holders(context, consumers, mine, among)
 

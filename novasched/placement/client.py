@@ -127,7 +127,7 @@ class PlacementClient:
         self,
         context: RequestContext,
         consumers: Sequence[str],
-        mine: Collection[str],
+        mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         return allocations.holders(self._adapter, context, consumers, among)

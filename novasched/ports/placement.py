@@ -179,13 +179,14 @@ class Placement(Protocol):
         self,
         context: RequestContext,
         consumers: Sequence[str],
-        mine: Collection[str],
+        mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         """Return the uuids of the providers that each of ``consumers`` holds something
         of now, those that hold nothing left out.
 
-        ``mine`` hold something for certain: an answer without them is too old. If only
+        ``mine`` are other consumers, each with a provider that it holds something of
+        for certain: where that is not to be seen, the answer is too old. If only
         some providers matter, those ``among`` them, others may be left out.
         """
 

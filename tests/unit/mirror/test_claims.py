@@ -92,22 +92,28 @@ class TestMirroredPlacement:
         [
             ({'me': {'a'}, 'one': {'b'}}, {'one': {'b'}}),
             ({'one': {'b'}}, {'one': ['of placement']}),
+            ({'me': {'z'}, 'one': {'b'}}, {'one': ['of placement']}),
             (None, {'one': ['of placement']}),
         ],
-        ids=['it shows my own', 'a replica that is behind', 'it is not read here'],
+        ids=[
+            'it shows my own',
+            'a replica that is behind',
+            'behind my move',
+            'it is not read here',
+        ],
     )
     def test_who_holds_is_read_where_that_is_certain(
         self, placement, store, known, expected
     ):
         store.holders = lambda consumers: known
-        assert placement.holders(None, ['one'], ['me']) == expected
+        assert placement.holders(None, ['one'], {'me': 'a'}) == expected
 
     def test_a_database_that_fails_is_not_believed(self, placement, store):
         def fail(consumers):
             raise errors.StoreFailed('Placement', 'away')
 
         store.holders = fail
-        found = placement.holders(None, ['one'], ['me'])
+        found = placement.holders(None, ['one'], {'me': 'a'})
         assert found == {'one': ['of placement']}
 
     CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}

@@ -53,10 +53,10 @@ def test_silence(scripted, context):
 def test_holders_are_asked_for_by_provider_where_that_is_less(scripted, context):
     body = {'allocations': {'a': {'resources': {'VCPU': 1}}, 'x': {}}}
     adapter, script = scripted((200, body))
-    found = PlacementClient(adapter).holders(context, ['a', 'b'], [], ['rp'])
+    found = PlacementClient(adapter).holders(context, ['a', 'b'], {}, ['rp'])
     assert found == {'a': {'rp'}}
     assert script.asked == ['GET /resource_providers/rp/allocations']
-    assert PlacementClient(adapter).holders(context, ['a', 'b'], [], ()) == {}
+    assert PlacementClient(adapter).holders(context, ['a', 'b'], {}, ()) == {}
 
 
 def test_else_by_consumer(scripted, context):
@@ -67,7 +67,7 @@ def test_else_by_consumer(scripted, context):
         'user_id': 'u',
     }
     adapter, script = scripted((200, held), (200, {'allocations': {}}))
-    found = PlacementClient(adapter).holders(context, ['a', 'b'], [])
+    found = PlacementClient(adapter).holders(context, ['a', 'b'], {})
     assert found == {'a': {'rp'}}
     assert script.asked == ['GET /allocations/a', 'GET /allocations/b']
 
@@ -80,5 +80,5 @@ def test_else_by_consumer(scripted, context):
 )
 def test_who_holds_may_not_be_known(scripted, context, status, text, among):
     adapter, _ = scripted((status, text), (status, text))
-    found = PlacementClient(adapter).holders(context, ['a'], [], among)
+    found = PlacementClient(adapter).holders(context, ['a'], {}, among)
     assert found.status == status
