@@ -4,15 +4,19 @@ processes as two machines."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
+import signal
 import uuid
 
 import pytest
 
+from tests.faults.resources import children
 from tests.live.cloud import Cloud
 from tests.live.daemon import own_program
 from tests.live.hosts import Host
-from tests.live.peer import Reply
+from tests.live.peer import PeerError, Reply
 
 ANSWER_S = 60
 WORKERS = 2
@@ -90,9 +94,9 @@ def machines(daemon, equal_hosts, rabbitmq, eventually, account, tmp_path):
     return start
 
 
-def boot(cloud, machine, policy, number, members):
-    """Boot the members of so many groups, one by one and all at once; return the hosts
-    of each group."""
+def ask(cloud, machine, policy, number, members):
+    """Boot the members of so many groups, one by one and all at once; return these by
+    group, and what is to be waited for."""
     uuids = {str(uuid.uuid4()): [] for _ in range(number)}
     for group in uuids:
         cloud.insert('api', 'instance_groups', [{'uuid': group, 'name': policy}])
@@ -105,22 +109,23 @@ def boot(cloud, machine, policy, number, members):
         )
     order = [(group, each) for group, every in uuids.items() for each in every]
     random.Random(members).shuffle(order)
-    asked = [
-        (
-            group,
-            *machine.client.submit(
-                uuids=[each],
-                flavor=SMALL,
-                group={'uuid': group, 'policy': policy, 'members': [each]},
-            ),
+    return uuids, [
+        machine.client.submit(
+            uuids=[each],
+            flavor=SMALL,
+            group={'uuid': group, 'policy': policy, 'members': [each]},
         )
         for group, each in order
     ]
+
+
+def boot(cloud, machine, policy, number, members):
+    """Ask, and return the hosts of each group in the order of its members."""
+    uuids, asked = ask(cloud, machine, policy, number, members)
     found = {
-        each: Reply([each], future.result(ANSWER_S)).hosts[0]
-        for _, (each,), future in asked
+        reply.uuid: reply.hosts[0] for reply in itertools.starmap(Reply, answers(asked))
     }
-    return uuids, {g: [found[each] for each in uuids[g]] for g in uuids}
+    return uuids, {group: [found[each] for each in uuids[group]] for group in uuids}
 
 
 def answers(asked):
@@ -184,3 +189,30 @@ def test_members_that_move_at_once_stay_apart(
         hosts = [Reply(*each).hosts[0] for each in answers(asked)]
         assert len({*hosts}) == MOVING, hosts
         release(placement, uuids)
+
+
+@pytest.mark.exhaustive(
+    'minutes: the callers of the killed worker wait for its answers'
+)
+@pytest.mark.parametrize('policy', ['anti-affinity', 'affinity'])
+@pytest.mark.scenario('F46', 'I2', 'I5')
+def test_a_worker_that_is_killed_amid_them_leaves_nothing(
+    equal_hosts, placement, machines, claims, eventually, policy
+):
+    machine = machines(of_database=True)
+    uuids, asked = ask(equal_hosts, machine, policy, 2, 8)
+    asked[0][1].result(ANSWER_S)
+    os.kill(children(machine.process.pid)[0], signal.SIGKILL)
+    hosts, failed = {}, []
+    for (uuid_,), future in asked:
+        try:
+            hosts[uuid_] = Reply([uuid_], future.result(2 * ANSWER_S)).hosts[0]
+        except PeerError as problem:
+            failed.append(problem.name)
+    assert {*failed} <= {'MessagingTimeout'}
+    claims.expect(*hosts)
+    held = eventually(lambda: {*placement.consumers()} == {*hosts}, 'the undo', 120)
+    assert held
+    for group in uuids.values():
+        found = [hosts[each] for each in group if each in hosts]
+        assert len({*found}) == (len(found) if policy == 'anti-affinity' else 1)
