@@ -94,6 +94,7 @@ class FakePlacement:
         self.together_exhausted = None
         self.tried_together = []
         self.held = {}
+        self.looks = []
         self.undone = []
 
     def candidates(self, context, query):
@@ -159,6 +160,18 @@ class FakePlacement:
 
     def answers(self):
         return True
+
+    def holders(self, context, consumers, mine, among=None):
+        """Say what is held, after the next of ``looks``: others act before it. Like
+        the API, nothing is said of all consumers at no cost."""
+        if among == ():
+            return {}
+        if self.looks:
+            outcome = self.looks.pop(0)(self)
+            if isinstance(outcome, QueryFailed):
+                return outcome
+        found = {c: [*held['allocations']] for c, held in self.held.items()}
+        return {c: found[c] for c in consumers if c in found}
 
     def undo(self, context, claims, within_s=None):
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]
@@ -284,6 +297,7 @@ class FakeView:
         self.silent = set()
         self.cells_asked = []
         self.refreshed = 0
+        self.members = {}
         self.aggregates = FakeAggregates()
         self.instances = FakeInstances()
 
@@ -303,6 +317,9 @@ class FakeView:
 
     def minimum_compute_version(self):
         return 74
+
+    def group_members(self, group_uuid):
+        return self.members.get(group_uuid, [])
 
     def current_aggregates(self):
         self.aggregates.looks += 1

@@ -28,6 +28,7 @@ from novasched.scheduler.hosts import (
     Categories,
     HostState,
     HostTable,
+    Member,
     Objects,
     Snapshot,
     added_member,
@@ -434,8 +435,10 @@ class AssumedInstances:
             host.row = row
 
 
-def with_members(hosts: HostTable, members: Mapping[int, list[Pick]]) -> HostTable:
-    """Add members of groups to the instances of hosts, once these are read."""
+def with_members(
+    hosts: HostTable, members: Mapping[int, Sequence[Pick | Member]]
+) -> HostTable:
+    """Add members of groups to the instances of hosts, by row, once these are read."""
     if not members:
         return hosts
 

@@ -195,6 +195,11 @@ class ClusterView:
         """Return the lowest nova-compute version of all cells; 0: no computes."""
         return min(filter(None, self._versions.values()), default=0)
 
+    def group_members(self, group_uuid: str) -> list[str]:
+        """Return the members of a server group, the newest first, as they are now.
+        Raises errors.StoreFailed."""
+        return self._api.group_members(group_uuid)
+
     def current_aggregates(self) -> list[Aggregate]:
         """Return the aggregates by id as they are now, if the database can be asked."""
         return self._aggregate_reader.current()

@@ -46,6 +46,15 @@ SNAPSHOT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'
 SETTLED_AFTER = datetime.timedelta(seconds=10)
 """A longer transaction may go unnoticed by mark()."""
 
+AT_ONCE = 500
+"""Consumers in one statement."""
+
+_HOLDERS = sa.text(
+    'SELECT DISTINCT a.consumer_id, p.uuid FROM allocations a '
+    'JOIN resource_providers p ON p.id = a.resource_provider_id '
+    'WHERE a.consumer_id IN :consumers'
+).bindparams(sa.bindparam('consumers', expanding=True))
+
 _UPDATE_TIMES = """
 SELECT NOW() AS now, UPDATE_TIME AS updated FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN
@@ -133,6 +142,15 @@ class PlacementContents:
     def read_tree(self, uuid: str) -> Contents:
         with self._snapshot() as connection:
             return _ContentsReader(connection).tree(uuid)
+
+    def holders(self, consumers: Collection[str]) -> dict[str, set[str]]:
+        named, found = list(consumers), dict[str, set[str]]()
+        with self._database.read() as connection:
+            for start in range(0, len(named), AT_ONCE):
+                part = {'consumers': named[start : start + AT_ONCE]}
+                for consumer, provider in connection.execute(_HOLDERS, part):
+                    found.setdefault(consumer, set()).add(provider)
+        return found
 
     def change_token(self) -> object | None:
         with self._database.read() as connection:

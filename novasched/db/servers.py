@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers, their groups and flavors, as nova's API and its cells keep them.
+"""Servers and flavors, as nova's API and its cells keep them.
 
 Everything here only reads.
 """
@@ -7,21 +7,21 @@ Everything here only reads.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_versionedobjects import exception as ovo_exception
 
 from novasched import errors
+from novasched.db import server_groups
 from novasched.db.hosts import chunks
+from novasched.db.server_groups import ServerGroup
 from novasched.db.server_tables import (
     flavor_extra_specs,
     flavors,
     instance_extra,
-    instance_group_member,
     instance_group_policy,
-    instance_groups,
     instance_mappings,
     request_specs,
 )
@@ -30,7 +30,6 @@ from novasched.db.tables import cell_mappings, host_mappings, instances
 from novasched.db.transactions import Database
 from novasched.objects.base import parse
 from novasched.objects.flavor import Flavor
-from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
@@ -38,30 +37,10 @@ from novasched.parsing import parse_json
 
 _c, _h, _m = cell_mappings.c, host_mappings.c, instance_mappings.c
 _r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
-_g, _p, _x = instance_groups.c, instance_group_policy.c, instance_group_member.c
+_p = instance_group_policy.c
 _i, _extra = instances.c, instance_extra.c
 GONE = ('deleted', 'soft-delete')
 """States of servers that are on their host no longer, or will not come back."""
-
-
-class ServerGroup(NamedTuple):
-    """A server group; ``members`` are instance uuids, in order of joining."""
-
-    uuid: str
-    name: str | None
-    project_id: str | None
-    user_id: str | None
-    policy: str | None
-    rules: Mapping[str, str]
-    members: tuple[str, ...]
-
-    def as_object(self) -> InstanceGroup:
-        """Return it as requests carry it; the hosts of its members are not set."""
-        fields = self._asdict()
-        fields |= {'_rules': dict(fields.pop('rules')), 'members': list(self.members)}
-        made = InstanceGroup(**fields)
-        made.obj_reset_changes()
-        return made
 
 
 class ServerRow(NamedTuple):
@@ -101,11 +80,11 @@ class SqlServers(SqlApiStore):
     """
 
     def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
-        return self._ask(lambda c: by_member(c, instance_uuid))
+        return self._ask(lambda c: server_groups.by_member(c, instance_uuid))
 
     def server_group(self, name: str, project_id: str | None) -> ServerGroup | None:
         """Return the group of this uuid, or of this name in a project."""
-        return self._ask(lambda c: by_name(c, name, project_id))
+        return self._ask(lambda c: server_groups.by_name(c, name, project_id))
 
     def cell_of(self, uuid: str) -> str | None:
         """Return the uuid of the cell that has an instance; None: none yet."""
@@ -359,43 +338,3 @@ def _flavors(connection: sa.Connection, query: sa.Select[Any]) -> list[Flavor]:
         made.obj_reset_changes()
         found.append(made)
     return found
-
-
-def by_name(
-    connection: sa.Connection, name: str, project_id: str | None
-) -> ServerGroup | None:
-    """Return the group of this uuid, or of this name in a project."""
-    named = sa.and_(_g.name == name, _g.project_id == project_id)
-    return _group(connection, _g.uuid == name) or _group(connection, named)
-
-
-def by_member(connection: sa.Connection, instance_uuid: str) -> ServerGroup | None:
-    groups = sa.select(_x.group_id).where(_x.instance_uuid == instance_uuid)
-    return _group(connection, _g.id.in_(groups))
-
-
-def _group(
-    connection: sa.Connection, condition: sa.ColumnElement[bool]
-) -> ServerGroup | None:
-    joined = instance_groups.outerjoin(instance_group_policy, _p.group_id == _g.id)
-    columns = (_g.id, _g.uuid, _g.name, _g.project_id, _g.user_id, _p.policy, _p.rules)
-    query = sa.select(*columns).select_from(joined).where(condition)
-    row = connection.execute(query.order_by(_g.id, _p.id)).first()
-    if row is None:
-        return None
-    members = sa.select(_x.instance_uuid).where(
-        _x.group_id == row.id, _x.instance_uuid.is_not(None)
-    )
-    found = tuple(connection.execute(members.order_by(_x.id)).scalars())
-    return ServerGroup(*row[1:-1], rules_from_text(row.rules), found)
-
-
-def rules_from_text(text: str | None) -> dict[str, str]:
-    """Return the rules of a policy; null or unreadable text means none."""
-    try:
-        rules = parse_json(text or '{}')
-    except ValueError:
-        return {}
-    if not isinstance(rules, dict):
-        return {}
-    return {str(key): str(value) for key, value in rules.items()}

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
-from novasched.db import admin, hosts, services, tables, transactions
+from novasched.db import admin, hosts, server_groups, services, tables, transactions
 from novasched.db import aggregates as aggregate_rows
 from novasched.db import cells as cell_rows
 from novasched.db.engines import engine_of, label
@@ -62,6 +62,7 @@ class SqlApiStore:
         return self._ask(lambda c: cell_rows.read(c, self._defaults))
 
     host_cell = _asking(cell_rows.host_cell)
+    group_members = _asking(server_groups.members_of)
     aggregates = _asking(aggregate_rows.read)
     aggregates_mark = _asking(aggregate_rows.mark)
 

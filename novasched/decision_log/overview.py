@@ -16,7 +16,7 @@ from novasched.decision_log.reading import (
     DecisionReader,
     Servers,
 )
-from novasched.decision_log.record import Head
+from novasched.decision_log.record import YIELDED, Head
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10
@@ -64,6 +64,11 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             body['stages_ms']['query']
             for body in read
             if 'query' in body.get('stages_ms', {})
+        ),
+        'yields': sum(
+            claim['outcome'] == YIELDED
+            for body in read
+            for claim in body.get('claims', ())
         ),
         'view': next((body['view'] for body in read if 'view' in body), {}),
     }

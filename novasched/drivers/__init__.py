@@ -47,6 +47,15 @@ OPTS: dict[str, list[cfg.Opt]] = {
     ],
     'novasched': [
         cfg.BoolOpt(
+            'enforce_groups',
+            default=True,
+            help='Verify after a claim, and before the answer, that no other request '
+            'for the same server group has claimed what breaks its policy, affinity or '
+            'anti-affinity, meanwhile; if so, undo the claim and choose another host. '
+            'False, as in nova: requests at the same time may break it, and computes '
+            'refuse what they notice.',
+        ),
+        cfg.BoolOpt(
             'own_alternates',
             default=False,
             help='Give the members of an anti-affinity group that are placed by one '
@@ -63,7 +72,8 @@ class DriverContext:
     """What a driver works with.
 
     ``on_decision`` is called with every decision, to explain it. Without
-    ``assumed``, what was picked is not remembered. ``own_alternates``: see OPTS.
+    ``assumed``, what was picked is not remembered. ``own_alternates`` and
+    ``enforce_groups``: see OPTS.
     """
 
     profile: Profile
@@ -76,6 +86,7 @@ class DriverContext:
     watch: PluginTiming = field(default_factory=PluginTiming)
     assumed: AssumedInstances | None = None
     own_alternates: bool = False
+    enforce_groups: bool = True
 
     @classmethod
     def from_conf(
@@ -99,6 +110,7 @@ class DriverContext:
             on_decision=on_decision,
             assumed=AssumedInstances.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
+            enforce_groups=conf.novasched.enforce_groups,
             watch=watch or PluginTiming.from_conf(conf),
         )
 

@@ -317,7 +317,7 @@ class Claims:
                 number, text = len(chunk), outcome.text
                 LOG.debug('Claims for %d instances refused: %s', number, text)
                 self._refuse(chunk, outcome)
-                self._undo_before_refused()
+                self._undo_before_another()
                 return False
             self._keep(chunk, outcome)
         for one in wanted:
@@ -387,19 +387,27 @@ class Claims:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
 
-    def _undo_before_refused(self) -> None:
-        """Undo the chunks before one that was refused.
+    def yield_to(self, others: str) -> None:
+        """Undo all claims, as those of ``others`` stand against them; what they took
+        may be claimed again. Raises as _undo_before_another does."""
+        for claim in self._made:
+            self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
+        self._undo_before_another(others)
 
-        Raises errors.AllocationUpdateFailed where that fails, as no other host may be
-        claimed for their instances.
+    def _undo_before_another(self, yields_to: str = '') -> None:
+        """Undo what was claimed, such as the chunks before one that was refused.
+
+        Raises errors.AllocationUpdateFailed where that fails, or may be carried out
+        once more later: no other host may be claimed for their instances then.
         """
-        if self._made:
-            self._undo_all()
-        if self.left_behind:
+        claims = [*self._made]
+        if claims:
+            self._undo_all(yields_to=yields_to)
+        if self.left_behind or (claims and self._attempt.unsure):
             raise errors.AllocationUpdateFailed(
-                self.left_behind[0],
-                'other claims of the request were refused, and this one may be left '
-                'behind; try again',
+                (self.left_behind or [claims[0].consumer_uuid])[0],
+                'it cannot get another host, as this claim may be left behind; try '
+                'again',
             )
 
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
@@ -415,10 +423,10 @@ class Claims:
             f'placement did not answer, and the claim {became}; try again',
         )
 
-    def _undo_all(self, records: bool = True) -> None:
+    def _undo_all(self, records: bool = True, yields_to: str = '') -> None:
         """Undo all claims; log those that may be left behind.
 
-        ``records``: the request is recorded still.
+        ``records``: the request is recorded still, and with it what it ``yields_to``.
         """
         claims = self._made[::-1]
         consumers = [claim.consumer_uuid for claim in claims]
@@ -438,12 +446,15 @@ class Claims:
                 else:
                     lost.leave()
         if records:
-            self._record_undone(consumers, left)
+            self._record_undone(consumers, left, yields_to)
 
-    def _record_undone(self, consumers: Sequence[str], left: Mapping[str, str]) -> None:
+    def _record_undone(
+        self, consumers: Sequence[str], left: Mapping[str, str], yields_to: str
+    ) -> None:
         undone = [self._wanted[each] for each in consumers if each not in left]
         if undone:
-            self._recorder.claimed(undone, 'undone', '')
+            outcome = 'yielded' if yields_to else 'undone'
+            self._recorder.claimed(undone, outcome, yields_to)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
 

@@ -16,6 +16,7 @@ import numpy as np
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import Claims, HostsChanged
+from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.host_candidates import (
     KnownRoots,
     RemainingCapacity,
@@ -59,6 +60,7 @@ class FilterScheduler(Driver):
         super().__init__(parts)
         self._roots = KnownRoots()
         self._turns = GroupTurns()
+        self._recent = RecentMembers()
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         cell_uuid = work.request.target_cell_uuid
@@ -74,8 +76,10 @@ class FilterScheduler(Driver):
             return found
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
-        with reservation.group_lock():
-            placing = _Placing(self.parts, work, hosts, reservation)
+        group = GroupCheck(self.parts, work, self._recent)
+        turn_of = group.turn_of if self.parts.assumed is None else None
+        with self._turns.of(turn_of), reservation.group_lock():
+            placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)
         return placing.answer(placed)
@@ -115,11 +119,13 @@ class _Placing:
         work: ScheduleRequest,
         hosts: Callable[[], HostTable],
         reservation: Reservation,
+        group: GroupCheck,
     ) -> None:
         self._parts = parts
         self._work = work
         self._hosts = hosts
         self._reservation = reservation
+        self._group = group
         self._cells_left_out = parts.view.unavailable_cells(
             work.request.target_cell_uuid
         )
@@ -133,9 +139,16 @@ class _Placing:
         """Return the state once each instance has a host, or there is none for one."""
         while True:
             try:
-                return self._place()
+                placed = self._place()
             except HostsChanged:
                 LOG.debug('What is known of the hosts has changed; selecting again.')
+                continue
+            if len(placed.picks) < self._work.required:
+                if not self._group.have_gone():
+                    return placed
+            elif self._group.holds(placed.picks):
+                return placed
+            LOG.debug('Other members of the server group hold hosts; selecting again.')
 
     def _place(self) -> _State:
         claims, uuids = self._work.claims, self._work.instance_uuids or ()
@@ -148,10 +161,11 @@ class _Placing:
         return self._place_each(self._start(), len(uuids), self._claiming(claims))
 
     def _start(self) -> _State:
-        hosts = self._reservation.hosts(self._hosts)
+        hosts = self._group.hosts(self._reservation.hosts(self._hosts))
         self._check_enough(hosts)
         # A caller may schedule one request object twice.
         request = self._reservation.request(self._work.request.replaced())
+        request = self._group.request(request)
         rng = random.Random(self._seed)
         return _State(hosts, hosts, request, rng, next(self._attempts))
 
@@ -248,7 +262,8 @@ class _Placing:
         )
         log_decision(decision, self._logged)
         parts.on_decision(decision)
-        return replace(state, hosts=decision.ranked, decision=decision)
+        hosts = self._group.in_order(decision.ranked)
+        return replace(state, hosts=hosts, decision=decision)
 
     def _decided(self, state: _State, index: int) -> Decision:
         profile, hosts, request = self._parts.profile, state.hosts, state.request

@@ -150,6 +150,10 @@ class RemainingCapacity:
         for key, amount in amounts_of(candidate):
             self._taken[key] += amount
 
+    def give_back(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed no more."""
+        self._taken.subtract(dict(amounts_of(candidate)))
+
     def exclude(self, candidate: Candidate) -> None:
         """Remember that this is no candidate any more."""
         self._excluded.append(candidate)

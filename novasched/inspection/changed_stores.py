@@ -108,6 +108,9 @@ class ChangedApiStore:
     def host_cell(self, host: str) -> str | None:
         return self._inner.host_cell(self._cloud.rows().like.get(host, host))
 
+    def group_members(self, group_uuid: str) -> list[str]:
+        return self._inner.group_members(group_uuid)
+
     def aggregates(self) -> list[Aggregate]:
         return self._cloud.rows().aggregates
 

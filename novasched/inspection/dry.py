@@ -12,7 +12,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib import parse
@@ -98,6 +98,16 @@ class DryPlacement:
         self, context: RequestContext, provider_uuid: str
     ) -> frozenset[str] | QueryFailed:
         return self._inner.aggregates(context, provider_uuid)
+
+    def holders(
+        self,
+        context: RequestContext,
+        consumers: Sequence[str],
+        mine: Mapping[str, str],
+        among: Collection[str] | None = None,
+    ) -> dict[str, set[str]]:
+        """Return nothing: what is in flight is no concern of a dry run."""
+        return {}
 
     def claim(
         self,

@@ -57,6 +57,7 @@ def merged(
         'requests_per_s': results.total() / window_s,
         'in_flight': total_us / 1e6 / window_s,
         'results': dict(results),
+        'yields': sum(part.get('yields', 0) for part in each),
         'records_lost': sum(part.get('lost', 0) for part in each),
         'took_ms': {
             f'p{share}': _rounded(_quantile(_weighted(took), share / 100), US_PER_MS)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from novasched import errors
-from novasched.db.servers import ServerGroup, SqlServers
+from novasched.db.server_groups import ServerGroup
+from novasched.db.servers import SqlServers
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import (
     destined,

@@ -34,6 +34,7 @@ class TablePlacement:
         self._as_it_is = as_it_is
         self.claim, self.claim_all = inner.claim, inner.claim_all
         self.undo, self.answers = inner.undo, inner.answers
+        self.holders = inner.holders
 
     def candidates(
         self, context: RequestContext, query: str

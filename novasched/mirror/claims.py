@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from novasched import errors
@@ -49,6 +49,25 @@ class MirroredPlacement:
             return self._mirror.aggregates(provider_uuid)
         except errors.NoMirror:
             return self._inner.aggregates(context, provider_uuid)
+
+    def holders(
+        self,
+        context: RequestContext,
+        consumers: Sequence[str],
+        mine: Mapping[str, str],
+        among: Collection[str] | None = None,
+    ) -> Mapping[str, Collection[str]] | QueryFailed:
+        """See ports.Placement. A database that does not show ``mine`` is a replica
+        that is behind: one that shows them shows all that came before them."""
+        asked, mirror = {*consumers, *mine}, self._mirror
+        found: dict[str, set[str]] | None
+        try:
+            found = mirror.look(lambda: mirror.store.holders(asked))
+        except (errors.MirrorError, errors.StoreFailed):
+            found = None
+        if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
+            return {uuid: held for uuid, held in found.items() if uuid in consumers}
+        return self._inner.holders(context, consumers, mine, among)
 
     def claim(
         self,

@@ -72,7 +72,7 @@ class PlacementMirror:
         patience_s: float = PATIENCE_S,
         rng: random.Random | None = None,
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._pace = Pace(max_age_s, store.reads_fast, rng or random.Random())
         self._patience_s = patience_s
@@ -179,10 +179,10 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
-            verifier=CopyVerifier(self._store, copy, queries, self),
+            verifier=CopyVerifier(self.store, copy, queries, self),
         )
 
-    def look(self, read: Callable[[], Contents | None]) -> Contents | None:
+    def look(self, read: Callable[[], Any]) -> Any:
         """Read for a request, in a thread that may hang where this one must not."""
         self._current()
         looking = self._verifying.submit(read)
@@ -224,7 +224,7 @@ class PlacementMirror:
     def _bring_up_to_date(self) -> None:
         """Have what has changed read, in a thread that may hang where this one must
         not; a read that has not begun yet serves all who ask before it does."""
-        if not self._store.reads_fast:
+        if not self.store.reads_fast:
             raise errors.InvalidCandidateQuery('its copy by the API has no host for it')
         self._current()
         with self._changing:
@@ -313,7 +313,7 @@ class PlacementMirror:
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
         self._pace.pause_s, self._stopped = 0.0, True
-        self._store.close()
+        self.store.close()
         self._wake.set()
         self._reader.close()
         self._verifying.close()
@@ -340,7 +340,7 @@ class PlacementMirror:
             finally:
                 self._pace.looked(began_at, self._clock.monotonic())
             self._pace.succeeded()
-            as_of = began_at - self._store.behind_s
+            as_of = began_at - self.store.behind_s
             self._show(contents, table, as_of)
             for column in self._orphans.new(table.orphans):
                 LOG.warning(
@@ -369,20 +369,20 @@ class PlacementMirror:
         self, now: float, with_silent: bool
     ) -> tuple[Contents, ProviderTable]:
         """Return the contents of placement now, and the table made of them."""
-        known, mark = self._copy, self._store.change_token()
+        known, mark = self._copy, self.store.change_token()
         is_quiet = mark is not None and mark == self._mark
         is_due = self._pace.is_silent_due(now)
         due = self._due_suspects(now)
         suspects = self._ids(due)
         if known is None or self._pace.must_load(now, self._broken):
-            contents = self._store.read(self._hints)
+            contents = self.store.read(self._hints)
             self._count_missed(contents)
             self._pace.loaded(now, self._clock.monotonic())
         elif is_quiet and not (is_due or with_silent or suspects):
             return known.contents, known.table
         else:
             with_silent = with_silent or (is_due and not is_quiet)
-            contents = self._store.read_since(
+            contents = self.store.read_since(
                 known.contents, with_silent, suspects, self._hints
             )
         if not len(contents.providers):
@@ -461,12 +461,12 @@ class PlacementMirror:
     @property
     def reads_fast(self) -> bool:
         """Whether a request may have the copy brought up to date."""
-        return self._store.reads_fast
+        return self.store.reads_fast
 
     @property
     def source(self) -> str:
         """What is read."""
-        return 'database' if self._store.reads_fast else 'API'
+        return 'database' if self.store.reads_fast else 'API'
 
     def age_s(self) -> float | None:
         """Return how old the copy is; None: there is none."""

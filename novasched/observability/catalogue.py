@@ -173,6 +173,11 @@ CLAIMS = Metric(
     labels=('result',),
     values=('claimed', 'conflict', 'refused', 'unknown', 'error'),
 )
+GROUP_YIELDS = Metric(
+    'novasched_group_yields_total',
+    'Claims that were undone before the answer, as another request had claimed for the '
+    'same server group what would break its policy; another host was chosen then.',
+)
 MIRROR_AGE = Metric(
     'novasched_mirror_age_seconds',
     'How old the oldest copy of placement among the workers is, where candidates come '

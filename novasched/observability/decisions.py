@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
-from novasched.decision_log.record import MADE, UNSCHEDULABLE, DecisionRecord
+from novasched.decision_log.record import MADE, UNSCHEDULABLE, YIELDED, DecisionRecord
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check
@@ -41,6 +41,9 @@ class DecisionMetrics:
         if head.result == UNSCHEDULABLE:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
+        claims = record.body.get('claims', ())
+        if yields := sum(each['outcome'] == YIELDED for each in claims):
+            count(catalogue.GROUP_YIELDS, by=yields)
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
         for step in itertools.chain.from_iterable(each.steps for each in outlines):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import email.utils
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,8 @@ from novasched.ports import QueryFailed
 
 VERSION = '1.28'
 LOOKUP_TIMEOUT_S = 10.0
+MOST_ASKED = 200
+"""Consumers of which it is asked one by one what they hold."""
 AGE_PRECISION_S = 2.0
 """Placement tells whole seconds, of two clocks that may differ by one more."""
 
@@ -86,6 +88,37 @@ def held_by(
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return failed(answer)
+
+
+def holders(
+    adapter: Adapter,
+    context: RequestContext,
+    consumers: Sequence[str],
+    among: Collection[str] | None,
+) -> Mapping[str, Collection[str]] | QueryFailed:
+    """Return the providers that consumers hold something of, by one request for each
+    consumer, or for each provider that matters, if these are fewer."""
+    found: dict[str, set[str]] = {}
+    if among is None or len(among) > len(consumers):
+        for consumer in consumers[:MOST_ASKED]:
+            held = held_by(adapter, context, consumer, LOOKUP_TIMEOUT_S)
+            if isinstance(held, QueryFailed):
+                return held
+            if held.allocations:
+                found[consumer] = {*held.allocations}
+        return found
+    for provider in among:
+        url = f'/resource_providers/{provider}/allocations'
+        answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
+        if isinstance(answer, NoAnswer) or answer.status_code != 200:
+            return failed(answer)
+        try:
+            there = parse_json(answer.content)['allocations'].keys()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return failed(answer)
+        for consumer in there & {*consumers}:
+            found.setdefault(consumer, set()).add(provider)
+    return found
 
 
 def _age_s(headers: Mapping[str, str]) -> float | None:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
-from novasched.placement import candidates
+from novasched.placement import allocations, candidates
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
 from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
 from novasched.placement.session import NoAnswer, ask, failed
@@ -129,6 +129,15 @@ class PlacementClient:
         return JointClaim(
             self._adapter, context, wanted, version, owner, is_quiet=self._is_away()
         ).run()
+
+    def holders(
+        self,
+        context: RequestContext,
+        consumers: Sequence[str],
+        mine: Mapping[str, str],
+        among: Collection[str] | None = None,
+    ) -> Mapping[str, Collection[str]] | QueryFailed:
+        return allocations.holders(self._adapter, context, consumers, among)
 
     def undo(
         self,

@@ -372,6 +372,9 @@ class PlacementApiContents:
         waiting = [self._asking.submit(functools.partial(ask, int(id_))) for id_ in ids]
         return [each.result() for each in waiting]
 
+    def holders(self, consumers: Collection[str]) -> None:
+        """Return None: that is asked when it matters, see placement.allocations."""
+
     def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""
 

@@ -105,6 +105,9 @@ class SharedContents:
     ) -> Contents | None:
         return self._inner.trees(known, roots, with_aggregates, terms)
 
+    def holders(self, consumers: Collection[str]) -> None:
+        """Return None: that is asked when it matters, see placement.allocations."""
+
     def change_token(self) -> None:
         """Return None: the API does not say whether anything was written."""
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -174,6 +174,21 @@ class Placement(Protocol):
         self, context: RequestContext, provider_uuid: str
     ) -> frozenset[str] | QueryFailed:
         """Return the uuids of a provider's aggregates."""
+
+    def holders(
+        self,
+        context: RequestContext,
+        consumers: Sequence[str],
+        mine: Mapping[str, str],
+        among: Collection[str] | None = None,
+    ) -> Mapping[str, Collection[str]] | QueryFailed:
+        """Return the uuids of the providers that each of ``consumers`` holds something
+        of now, those that hold nothing left out.
+
+        ``mine`` are other consumers, each with a provider that it holds something of
+        for certain: where that is not to be seen, the answer is too old. If only
+        some providers matter, those ``among`` them, others may be left out.
+        """
 
     def claim(
         self,

@@ -147,6 +147,9 @@ class ApiStore(Protocol):
     def host_cell(self, host: str) -> str | None:
         """Return the uuid of the cell that a compute host is mapped to."""
 
+    def group_members(self, group_uuid: str) -> list[str]:
+        """Return the members of a server group, the newest first."""
+
     def aggregates(self) -> list[Aggregate]:
         """Return all aggregates with their hosts and metadata, by id."""
 
@@ -290,6 +293,10 @@ class ProviderStore(Protocol):
         these do not matter; None: they are as known, or all that matters is that each
         is a provider which meets the ``terms`` of Query.terms_of_one, and does. Threads
         may share it."""
+
+    def holders(self, consumers: Collection[str]) -> dict[str, set[str]] | None:
+        """Return the uuids of the providers that each of these consumers holds
+        something of now; None: that is not read here. Threads may share it."""
 
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-WEAKNESSES = range(1, 35)
+WEAKNESSES = range(1, 36)
 NAMED = re.compile(r'`(tests/[\w/]+\.py)::([\w:]+)`')
 NOT_YET = '**Not yet'
 

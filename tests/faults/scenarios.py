@@ -73,10 +73,10 @@ SCENARIOS = {
     ),
     'F2': Scenario(
         'Parallel single boots in one anti-affinity group',
-        'With `[novasched] assume_picks`, one process keeps all members apart.',
-        'Without that option, or among several processes or machines: placement does '
-        'not count members of groups, and the check of the compute is all there is. '
-        'The same goes for NUMA cells, and for PCI devices outside of placement.',
+        'All members are kept apart, by one process and by several: see F46.',
+        'NUMA cells, and PCI devices outside of placement: placement does not count '
+        'them, and the check of the compute is all there is. With `[novasched] '
+        'assume_picks` one process gives none away twice.',
     ),
     'F3': Scenario(
         'SIGKILL between claim and answer',
@@ -315,6 +315,16 @@ SCENARIOS = {
         'The database of the only cell that has hosts for a request fails over',
         'The request waits until it answers, and is then decided from the start.',
         'As for F14.',
+    ),
+    'F46': Scenario(
+        'Several schedulers, on any number of machines, boot or move members of one '
+        'server group with affinity or anti-affinity at once',
+        'The policy holds for all that are answered, and none is refused that need '
+        'not be: each looks after its claim where the others hold resources, and one '
+        'that sees a conflict undoes its claim and decides again.',
+        'Members placed by nova-schedulers, which do not look; alternates, which '
+        'computes refuse; a move that is reverted; members of a scheduler that was '
+        'killed hold their hosts until recovery.',
     ),
 }
 

@@ -64,7 +64,7 @@ class Cloud:
         self.make_tables(self.urls)
         self._make_cells()
         self._write_api()
-        for cell in CELLS:
+        for cell in self.cells:
             self._write_cell(cell)
         self.write_placement()
         self._heart.start()
@@ -216,7 +216,7 @@ class Cloud:
             'host_mappings',
             [
                 {'created_at': at, 'cell_id': cells[host.cell], 'host': host.name}
-                for host in HOSTS
+                for host in self.hosts.values()
             ],
         )
         self.insert(
@@ -224,7 +224,7 @@ class Cloud:
             'aggregates',
             [
                 {'created_at': at, 'id': number, 'uuid': name_uuid(zone), 'name': zone}
-                for number, zone in enumerate(ZONES, 1)
+                for number, zone in enumerate(self.zones, 1)
             ],
         )
         self.insert(
@@ -237,7 +237,7 @@ class Cloud:
                     'key': 'availability_zone',
                     'value': zone,
                 }
-                for number, zone in enumerate(ZONES, 1)
+                for number, zone in enumerate(self.zones, 1)
             ],
         )
         self.insert(
@@ -246,23 +246,25 @@ class Cloud:
             [
                 {
                     'created_at': at,
-                    'aggregate_id': ZONES.index(host.zone) + 1,
+                    'aggregate_id': self.zones.index(host.zone) + 1,
                     'host': host.name,
                 }
-                for host in HOSTS
+                for host in self.hosts.values()
             ],
         )
 
     def _write_cell(self, cell):
-        hosts = [host for host in HOSTS if host.cell == cell]
+        hosts = [host for host in self.hosts.values() if host.cell == cell]
         self.insert(cell, 'services', [service_row(host) for host in hosts])
         self.insert(cell, 'compute_nodes', [compute_node_row(host) for host in hosts])
 
     def heartbeat(self):
         """Make every host that is not down seen up now."""
-        for cell in CELLS:
+        for cell in self.cells:
             services = self.table(cell, 'services')
-            beating = [h.name for h in HOSTS if h.cell == cell and not h.down]
+            beating = [
+                h.name for h in self.hosts.values() if h.cell == cell and not h.down
+            ]
             names = [name for name in beating if name not in self._silent]
             change = (
                 sa.update(services)
@@ -328,7 +330,7 @@ class Cloud:
     def write_placement(self):
         """Write the providers, unless they are there already."""
         known = self._placement.get('/resource_providers')['resource_providers']
-        for host in HOSTS:
+        for host in self.hosts.values():
             if host.uuid not in {provider['uuid'] for provider in known}:
                 self._write_provider(host)
 
@@ -361,10 +363,10 @@ class Cloud:
     def aggregate(self, zone):
         """An AZ aggregate as the API would cast it: id, uuid, name, hosts, metadata."""
         return {
-            'id': ZONES.index(zone) + 1,
+            'id': self.zones.index(zone) + 1,
             'uuid': name_uuid(zone),
             'name': zone,
-            'hosts': [host.name for host in HOSTS if host.zone == zone],
+            'hosts': [host.name for host in self.hosts.values() if host.zone == zone],
             'metadata': {'availability_zone': zone},
         }
 

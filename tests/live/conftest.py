@@ -388,6 +388,22 @@ def gate(placement):
 
 
 @pytest.fixture
+def account(placement):
+    """The URL of placement's database for an account that may only read it."""
+    url = sa.make_url(placement.database_url)
+    engine = sa.create_engine(url, isolation_level='AUTOCOMMIT')
+    with engine.connect() as connection:
+        for statement in (
+            "CREATE USER IF NOT EXISTS copier IDENTIFIED BY 'copier-secret'",
+            f'GRANT SELECT ON {url.database}.* TO copier',
+        ):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    own = url.set(username='copier', password='copier-secret')
+    return own.render_as_string(hide_password=False)
+
+
+@pytest.fixture
 def wire(scheduler, rabbitmq):
     """A connection to the shared daemon's queue for messages of any kind."""
     opened = Wire(rabbitmq, scheduler.url)

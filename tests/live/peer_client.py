@@ -132,9 +132,15 @@ def _image(properties=None):
     )
 
 
-def _group(policy, members=(), hosts=(), rules=None):
+def _group(
+    policy,
+    members=(),
+    hosts=(),
+    rules=None,
+    uuid='5c3dbbaa-7ff0-54c2-951c-428525f83c2f',
+):
     return objects.InstanceGroup(
-        uuid='5c3dbbaa-7ff0-54c2-951c-428525f83c2f',
+        uuid=uuid,
         name='group',
         user_id=USER,
         project_id=PROJECT,

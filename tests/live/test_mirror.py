@@ -16,7 +16,6 @@ import threading
 import time
 
 import pytest
-import sqlalchemy as sa
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines
@@ -298,22 +297,6 @@ def test_a_copy_serves_while_others_write(
 WORKERS = 2
 SHARING = '/resource_providers?required='
 """What is asked once in each first load."""
-
-
-@pytest.fixture
-def account(placement):
-    """The URL of placement's database for an account that may only read it."""
-    url = sa.make_url(placement.database_url)
-    engine = sa.create_engine(url, isolation_level='AUTOCOMMIT')
-    with engine.connect() as connection:
-        for statement in (
-            "CREATE USER IF NOT EXISTS copier IDENTIFIED BY 'copier-secret'",
-            f'GRANT SELECT ON {url.database}.* TO copier',
-        ):
-            connection.exec_driver_sql(statement)
-    engine.dispose()
-    own = url.set(username='copier', password='copier-secret')
-    return own.render_as_string(hide_password=False)
 
 
 @pytest.mark.ours

@@ -298,3 +298,20 @@ def test_a_table_that_is_not_there(mirrored):
     with pytest.raises(errors.StoreFailed, match='no such table'):
         PlacementContents(Database(engine)).read()
     engine.dispose()
+
+
+def test_holders_are_those_that_the_api_names(mirrored):
+    rng = random.Random(5)
+    host = {
+        'uuid': worlds.new_uuid(rng),
+        'parent': None,
+        'inventories': {'VCPU': worlds.plain(64)},
+        'traits': [],
+        'aggregates': [],
+    }
+    mirrored.writer.create(host)
+    one, other = mirrored.writer.claim(rng, [host]), worlds.new_uuid(rng)
+    found = mirrored.reader.holders([one, other])
+    assert found == {one: {host['uuid']}}
+    held = mirrored.send('GET', f'/allocations/{one}')[1]['allocations']
+    assert held.keys() == found[one]

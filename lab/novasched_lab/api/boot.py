@@ -15,7 +15,7 @@ from typing import Any
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.db.servers import ServerGroup
+from novasched.db.server_groups import ServerGroup
 from novasched.inspection.server_request import destined, request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor

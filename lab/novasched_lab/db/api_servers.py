@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from novasched.db import cells
-from novasched.db.servers import ServerGroup, SqlServers, by_name
+from novasched.db.server_groups import ServerGroup, by_name
+from novasched.db.servers import SqlServers
 from novasched.db.tables import cell_mappings
 from novasched.db.transactions import Database
 from novasched.objects.base import parse

@@ -13,7 +13,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import app, errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.db.servers import ServerGroup
+from novasched.db.server_groups import ServerGroup
 from novasched.inspection.catalogue import image_of
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import destined, grouped, request_spec

@@ -29,7 +29,7 @@ class RivalPlacement:
         self._consumer = f'/allocations/{uuid.uuid4()}'
         self.is_faster = False
         self.answers, self.candidates = inner.answers, inner.candidates
-        self.undo = inner.undo
+        self.undo, self.holders = inner.undo, inner.holders
         self.aggregates, self.claim_all = inner.aggregates, inner.claim_all
 
     def claim(

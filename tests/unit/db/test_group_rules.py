@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from novasched.db import servers
+from novasched.db import server_groups
 from tests.cases import cases
 
 
@@ -18,4 +18,4 @@ from tests.cases import cases
     ('not JSON', '{', {}),
 )
 def test_rules_from_text(text, rules):
-    assert servers.rules_from_text(text) == rules
+    assert server_groups.rules_from_text(text) == rules

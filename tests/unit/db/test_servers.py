@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from novasched.db import engines, server_tables, tables
 from novasched.db.servers import CellServerRows, SqlServers
+from novasched.db.stores import SqlApiStore
 from novasched.db.transactions import Database
 from novasched.inspection.catalogue import flavor_of
 from tests.databases import cell_mapping, instance
@@ -110,3 +111,18 @@ def test_an_engine_that_only_reads_refuses_to_write(databases, tmp_path, conf):
             lambda connection: connection.execute(tables.cell_mappings.delete())
         )
     engine.dispose()
+
+
+def test_members_of_a_group_are_read_the_newest_first(databases):
+    first, second = (
+        databases.add(server_tables.instance_groups, {'uuid': each, 'name': 'web'})[0]
+        for each in ('first', 'second')
+    )
+    members = [(first, 'a'), (second, 'b'), (first, 'c'), (first, None)]
+    databases.add(
+        server_tables.instance_group_member,
+        *({'group_id': group, 'instance_uuid': each} for group, each in members),
+    )
+    store = SqlApiStore(databases.api)
+    assert store.group_members('first') == ['c', 'a']
+    assert store.group_members('no such group') == []

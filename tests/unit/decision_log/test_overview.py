@@ -73,8 +73,11 @@ def test_some_times_stand_for_those_of_many():
 
 
 def test_bodies_are_read_of_the_newest_alone():
-    body = {'stages_ms': {'query': 16}, 'view': {'left_out': ['cell3']}}
+    claims = [{'outcome': 'yielded'}, {'outcome': 'claimed'}]
+    left_out = {'left_out': ['cell3']}
+    body = {'stages_ms': {'query': 16}, 'view': left_out, 'claims': claims}
     records = [make_record(NOON + 1 + n / 100, body=body) for n in range(30)]
     found = overview.summarize(log_of(records), 60)
     assert found['query_ms'] == [16] * overview.NEWEST
-    assert found['view'] == {'left_out': ['cell3']}
+    assert found['view'] == left_out
+    assert found['yields'] == overview.NEWEST

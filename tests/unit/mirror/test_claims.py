@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched import errors
 from novasched.mirror.assumed import MOST
 from novasched.mirror.claims import MirroredPlacement
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest
@@ -75,6 +76,9 @@ class TestMirroredPlacement:
         def candidates(self, context, query):
             return query
 
+        def holders(self, context, consumers, mine, among=None):
+            return {each: ['of placement'] for each in consumers}
+
     @pytest.fixture
     def inner(self):
         return self.Inner()
@@ -82,6 +86,35 @@ class TestMirroredPlacement:
     @pytest.fixture
     def placement(self, inner, mirror):
         return MirroredPlacement(inner, mirror)
+
+    @pytest.mark.parametrize(
+        ('known', 'expected'),
+        [
+            ({'me': {'a'}, 'one': {'b'}}, {'one': {'b'}}),
+            ({'one': {'b'}}, {'one': ['of placement']}),
+            ({'me': {'z'}, 'one': {'b'}}, {'one': ['of placement']}),
+            (None, {'one': ['of placement']}),
+        ],
+        ids=[
+            'it shows my own',
+            'a replica that is behind',
+            'behind my move',
+            'it is not read here',
+        ],
+    )
+    def test_who_holds_is_read_where_that_is_certain(
+        self, placement, store, known, expected
+    ):
+        store.holders = lambda consumers: known
+        assert placement.holders(None, ['one'], {'me': 'a'}) == expected
+
+    def test_a_database_that_fails_is_not_believed(self, placement, store):
+        def fail(consumers):
+            raise errors.StoreFailed('Placement', 'away')
+
+        store.holders = fail
+        found = placement.holders(None, ['one'], {'me': 'a'})
+        assert found == {'one': ['of placement']}
 
     CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}
 

@@ -62,3 +62,11 @@ def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
     object.__setattr__(reduced, 'body', {'servers': []})  # as if it were too large
     metrics.recorded(reduced, 0.1, outlines)
     assert recorder.counts[REJECTED, 'NumInstancesFilter', 'too-many-instances'] == 2
+
+
+def test_claims_that_yielded_are_counted(metrics, recorder):
+    claims = [{'outcome': each} for each in ('claimed', 'yielded', 'yielded')]
+    record = unschedulable()
+    object.__setattr__(record, 'body', {**record.body, 'claims': claims})
+    metrics.recorded(record, 0.1, ())
+    assert recorder.counts['novasched_group_yields_total',] == 2

@@ -52,3 +52,37 @@ def test_silence(scripted, context):
     adapter, _ = scripted(requests.ReadTimeout('slow'))
     found = PlacementClient(adapter).aggregates(context, 'rp')
     assert (found.status, found.is_away) == (0, True)
+
+
+def test_holders_are_asked_for_by_provider_where_that_is_less(scripted, context):
+    body = {'allocations': {'a': {'resources': {'VCPU': 1}}, 'x': {}}}
+    adapter, script = scripted((200, body))
+    found = PlacementClient(adapter).holders(context, ['a', 'b'], {}, ['rp'])
+    assert found == {'a': {'rp'}}
+    assert script.asked == ['GET /resource_providers/rp/allocations']
+    assert PlacementClient(adapter).holders(context, ['a', 'b'], {}, ()) == {}
+
+
+def test_else_by_consumer(scripted, context):
+    held = {
+        'allocations': {'rp': {'resources': {'VCPU': 1}}},
+        'consumer_generation': 1,
+        'project_id': 'p',
+        'user_id': 'u',
+    }
+    adapter, script = scripted((200, held), (200, {'allocations': {}}))
+    found = PlacementClient(adapter).holders(context, ['a', 'b'], {})
+    assert found == {'a': {'rp'}}
+    assert script.asked == ['GET /allocations/a', 'GET /allocations/b']
+
+
+@cases(
+    'status, text, among',
+    ('an error, of a provider', 404, 'no', ['rp']),
+    ('nonsense, of a provider', 200, '[]', ['rp']),
+    ('an error, of a consumer', 500, 'no', None),
+)
+def test_who_holds_may_not_be_known(scripted, context, status, text, among):
+    adapter, _ = scripted((status, text), (status, text))
+    found = PlacementClient(adapter).holders(context, ['a'], {}, among)
+    assert found.status == status

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verification of the hard policy of a server group, after the claims of a request.
+
+docs/decisions/0019-groups-are-verified-after-the-claim.md has the rules and the model
+that explores them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.assumed import group_of, with_members
+from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers.selections import Picked
+from novasched.objects.request_spec import RequestSpec
+from novasched.outages import PLACEMENT
+from novasched.ports import QueryFailed
+from novasched.scheduler.filters.affinity import (
+    ServerGroupAffinityFilter,
+    ServerGroupAntiAffinityFilter,
+)
+from novasched.scheduler.group_policy import AFFINITY, Conflict, HardPolicy
+from novasched.scheduler.hosts import HostTable, Member
+from novasched.scheduler.snapshot import Snapshot
+
+LOG = logging.getLogger(__name__)
+
+MOST_YIELDS = 32
+"""How often a request undoes its claims for those of other members, or decides again as
+others have undone theirs. Of sixteen at once, in the model, none does so more than 17
+times, and one that sees all of them not more than 11 times."""
+MOST_LOOKS = 16
+"""How often a request looks whether another member has left, and looks again where
+one has."""
+MOST_RECENT, RECENT_S = 10_000, 60.0
+WATCH_S = 0.1
+"""How long a request looks whether other members undo their claims: about as long as
+that takes."""
+
+Place = tuple[str, str]
+"""The uuid of a cell and the name of a host in it."""
+Places = Mapping[str, Collection[Place]]
+"""Where members hold resources."""
+
+
+class RecentMembers:
+    """Where this process has placed members of groups of late; any thread may call it.
+
+    What placement shows is newer; this is for a first guess, where that would take a
+    question for each member.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._placed: dict[str, tuple[Place, float]] = {}
+
+    def add(self, placed: Mapping[str, Place]) -> None:
+        """Remember members for a while, the newest MOST_RECENT of them."""
+        until = self._clock.monotonic() + RECENT_S
+        self._placed.update({uuid: (place, until) for uuid, place in placed.items()})
+        for uuid in list(self._placed)[:-MOST_RECENT]:
+            self._placed.pop(uuid, None)
+
+    def of(self, members: Iterable[str]) -> Places:
+        """Return where those of some members are that are remembered."""
+        now = self._clock.monotonic()
+        found = {uuid: self._placed.get(uuid) for uuid in members}
+        return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
+
+
+class GroupCheck:
+    """The members of the group of one request that hold resources, though no row of a
+    compute shows them yet.
+
+    Without a hard policy that its filter verifies, and where nothing is claimed or the
+    filters do not run, all of this does nothing.
+    """
+
+    def __init__(
+        self, parts: DriverContext, work: ScheduleRequest, recent: RecentMembers
+    ) -> None:
+        self._parts = parts
+        self._work = work
+        self._recent = recent
+        self._policy = self._verifiable()
+        self._clock = SYSTEM_CLOCK
+        self._seen: Places = {}
+        self._places = 0
+        self._yields_left = MOST_YIELDS
+        self._snapshot = Snapshot({})
+
+    def _verifiable(self) -> HardPolicy | None:
+        """Return the policy of the group, if that is to be verified."""
+        parts, request = self._parts, self._work.request
+        if self._work.claims is None or not parts.enforce_groups:
+            return None
+        policy = HardPolicy.of(request)
+        if policy is None or group_of(request) is None:
+            return None
+        is_forced = request.force_hosts or request.force_nodes
+        is_affinity = policy.name == AFFINITY
+        kinds = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
+        kind = kinds[is_affinity]
+        runs = any(isinstance(each, kind) for each in parts.profile.filters)
+        return policy if runs and (not is_forced or request.checks_type) else None
+
+    @property
+    def turn_of(self) -> str | None:
+        """The group of which one request of this process is served after the other."""
+        return None if self._policy is None else group_of(self._work.request)
+
+    # -- what a decision sees
+
+    def hosts(self, hosts: HostTable) -> HostTable:
+        """Return the hosts with the members that are seen on them, as far as that is
+        known of all without a question about each."""
+        self._snapshot = hosts.snapshot
+        if self._policy is not None:
+            self._look_ahead(self._policy.name == AFFINITY)
+        if not self._seen:
+            return hosts
+        rows: dict[int, list[Member]] = {}
+        for uuid, places in self._seen.items():
+            for row in self._rows(places):
+                rows.setdefault(row, []).append(Member(uuid, self._name(row)))
+        return with_members(hosts, rows)
+
+    def _look_ahead(self, is_affinity: bool) -> None:
+        mine = self._work.instance_uuids or ()
+        others = [uuid for uuid in self._members() if uuid not in mine]
+        if not others or (is_affinity and self._seen):
+            return
+        held = self._holders(others, {}, ())
+        found = {} if held is None else self._places_of(held)
+        if not found and not self._seen:
+            found = self._recent.of(others)
+        if found and is_affinity:
+            senior = min(found)
+            found = {senior: found[senior]}
+        self._seen = found or self._seen
+
+    def request(self, request: RequestSpec) -> RequestSpec:
+        """Return the request, its group grown by the members that were seen."""
+        group = request.instance_group if 'instance_group' in request else None
+        if group is None or self._policy is None or not self._seen:
+            return request
+        hosts = [host for places in self._seen.values() for _, host in places]
+        if self._policy.name != AFFINITY:
+            hosts += group.if_set('hosts') or ()
+        members = [*(group.if_set('members') or ()), *self._seen]
+        return request.replaced(
+            instance_group=group.replaced(
+                members=list(dict.fromkeys(members)), hosts=list(dict.fromkeys(hosts))
+            )
+        )
+
+    def in_order(self, hosts: HostTable) -> HostTable:
+        """Return ranked hosts, those first that this request is to take: of several
+        that yield, each takes another one."""
+        if not self._places or len(hosts) < 2 or self._work.required > 1:
+            return hosts
+        return hosts[np.roll(np.arange(len(hosts)), -self._places % len(hosts))]
+
+    # -- what became of it
+
+    def holds(self, picks: Sequence[Picked]) -> bool:
+        """Return whether the policy holds with what was claimed; if not, all claims are
+        undone.
+
+        Raises errors.NoValidHost where that was so too often, and
+        errors.AllocationUpdateFailed where placement does not answer, or a claim may be
+        left behind.
+        """
+        if self._policy is None:
+            return True
+        for looks_left in reversed(range(MOST_LOOKS)):
+            others = self._others(picks)
+            conflict = self._policy.conflict(self._mine(picks), others)
+            if conflict is None:
+                self._recent.add(self._mine(picks))
+                return True
+            watched = {uuid: others[uuid] for uuid in conflict.others}
+            stays = conflict.is_senior and looks_left > 0
+            if not stays or self._now(watched) is None:
+                self._yield_to(conflict, others)
+                break
+        return False
+
+    def have_gone(self) -> bool:
+        """Return, before there is no host, whether some of the members that were seen
+        are not where they were: then all is to be decided again."""
+        if self._policy is None or not self._seen or self._yields_left <= 0:
+            return False
+        self._yields_left -= 1
+        now = self._now(self._seen)
+        if now is None:
+            return False
+        self._seen, self._places = now, 0
+        self._give_back('members that have gone since')
+        return True
+
+    def _now(self, seen: Places) -> Places | None:
+        """Return where members are, once one has left where it was seen; None: they
+        have stayed for a while."""
+        until, looks_left = self._clock.monotonic() + WATCH_S, MOST_LOOKS
+        while looks_left and self._clock.monotonic() < until:
+            looks_left -= 1
+            self._work.check()
+            held = self._holders([*seen], {}, None)
+            now = seen if held is None else self._places_of(held)
+            if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in seen):
+                return now
+        return None
+
+    def _yield_to(self, conflict: Conflict[Place], others: Places) -> None:
+        """Undo the claims; the next decision is made with what was seen."""
+        self._work.check()
+        self._yields_left -= 1
+        if self._policy is not None and self._policy.name == AFFINITY:
+            self._seen = conflict.others
+        else:
+            self._seen = {**self._seen, **others}
+        self._places = conflict.places
+        uuid, places = next(iter(conflict.others.items()))
+        more = len(conflict.others) - 1
+        hosts = ', '.join(host for _, host in places)
+        self._give_back(
+            f'{uuid} of server group {group_of(self._work.request)} is on {hosts}'
+            + (f', and {more} more' if more else '')
+        )
+        if self._yields_left <= 0:
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+
+    def _give_back(self, others: str) -> None:
+        if self._work.claims is not None:
+            self._work.claims.yield_to(others)
+
+    def _mine(self, picks: Sequence[Picked]) -> dict[str, Place]:
+        return {
+            uuid: (pick.host.cell_uuid, pick.host.host)
+            for uuid, pick in self._named(picks)
+        }
+
+    def _named(self, picks: Sequence[Picked]) -> Iterable[tuple[str, Picked]]:
+        return zip(self._work.instance_uuids or (), picks, strict=True)
+
+    def _others(self, picks: Sequence[Picked]) -> Places:
+        """Return where the other members hold resources by now: all of them, or at
+        least those that matter."""
+        mine = self._mine(picks)
+        others = [uuid for uuid in self._members() if uuid not in mine]
+        if not others:
+            return {}
+        nodes = {self._node(row) for row in self._rows({*mine.values()})}
+        of_affinity = self._policy is not None and self._policy.name == AFFINITY
+        claimed = {uuid: picked.host.uuid for uuid, picked in self._named(picks)}
+        held = self._holders(others, claimed, None if of_affinity else nodes)
+        return {} if held is None else self._places_of(held)
+
+    def _members(self) -> Collection[str]:
+        """Return the members of the group as they are now, or else as the request says:
+        without the API database no server is added to a group."""
+        group = self._work.request.instance_group
+        assert group is not None
+        try:
+            return self._parts.view.group_members(group.uuid)
+        except errors.StoreFailed as problem:
+            LOG.debug('The members of a server group are not read: %s', problem)
+            return group.if_set('members') or ()
+
+    def _holders(
+        self,
+        members: Sequence[str],
+        mine: Mapping[str, str],
+        among: Collection[str] | None,
+    ) -> Mapping[str, Collection[str]] | None:
+        """Return the providers that each member takes from; None: placement does not
+        say that."""
+        work = self._work
+        with work.recorder.stage('verify'):
+            held = self._parts.placement.holders(
+                work.context.elevated(), members, mine, among
+            )
+        if not isinstance(held, QueryFailed):
+            return held
+        if held.is_away:
+            work.attempt.missed(PLACEMENT, held.text, held.status)
+            raise errors.AllocationUpdateFailed(
+                work.request.instance_uuid,
+                'placement does not say where its server group is; try again',
+            )
+        LOG.warning(
+            'The policy of server group %s is not verified: placement does not say '
+            'what its members hold: %s',
+            group_of(work.request),
+            held.text,
+        )
+        return None
+
+    def _places_of(self, held: Mapping[str, Collection[str]]) -> Places:
+        """Return the hosts of the compute nodes among providers, by member."""
+        wanted = {uuid for uuids in held.values() for uuid in uuids}
+        nodes = self._snapshot.column('uuid').tolist()
+        rows = {uuid: row for row, uuid in enumerate(nodes) if uuid in wanted}
+        found = {
+            member: {self._place(rows[uuid]) for uuid in uuids if uuid in rows}
+            for member, uuids in held.items()
+        }
+        return {member: places for member, places in found.items() if places}
+
+    # -- rows of hosts
+
+    def _rows(self, places: Iterable[Place]) -> list[int]:
+        """Return the rows of the compute nodes of hosts."""
+        names = self._snapshot.column('host')
+        return [
+            row
+            for cell, host in places
+            for row in np.flatnonzero(names == host).tolist()
+            if self._place(row) == (cell, host)
+        ]
+
+    def _place(self, row: int) -> Place:
+        return self._snapshot.column('cell_uuid').item(row), self._name(row)
+
+    def _name(self, row: int) -> str:
+        return str(self._snapshot.column('host')[row])
+
+    def _node(self, row: int) -> str:
+        return str(self._snapshot.column('uuid')[row])

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hard policies of server groups, as a request verifies them after its claim.
+
+``tests/properties/test_group_model.py`` explores what follows from these rules, where
+any number of schedulers claim for members of one group at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Self, TypeVar
+
+from novasched import errors
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters.affinity import max_server_per_host
+
+Host = TypeVar('Host', bound=Hashable)
+
+AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
+
+
+@dataclass(frozen=True)
+class Conflict(Generic[Host]):
+    """The policy does not hold: because of ``others``, members on these hosts.
+
+    The request that ``is_senior`` may look again before it undoes its claim, as those
+    of the others undo theirs at once. Of those that do, each takes the host that is so
+    many ``places`` after the best one, so that they do not meet again.
+    """
+
+    others: Mapping[str, Collection[Host]]
+    is_senior: bool
+    places: int = 0
+
+
+@dataclass(frozen=True)
+class HardPolicy:
+    """The policy of a server group; ``most``: members that one host may run.
+
+    A request may be answered only if the policy holds among its own members and all
+    others that hold resources, looked at after its claim. Then of two that claim at the
+    same time at least the later one sees the other. Which of them is senior, by uuid,
+    makes it likely that one stays; it does not say that one may be answered that sees a
+    conflict: the other may have been answered before.
+    """
+
+    name: str
+    most: int = 1
+
+    @classmethod
+    def of(cls, request: RequestSpec) -> Self | None:
+        """Return that of a request; None: it has none that another request may break.
+
+        A group with affinity that has hosts is bound to them by its filter.
+        """
+        group = request.instance_group if 'instance_group' in request else None
+        if group is None:
+            return None
+        if group.policy == ANTI_AFFINITY:
+            try:
+                return cls(ANTI_AFFINITY, max_server_per_host(group))
+            except errors.InvalidRequest:
+                return None  # nor can a filter or a compute say whether it holds
+        is_affinity = AFFINITY in (group.policy, *(group.if_set('policies') or ()))
+        return cls(AFFINITY) if is_affinity and not group.if_set('hosts') else None
+
+    def conflict(
+        self, mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
+    ) -> Conflict[Host] | None:
+        """Return why the policy does not hold; None: it does.
+
+        ``mine`` are the members of the request and the hosts claimed for them,
+        ``others`` those that hold resources, and where; during a move, on two hosts.
+        """
+        if self.name == AFFINITY:
+            return self._apart(mine, others)
+        found = [self._crowded(host, mine, others) for host in {*mine.values()}]
+        conflicts = [each for each in found if each is not None]
+        if not conflicts:
+            return None
+        return Conflict(
+            {uuid: hosts for each in conflicts for uuid, hosts in each.others.items()},
+            all(each.is_senior for each in conflicts),
+            max(each.places for each in conflicts),
+        )
+
+    def _crowded(
+        self,
+        host: Host,
+        mine: Mapping[str, Host],
+        others: Mapping[str, Collection[Host]],
+    ) -> Conflict[Host] | None:
+        """Return the conflict of anti-affinity on one host."""
+        there = {uuid: hosts for uuid, hosts in others.items() if host in hosts}
+        own = [uuid for uuid in mine if mine[uuid] == host]
+        ranks = sorted([*there, *own])
+        if not there or len(ranks) <= self.most:
+            return None
+        rank = max(map(ranks.index, own))
+        is_senior = rank < self.most
+        return Conflict(there, is_senior, rank if is_senior else rank - self.most)
+
+    @staticmethod
+    def _apart(
+        mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
+    ) -> Conflict[Host] | None:
+        """Return the conflict of affinity: with those elsewhere who are on the host of
+        the senior one of them. All on the host of the senior one of all are senior."""
+        here = {*mine.values()}
+        elsewhere = {u: hosts for u, hosts in others.items() if here.isdisjoint(hosts)}
+        if not elsewhere:
+            return None
+        senior = min(elsewhere)
+        near = [*mine, *(others.keys() - elsewhere)]
+        return Conflict({senior: others[senior]}, min(near) < senior)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of server groups that are booted one by one and at once, by four scheduler
+processes as two machines."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import uuid
+
+import pytest
+
+from tests.faults.resources import children
+from tests.live.cloud import Cloud
+from tests.live.daemon import own_program
+from tests.live.hosts import Host
+from tests.live.peer import PeerError, Reply
+
+ANSWER_S = 60
+WORKERS = 2
+NUMBER = 16
+ROUNDS = 20
+MOVING = 6
+SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
+
+
+class EqualHosts(Cloud):
+    """Sixteen hosts, none of which is better than another."""
+
+    hosts = {
+        f'together-{n}': Host(f'together-{n}', 'cell1', 'az1', 64)
+        for n in range(1, NUMBER + 1)
+    }
+    zones = ('az1',)
+    cells = ('cell1',)
+
+
+class Prefixed:
+    """A database server for one more cloud."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def create_database(self, name):
+        return self._server.create_database(f'together_{name}')
+
+
+@pytest.fixture(scope='module')
+def equal_hosts(scratch, peer, rabbitmq, mariadb, placement, keystone):
+    made = EqualHosts(
+        scratch / 'together',
+        Prefixed(mariadb),
+        own_program('novasched-manage'),
+        placement,
+        keystone,
+        rabbitmq.url(),
+    )
+    try:
+        made.build()
+        peer.wait_ready()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def machines(daemon, equal_hosts, rabbitmq, eventually, account, tmp_path):
+    """Start two machines: `machines(of_database)`; they share a queue alone."""
+
+    def start(of_database):
+        url = rabbitmq.create_vhost()
+        own = {'candidates': 'auto', 'host_state_max_age': 1, 'mirror_api_share': 1.0}
+        for name in ('one', 'two'):
+            made = daemon(
+                equal_hosts,
+                DEFAULT={
+                    'transport_url': url,
+                    'host': name,
+                    'state_path': str(tmp_path / name),
+                    'rpc_response_timeout': ANSWER_S,
+                },
+                filter_scheduler={'host_subset_size': 2},
+                placement_database={'connection': account if of_database else None},
+                scheduler={'workers': WORKERS},
+                novasched=own,
+            )
+        eventually(
+            lambda: rabbitmq.queue(url, 'scheduler')[1] == 2 * WORKERS, 'all workers'
+        )
+        return made
+
+    return start
+
+
+def ask(cloud, machine, policy, number, members):
+    """Boot the members of so many groups, one by one and all at once; return these by
+    group, and what is to be waited for."""
+    uuids = {str(uuid.uuid4()): [] for _ in range(number)}
+    for group in uuids:
+        cloud.insert('api', 'instance_groups', [{'uuid': group, 'name': policy}])
+        (row,) = cloud.rows('api', 'instance_groups', uuid=group)
+        uuids[group] = [str(uuid.uuid4()) for _ in range(members)]
+        cloud.insert(
+            'api',
+            'instance_group_member',
+            [{'group_id': row['id'], 'instance_uuid': each} for each in uuids[group]],
+        )
+    order = [(group, each) for group, every in uuids.items() for each in every]
+    random.Random(members).shuffle(order)
+    return uuids, [
+        machine.client.submit(
+            uuids=[each],
+            flavor=SMALL,
+            group={'uuid': group, 'policy': policy, 'members': [each]},
+        )
+        for group, each in order
+    ]
+
+
+def boot(cloud, machine, policy, number, members):
+    """Ask, and return the hosts of each group in the order of its members."""
+    uuids, asked = ask(cloud, machine, policy, number, members)
+    found = {
+        reply.uuid: reply.hosts[0] for reply in itertools.starmap(Reply, answers(asked))
+    }
+    return uuids, {group: [found[each] for each in uuids[group]] for group in uuids}
+
+
+def answers(asked):
+    return [(named, future.result(ANSWER_S)) for named, future in asked]
+
+
+def release(placement, uuids):
+    for every in uuids.values():
+        for each in every:
+            placement.release(each)
+
+
+def rounds(number):
+    """The first tier has one round."""
+    return pytest.mark.parametrize(
+        'number',
+        [1, pytest.param(number, marks=pytest.mark.exhaustive('more rounds of it'))],
+    )
+
+
+@rounds(ROUNDS)
+@pytest.mark.parametrize('of_database', [True, False])
+@pytest.mark.scenario('F46', 'I5', 'I6')
+def test_groups_are_kept_apart_and_together(
+    equal_hosts, placement, machines, claims, number, of_database
+):
+    machine = machines(of_database)
+    apart, together = (2, 3) if of_database else (1, 1)
+    for _ in range(number):
+        uuids, found = boot(equal_hosts, machine, 'anti-affinity', apart, NUMBER)
+        for hosts in found.values():
+            assert sorted(hosts) == sorted(equal_hosts.hosts)
+        release(placement, uuids)
+        uuids, found = boot(equal_hosts, machine, 'affinity', together, 8)
+        for hosts in found.values():
+            assert len({*hosts}) == 1, hosts
+        release(placement, uuids)
+
+
+@rounds(ROUNDS)
+@pytest.mark.scenario('F46', 'I5', 'I6')
+def test_members_that_move_at_once_stay_apart(
+    equal_hosts, placement, machines, claims, number
+):
+    """What they hold goes to their migrations first, as conductors do it."""
+    machine = machines(of_database=True)
+    for _ in range(number):
+        uuids, found = boot(equal_hosts, machine, 'anti-affinity', 1, MOVING)
+        ((group, members),) = uuids.items()
+        asked = []
+        for member, host in zip(members, found[group], strict=True):
+            placement.release(member)
+            asked.append(
+                machine.client.submit(
+                    uuids=[member],
+                    flavor=SMALL,
+                    ignore_hosts=[host],
+                    group={'uuid': group, 'policy': 'anti-affinity'},
+                )
+            )
+        hosts = [Reply(*each).hosts[0] for each in answers(asked)]
+        assert len({*hosts}) == MOVING, hosts
+        release(placement, uuids)
+
+
+@pytest.mark.exhaustive(
+    'minutes: the callers of the killed worker wait for its answers'
+)
+@pytest.mark.parametrize('policy', ['anti-affinity', 'affinity'])
+@pytest.mark.scenario('F46', 'I2', 'I5')
+def test_a_worker_that_is_killed_amid_them_leaves_nothing(
+    equal_hosts, placement, machines, claims, eventually, policy
+):
+    machine = machines(of_database=True)
+    uuids, asked = ask(equal_hosts, machine, policy, 2, 8)
+    asked[0][1].result(ANSWER_S)
+    os.kill(children(machine.process.pid)[0], signal.SIGKILL)
+    hosts, failed = {}, []
+    for (uuid_,), future in asked:
+        try:
+            hosts[uuid_] = Reply([uuid_], future.result(2 * ANSWER_S)).hosts[0]
+        except PeerError as problem:
+            failed.append(problem.name)
+    assert {*failed} <= {'MessagingTimeout'}
+    claims.expect(*hosts)
+    held = eventually(lambda: {*placement.consumers()} == {*hosts}, 'the undo', 120)
+    assert held
+    for group in uuids.values():
+        found = [hosts[each] for each in group if each in hosts]
+        assert len({*found}) == (len(found) if policy == 'anti-affinity' else 1)

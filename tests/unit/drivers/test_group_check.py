@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request does once it sees members of its group that hold resources."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers.attempt import RequestAttempt
+from novasched.drivers.claims import Claims
+from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.objects.context import RequestContext
+from novasched.ports import QueryFailed
+from novasched.ports.decisions import NoRecorder
+from novasched.scheduler.filters.affinity import (
+    ServerGroupAffinityFilter,
+    ServerGroupAntiAffinityFilter,
+)
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.resources import RAMWeigher
+from tests import factories
+from tests.cases import cases
+from tests.fakes import VERSION, FakePlacement, FakeView, candidate
+
+A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
+APART = (ServerGroupAntiAffinityFilter(),)
+TOGETHER = (ServerGroupAffinityFilter(),)
+BOUND = factories.group('affinity', hosts=['h1'])
+
+
+class Recorder(NoRecorder):
+    def __init__(self):
+        self.said = []
+
+    def claimed(self, wanted, outcome, text):
+        self.said.append((outcome, text))
+
+
+class Cloud:
+    """Hosts h1 to h3, the first is the best; a group of servers A to D."""
+
+    def __init__(self, filters=APART, names=('h1', 'h2', 'h3'), **parts):
+        rams = [8000 - 100 * number for number in range(len(names))]
+        self.hosts = factories.hosts(host=names, free_ram_mb=rams)
+        self.nodes = dict(zip(names, self.hosts.uuid.tolist(), strict=True))
+        self.placement = FakePlacement(*self.hosts.uuid.tolist())
+        self.view = FakeView(self.hosts)
+        self.view.members = {factories.group().uuid: [D, C, B, A]}
+        self.recorder, self.attempt = Recorder(), RequestAttempt()
+        self.driver = FilterScheduler(
+            DriverContext(
+                profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
+                view=self.view,
+                placement=self.placement,
+                rng=random.Random(1),
+                **parts,
+            )
+        )
+
+    def comes(self, uuid, host):
+        """Another scheduler claims just before the next look."""
+        return lambda placement: self.holds(uuid, host)
+
+    def goes(self, uuid):
+        return lambda placement: placement.held.pop(uuid)
+
+    def holds(self, uuid, host):
+        self.placement.held[uuid] = candidate(self.nodes[host])
+
+    def ask(self, *uuids, policy='anti-affinity', **values):
+        group = factories.group(policy=policy, members=uuids)
+        values = {'instance_group': group, **values}
+        context = RequestContext(overwrite=False)
+        claims = Claims(
+            self.placement,
+            context,
+            VERSION,
+            recorder=self.recorder,
+            attempt=self.attempt,
+        )
+        work = ScheduleRequest(
+            context,
+            factories.request(**values),
+            uuids,
+            self.placement.candidates(None, ''),
+            claims,
+            True,
+            recorder=self.recorder,
+            attempt=self.attempt,
+        )
+        with claims:
+            placed = self.driver.select_destinations(work)
+        return [each[0].service_host for each in placed.selections]
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+def test_who_sees_a_member_on_its_host_yields(cloud):
+    cloud.holds(A, 'h1')
+    assert cloud.ask(B) == ['h2']
+    assert cloud.placement.tried == [(B, cloud.nodes['h1']), (B, cloud.nodes['h2'])]
+    text = f'{A} of server group {factories.group().uuid} is on h1'
+    assert cloud.recorder.said == [('claimed', ''), ('yielded', text), ('claimed', '')]
+
+
+def test_the_senior_stays_where_the_other_goes(cloud):
+    cloud.placement.looks = [cloud.comes(B, 'h1'), cloud.goes(B)]
+    assert cloud.ask(A) == ['h1']
+    assert cloud.placement.undone == []
+
+
+def test_the_senior_yields_to_one_that_stays(cloud):
+    cloud.holds(B, 'h1')
+    assert cloud.ask(A) == ['h2']
+
+
+def test_of_several_that_yield_each_takes_another_host(cloud):
+    cloud.holds(A, 'h1')
+    cloud.holds(B, 'h1')
+    assert cloud.ask(C) == ['h3']
+
+
+def test_all_servers_of_a_request_yield_together(cloud):
+    cloud.holds(A, 'h2')
+    assert cloud.ask(B, C) == ['h1', 'h3']
+    assert {consumer for consumer, _ in cloud.placement.undone} == {B, C}
+
+
+def test_where_another_has_gone_before_the_no_there_is_a_host():
+    cloud = Cloud(names=['h1'])
+    cloud.placement.looks = [cloud.comes(A, 'h1'), cloud.goes(A)]
+    assert cloud.ask(B) == ['h1']
+
+
+def test_where_another_stays_there_is_none():
+    cloud = Cloud(names=['h1'])
+    cloud.holds(A, 'h1')
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(B)
+    assert cloud.placement.held.keys() == {A}
+
+
+def test_affinity_goes_where_the_senior_is():
+    cloud = Cloud(TOGETHER)
+    cloud.holds(B, 'h2')
+    cloud.holds(A, 'h3')
+    cloud.placement.looks = [lambda _: None, cloud.goes(B)]
+    assert cloud.ask(C, policy='affinity') == ['h3']
+
+
+def test_who_is_hindered_for_ever_gets_no_host(cloud):
+    def chase(placement):
+        placement.looks.append(chase)
+        held = placement.held.get(B)
+        if held is not None:
+            placement.held[A] = held
+
+    cloud.placement.looks = [chase]
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(B)
+    assert len(cloud.placement.tried) > 20
+    assert cloud.placement.held.keys() == {A}
+
+
+@cases(
+    'parts, values, policy',
+    ('as in nova', {'enforce_groups': False}, {}, 'anti-affinity'),
+    ('a soft policy', {}, {}, 'soft-anti-affinity'),
+    ('no group', {}, {'instance_group': None}, 'anti-affinity'),
+    ('a host that is forced', {}, {'force_hosts': ['h1']}, 'anti-affinity'),
+    ('no such filter', {'filters': ()}, {}, 'anti-affinity'),
+    ('the group has a host', {'filters': TOGETHER}, {'instance_group': BOUND}, ''),
+)
+def test_what_is_not_verified(parts, values, policy):
+    cloud = Cloud(**parts)
+    cloud.holds(A, 'h1' if policy else 'h2')
+    assert cloud.ask(B, policy=policy, **values) == ['h1']
+
+
+def test_without_the_api_database_the_members_are_those_of_the_request(cloud):
+    def fail(group_uuid):
+        raise errors.StoreFailed('The API database', 'away')
+
+    cloud.view.group_members = fail
+    cloud.holds(A, 'h1')
+    group = factories.group(members=[A, B])
+    assert cloud.ask(B, instance_group=group) == ['h2']
+
+
+def test_a_placement_that_does_not_answer_is_waited_for(cloud):
+    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
+    with pytest.raises(errors.AllocationUpdateFailed):
+        cloud.ask(B)
+    assert cloud.attempt.away == {'placement': '503 Service Unavailable'}
+    assert cloud.placement.held == {}
+
+
+def test_a_placement_that_does_not_say_is_believed(cloud, caplog):
+    cloud.placement.looks = [lambda _: QueryFailed(403, 'policy')]
+    cloud.holds(A, 'h1')
+    assert cloud.ask(B) == ['h1']
+    assert 'is not verified: placement does not say' in caplog.text
+
+
+def test_what_may_be_left_behind_gets_no_other_host(cloud):
+    cloud.holds(A, 'h1')
+    cloud.placement.unundone = {B}
+    with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
+        cloud.ask(B)
