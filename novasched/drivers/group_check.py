@@ -66,6 +66,11 @@ class RecentMembers:
         for uuid in list(self._placed)[:-MOST_RECENT]:
             self._placed.pop(uuid, None)
 
+    def forget(self, members: Iterable[str]) -> None:
+        """Placement has been asked where these are."""
+        for uuid in members:
+            self._placed.pop(uuid, None)
+
     def of(self, members: Iterable[str]) -> Places:
         """Return where those of some members are that are remembered."""
         now = self._clock.monotonic()
@@ -200,6 +205,7 @@ class GroupCheck:
         now = self._now(self._seen)
         if now is None:
             return False
+        self._recent.forget(self._seen)
         self._seen, self._places = now, 0
         self._give_back('members that have gone since')
         return True

@@ -146,6 +146,18 @@ def test_where_another_stays_there_is_none():
     assert cloud.placement.held.keys() == {A}
 
 
+@pytest.mark.parametrize(
+    'filters, policy', [(APART, 'anti-affinity'), (TOGETHER, 'affinity')]
+)
+def test_a_member_that_was_placed_and_has_gone_holds_nobody_up(filters, policy):
+    cloud = Cloud(filters, names=['h1', 'h2'])
+    assert cloud.ask(A, policy=policy) == ['h1']
+    cloud.placement.held.pop(A)
+    left = 'h1' if policy == 'anti-affinity' else 'h2'
+    cloud.placement.offered = [candidate(cloud.nodes[left])]
+    assert cloud.ask(B, policy=policy) == [left]
+
+
 def test_affinity_goes_where_the_senior_is():
     cloud = Cloud(TOGETHER)
     cloud.holds(B, 'h2')
