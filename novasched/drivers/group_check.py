@@ -181,7 +181,7 @@ class GroupCheck:
         errors.AllocationUpdateFailed where placement does not answer, or a claim may be
         left behind.
         """
-        if self._policy is None:
+        if self._policy is None or self._stays(picks):
             return True
         for looks_left in reversed(range(MOST_LOOKS)):
             others = self._others(picks)
@@ -195,6 +195,13 @@ class GroupCheck:
                 self._yield_to(conflict, others)
                 break
         return False
+
+    def _stays(self, picks: Sequence[Picked]) -> bool:
+        """Whether this is a server that stays on its host, such as by a resize: its
+        filter lets it, whoever else is there by now."""
+        mine = self._work.instance_uuids or ()
+        is_one_that_moves = len(mine) == 1 and self._work.request.is_move
+        return is_one_that_moves and mine[0] in picks[0].host.instances
 
     def have_gone(self) -> bool:
         """Return, before there is no host, whether some of the members that were seen

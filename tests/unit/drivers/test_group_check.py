@@ -19,6 +19,7 @@ from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
+from novasched.scheduler.hosts import Member
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -42,9 +43,10 @@ class Recorder(NoRecorder):
 class Cloud:
     """Hosts h1 to h3, the first is the best; a group of servers A to D."""
 
-    def __init__(self, filters=APART, names=('h1', 'h2', 'h3'), **parts):
+    def __init__(self, filters=APART, names=('h1', 'h2', 'h3'), runs=(), **parts):
         rams = [8000 - 100 * number for number in range(len(names))]
-        self.hosts = factories.hosts(host=names, free_ram_mb=rams)
+        instances = [dict(runs) for _ in names]
+        self.hosts = factories.hosts(host=names, free_ram_mb=rams, instances=instances)
         self.nodes = dict(zip(names, self.hosts.uuid.tolist(), strict=True))
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
         self.view = FakeView(self.hosts)
@@ -156,6 +158,13 @@ def test_a_member_that_was_placed_and_has_gone_holds_nobody_up(filters, policy):
     left = 'h1' if policy == 'anti-affinity' else 'h2'
     cloud.placement.offered = [candidate(cloud.nodes[left])]
     assert cloud.ask(B, policy=policy) == [left]
+
+
+def test_who_stays_on_its_host_does_not_yield_to_who_is_there_too():
+    cloud = Cloud(names=['h1'], runs={B: Member(B, 'h1')})
+    cloud.holds(A, 'h1')
+    assert cloud.ask(B, ignore_hosts=['h2']) == ['h1']
+    assert cloud.placement.undone == []
 
 
 def test_affinity_goes_where_the_senior_is():
