@@ -78,7 +78,7 @@ class FilterScheduler(Driver):
         reservation = Reservation(self.parts.assumed, work, self._turns)
         group = GroupCheck(self.parts, work, self._recent)
         turn_of = group.turn_of if self.parts.assumed is None else None
-        with self._turns.of(turn_of), reservation.group_lock():
+        with self._turns.of(turn_of, work.caller), reservation.group_lock():
             placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)

@@ -198,7 +198,7 @@ class GroupCheck:
 
     def _stays(self, picks: Sequence[Picked]) -> bool:
         """Whether this is a server that stays on its host, such as by a resize: its
-        filter lets it, whoever else is there by now."""
+        filter lets it, among any members that are there too."""
         mine = self._work.instance_uuids or ()
         is_one_that_moves = len(mine) == 1 and self._work.request.is_move
         return is_one_that_moves and mine[0] in picks[0].host.instances

@@ -21,6 +21,7 @@ from novasched.cluster.assumed import (
 )
 from novasched.drivers import ScheduleRequest
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Caller
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import HostState, HostTable, consume
@@ -47,25 +48,31 @@ class GroupTurns:
         )
 
     @contextlib.contextmanager
-    def of(self, group: str | None) -> Iterator[None]:
+    def of(self, group: str | None, caller: Caller | None = None) -> Iterator[None]:
         """Wait for the turn of a group, and have it; without a group, at once.
 
-        A request that has waited too long goes on as if it had the turn.
+        Requests of others are served meanwhile. A request that has waited too long goes
+        on as if it had the turn; raises CallerGone if it has for its ``caller``.
         """
         if group is None:
             yield
             return
         with self._lock:
             turn = self._turns.setdefault(group, threading.Semaphore())
-        entered = turn.acquire(timeout=self._within_s)
+        entered = at_once = turn.acquire(blocking=False)
+        if not at_once:
+            with caller.resting() if caller else contextlib.nullcontext():
+                entered = turn.acquire(timeout=self._within_s)
         if not entered:
             LOG.warning(
                 'Another request of server group %s has not ended for %d s; proceeding '
-                'without the lock; the policy may be violated.',
+                'without its turn',
                 group,
                 self._within_s,
             )
         try:
+            if caller and not at_once:
+                caller.check()
             yield
         finally:
             if entered:
@@ -103,7 +110,7 @@ class Reservation:
             yield
             return
         self._work.claims.if_undone.append(self.forget)
-        with self._turns.of(group_of(self._work.request)):
+        with self._turns.of(group_of(self._work.request), self._work.caller):
             self._assumed.remove_instances(self._work.instance_uuids or ())
             try:
                 yield

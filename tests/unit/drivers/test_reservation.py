@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import random
@@ -19,6 +20,7 @@ from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.reservation import MOST_CONFLICTS, GroupTurns, Reservation
 from novasched.objects.context import RequestContext
+from novasched.ports import CallerGone
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -28,7 +30,7 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 LOGGER = 'novasched.drivers.reservation'
@@ -251,9 +253,9 @@ class Counted(GroupTurns):
 
     asked = 0
 
-    def of(self, group):
+    def of(self, group, caller=None):
         self.asked += 1
-        return super().of(group)
+        return super().of(group, caller)
 
 
 def test_requests_of_one_group_are_served_one_after_the_other():
@@ -316,6 +318,25 @@ class TestTurns:
         with turns.of('group'):
             assert not leave.is_set()
         assert 'server group group has not ended' in caplog.text
+
+    @pytest.mark.parametrize('gone', [None, CallerGone('it has waited for 60 s')])
+    def test_another_request_is_served_meanwhile(self, occupied, gone, caplog):
+        turns, leave = occupied
+        turns._within_s, caller, served = DEADLINE_S, FakeCaller(gone), []
+
+        @contextlib.contextmanager
+        def resting():
+            leave.set()
+            yield
+
+        caller.resting = resting
+        with contextlib.suppress(CallerGone), turns.of('group', caller):
+            served.append(caller)
+        assert served == ([] if gone else [caller])
+        turns._within_s = 0.2
+        with turns.of('group'):
+            assert leave.is_set()
+        assert caplog.messages == []
 
     def test_nothing_is_kept_of_groups_that_nobody_uses(self):
         turns = GroupTurns()
