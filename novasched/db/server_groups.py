@@ -12,11 +12,13 @@ from novasched.db.server_tables import (
     instance_group_member,
     instance_group_policy,
     instance_groups,
+    instance_mappings,
 )
 from novasched.objects.instance_group import InstanceGroup
 from novasched.parsing import parse_json
 
 _g, _p, _x = instance_groups.c, instance_group_policy.c, instance_group_member.c
+_m = instance_mappings.c
 
 
 class ServerGroup(NamedTuple):
@@ -40,11 +42,14 @@ class ServerGroup(NamedTuple):
 
 
 def members_of(connection: sa.Connection, group_uuid: str) -> list[str]:
-    """Return the members of a group, the newest first."""
+    """Return the members of a group, the newest first, without those that are deleted:
+    they are members until they are archived, and may have left allocations behind."""
     members = (
         sa.select(_x.instance_uuid)
         .join_from(instance_group_member, instance_groups, _x.group_id == _g.id)
+        .outerjoin(instance_mappings, _m.instance_uuid == _x.instance_uuid)
         .where(_g.uuid == group_uuid, _x.instance_uuid.is_not(None))
+        .where(sa.or_(_m.queued_for_delete.is_(None), ~_m.queued_for_delete))
         .order_by(_x.id.desc())
     )
     return list(connection.execute(members).scalars())

@@ -113,15 +113,21 @@ def test_an_engine_that_only_reads_refuses_to_write(databases, tmp_path, conf):
     engine.dispose()
 
 
-def test_members_of_a_group_are_read_the_newest_first(databases):
+def test_members_of_a_group_that_are_not_deleted_are_read_the_newest_first(databases):
     first, second = (
         databases.add(server_tables.instance_groups, {'uuid': each, 'name': 'web'})[0]
         for each in ('first', 'second')
     )
-    members = [(first, 'a'), (second, 'b'), (first, 'c'), (first, None)]
+    members = [(first, each) for each in ('a', 'deleted', 'c', None)]
+    members.append((second, 'b'))
     databases.add(
         server_tables.instance_group_member,
         *({'group_id': group, 'instance_uuid': each} for group, each in members),
+    )
+    databases.add(
+        server_tables.instance_mappings,
+        {'instance_uuid': 'c', 'project_id': 'p', 'queued_for_delete': False},
+        {'instance_uuid': 'deleted', 'project_id': 'p', 'queued_for_delete': True},
     )
     store = SqlApiStore(databases.api)
     assert store.group_members('first') == ['c', 'a']
