@@ -13,6 +13,7 @@ import numpy as np
 from novasched import errors
 from novasched.drivers import Driver, ScheduleResult
 from novasched.objects.selection import Selection
+from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
     Candidates,
     Claimed,
@@ -95,6 +96,7 @@ class FakePlacement:
         self.tried_together = []
         self.held = {}
         self.looks = []
+        self.looked = 0
         self.undone = []
 
     def candidates(self, context, query):
@@ -163,9 +165,11 @@ class FakePlacement:
 
     def holders(self, context, consumers, mine, among=None):
         """Say what is held, after the next of ``looks``: others act before it. Like
-        the API, nothing is said of all consumers at no cost."""
+        the API, nothing is said of all consumers at no cost, nor of very many."""
         if among == ():
             return {}
+        self.looked += 1
+        consumers = consumers if among else consumers[:MOST_ASKED]
         if self.looks:
             outcome = self.looks.pop(0)(self)
             if isinstance(outcome, QueryFailed):

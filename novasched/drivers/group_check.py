@@ -38,6 +38,9 @@ MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
 MOST_RECENT, RECENT_S = 10_000, 60.0
+MOST_WATCHED = 200
+"""Members of which a request looks whether they leave; placement's API is asked of each
+one."""
 WATCH_S = 0.1
 """How long a request looks whether other members undo their claims: about as long as
 that takes."""
@@ -221,13 +224,15 @@ class GroupCheck:
         """Return where members are, once one has left where it was seen; None: they
         have stayed for a while."""
         until, looks_left = self._clock.monotonic() + WATCH_S, MOST_LOOKS
+        watched = [*seen][:MOST_WATCHED]
+        others = {uuid: seen[uuid] for uuid in [*seen][MOST_WATCHED:]}
         while looks_left and self._clock.monotonic() < until:
             looks_left -= 1
             self._work.check()
-            held = self._holders([*seen], {}, None)
+            held = self._holders(watched, {}, None)
             now = seen if held is None else self._places_of(held)
-            if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in seen):
-                return now
+            if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in watched):
+                return {**others, **now}
         return None
 
     def _yield_to(self, conflict: Conflict[Place], others: Places) -> None:
@@ -283,7 +288,12 @@ class GroupCheck:
         try:
             return self._parts.view.group_members(group.uuid)
         except errors.StoreFailed as problem:
-            LOG.debug('The members of a server group are not read: %s', problem)
+            LOG.warning(
+                'The policy of server group %s is verified for the members that the '
+                'request names: %s',
+                group.uuid,
+                problem,
+            )
             return group.if_set('members') or ()
 
     def _holders(

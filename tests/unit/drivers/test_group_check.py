@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 
 import pytest
 
@@ -12,6 +13,7 @@ from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.drivers.group_check import MOST_LOOKS
 from novasched.objects.context import RequestContext
 from novasched.ports import QueryFailed
 from novasched.ports.decisions import NoRecorder
@@ -167,6 +169,17 @@ def test_who_stays_on_its_host_does_not_yield_to_who_is_there_too():
     assert cloud.placement.undone == []
 
 
+def test_where_very_many_stay_they_are_watched_once():
+    cloud = Cloud(names=['h1'])
+    many = [str(uuid.UUID(int=number)) for number in range(300)]
+    cloud.view.members = {factories.group().uuid: many}
+    for each in many:
+        cloud.holds(each, 'h1')
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(B)
+    assert cloud.placement.looked <= 1 + MOST_LOOKS
+
+
 def test_affinity_goes_where_the_senior_is():
     cloud = Cloud(TOGETHER)
     cloud.holds(B, 'h2')
@@ -204,7 +217,7 @@ def test_what_is_not_verified(parts, values, policy):
     assert cloud.ask(B, policy=policy, **values) == ['h1']
 
 
-def test_without_the_api_database_the_members_are_those_of_the_request(cloud):
+def test_without_the_api_database_the_members_are_those_of_the_request(cloud, caplog):
     def fail(group_uuid):
         raise errors.StoreFailed('The API database', 'away')
 
@@ -212,6 +225,7 @@ def test_without_the_api_database_the_members_are_those_of_the_request(cloud):
     cloud.holds(A, 'h1')
     group = factories.group(members=[A, B])
     assert cloud.ask(B, instance_group=group) == ['h2']
+    assert 'is verified for the members that the request names' in caplog.text
 
 
 def test_a_placement_that_does_not_answer_is_waited_for(cloud):
