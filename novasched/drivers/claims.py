@@ -389,7 +389,8 @@ class Claims:
 
     def yield_to(self, others: str) -> None:
         """Undo all claims, as those of ``others`` stand against them; what they took
-        may be claimed again. Raises as _undo_before_another does."""
+        may be claimed again. Raises as _undo_before_another does, and CallerGone."""
+        self.check_caller()
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
         self._undo_before_another(others)

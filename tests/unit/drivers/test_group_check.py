@@ -11,11 +11,12 @@ import pytest
 from novasched import errors
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.attempt import RequestAttempt
+from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.group_check import MOST_LOOKS
 from novasched.objects.context import RequestContext
-from novasched.ports import QueryFailed
+from novasched.ports import CallerGone, QueryFailed
 from novasched.ports.decisions import NoRecorder
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -26,7 +27,7 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView, candidate
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 APART = (ServerGroupAntiAffinityFilter(),)
@@ -54,6 +55,7 @@ class Cloud:
         self.view = FakeView(self.hosts)
         self.view.members = {factories.group().uuid: [D, C, B, A]}
         self.recorder, self.attempt = Recorder(), RequestAttempt()
+        self.caller = None
         self.driver = FilterScheduler(
             DriverContext(
                 profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
@@ -82,6 +84,7 @@ class Cloud:
             self.placement,
             context,
             VERSION,
+            claim_journal=ClaimJournal(None, self.caller),
             recorder=self.recorder,
             attempt=self.attempt,
         )
@@ -241,6 +244,15 @@ def test_a_placement_that_does_not_say_is_believed(cloud, caplog):
     cloud.holds(A, 'h1')
     assert cloud.ask(B) == ['h1']
     assert 'is not verified: placement does not say' in caplog.text
+
+
+def test_who_yields_ends_with_its_caller(cloud):
+    cloud.holds(A, 'h1')
+    cloud.caller = FakeCaller(CallerGone('it took 60 s'))
+    with pytest.raises(CallerGone):
+        cloud.ask(B)
+    assert cloud.placement.tried == [(B, cloud.nodes['h1'])]
+    assert cloud.placement.held.keys() == {A}
 
 
 def test_what_may_be_left_behind_gets_no_other_host(cloud):
