@@ -95,6 +95,7 @@ def test_7_its_own_scheduler_takes_the_row_back(cloud, api, start, release):
     try:
         url, own = cloud.transport_url, f'scheduler.{NAME}'
         cloud.wait_consumed(url, own, cloud[NAME])
+        cloud.wait_mapped()
         assert len(hosts_of(api, api.boot())) == 1
     finally:
         cloud.stop_program(NAME)
