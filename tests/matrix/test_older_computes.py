@@ -30,6 +30,11 @@ class MixedCloud(ReleaseCloud):
         NEWER: ('cell1', 'fake.MediumFakeDriver'),
     }
 
+    def write_service_conf(self, name, cell=None, database='cell0', **sections):
+        """Nova wants this where computes are of two releases."""
+        sections['upgrade_levels'] = {'compute': 'auto'}
+        return super().write_service_conf(name, cell, database, **sections)
+
     def start_compute(self, name):
         super().start_compute(name)
         self.wait_compute(name)
