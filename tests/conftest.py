@@ -33,6 +33,8 @@ TOGETHER = {
     'tests/live/test_plan.py': 'four hosts',
     'tests/live/test_peer_conductor.py': "the peer's cloud",
     'tests/live/test_replacement.py': "the peer's cloud",
+    'tests/matrix/test_moves.py': 'the oldest release',
+    'tests/matrix/test_release.py': 'the oldest release',
 }
 """Files that share a dear fixture for the session."""
 for name, count in PROFILES.items():
@@ -111,7 +113,8 @@ def logging_as_before():
 
 
 SLOW = (
-    'live', 'faults', 'differential', 'browser', 'lab', 'properties', 'functional'
+    'live', 'faults', 'matrix', 'differential', 'browser', 'lab', 'properties',
+    'functional'
 )  # fmt: skip
 """Directories that have files of minutes: their tests start servers, a browser or a
 nova, or go through hundreds of examples each."""

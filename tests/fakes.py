@@ -312,6 +312,9 @@ class FakeView:
     def known(self):
         return self.refresh()
 
+    def changed(self, node_uuids, seen, *, with_rows, with_aggregates):
+        return set()
+
     def unavailable_cells(self, cell_uuid=None, target=None, offered=None):
         return tuple(
             cell.name or cell.uuid

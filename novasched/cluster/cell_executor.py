@@ -64,7 +64,7 @@ def _run(future: Future[Any], make: Callable[[], Any]) -> Callable[[], None]:
         return functools.partial(future.set_exception, problem)
 
 
-class Answers(Generic[ResultT]):
+class CellAnswers(Generic[ResultT]):
     """The answers to questions that are put side by side, by their keys.
 
     ``found`` has the answers, ``problems`` what was raised instead. It costs less than

@@ -20,7 +20,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import Answers, CellExecutor, retry_once
+from novasched.cluster.cell_executor import CellAnswers, CellExecutor, retry_once
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
 
 LOG = logging.getLogger(__name__)
@@ -240,7 +240,7 @@ class Cells:
             for cell in cells
             if not self._closed and (probe or self._is_available(cell))
         ]
-        answers = Answers[ResultT]()
+        answers = CellAnswers[ResultT]()
         for cell in asked:
             self._put(question, cell, answers)
         limit_s = timeout_s or self.timeout_s
@@ -270,7 +270,7 @@ class Cells:
             LOG.error('Failed to get %s for cell %s', what, cell.uuid, exc_info=problem)
 
     def _put(
-        self, question: Question[ResultT], cell: Cell, answers: Answers[ResultT]
+        self, question: Question[ResultT], cell: Cell, answers: CellAnswers[ResultT]
     ) -> None:
         def ask() -> ResultT:
             return retry_once(lambda: question(cell, self._open(cell)))

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class MemoryDecisions(DecisionReader):
         self._connection = sqlite3.connect(
             ':memory:', isolation_level=None, check_same_thread=False
         )
+        weakref.finalize(self, self._connection.close)
         files.create_tables(self._connection, clock.time())
 
     def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:

@@ -10,7 +10,7 @@ import random
 INTERVAL_S = 1.0
 """Between two looks for what has changed, at least, if the copy stays young."""
 IDLE_AFTER_S = 60.0
-"""How long after the last request fewer looks will do."""
+"""How long after the last request there are fewer looks."""
 IDLE_INTERVAL_S = 5.0
 """Between two looks while no requests come, unless the copy is to be younger than by
 default."""

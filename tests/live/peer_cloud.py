@@ -172,8 +172,12 @@ class PeerCloud(Cloud):
             self.dir / f'{log or name}.log',
             env={**os.environ, **env},
             cwd=self.dir,
-            fork_of=self._programs,
+            fork_of=self.programs_of(name),
         )
+
+    def programs_of(self, name):
+        """What the program of a name is started by."""
+        return self._programs
 
     def start_compute(self, name):
         """Start a compute for the first time."""

@@ -40,8 +40,14 @@ def place(scheduler):
 
 
 def test_a_new_name_of_a_zone_reaches_the_selection(
-    scheduler, cloud, placement, claims, eventually
+    module_daemon, cloud, placement, claims, eventually
 ):
+    """Where no filter reads aggregates: else they are what the database says."""
+    scheduler = module_daemon(
+        filter_scheduler={'enabled_filters': 'ComputeFilter'},
+        novasched={'check_interval': 3600},
+    )
+
     def zone():
         reply = scheduler.select(force_hosts=['node-6'])
         placement.release(reply.uuid)

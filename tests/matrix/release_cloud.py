@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 from pathlib import Path
 
+from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import PeerCloud
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
 
 NAME = 'matrix'
 """The host of the scheduler."""
-LATER = 'peer-later'
-"""The compute that comes later; it has 1000 vCPUs, and knows itself again."""
+HOST = 'OS-EXT-SRV-ATTR:host'
 NO_EVENTLET = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
@@ -80,8 +81,13 @@ class ReleaseCloud(PeerCloud):
 
     def __init__(self, directory, environment, **servers):
         self.environment = environment
+        self.environments = {}
         self.maker = f'nova {environment.nova}'
         super().__init__(directory, peer_programs=environment, **servers)
+
+    def programs_of(self, name):
+        """A compute may be of another release."""
+        return self.environments.get(name, self.environment)
 
     def _start_api(self):
         conf = self.write_service_conf('api')
@@ -133,6 +139,49 @@ class ReleaseCloud(PeerCloud):
         wait_until(consumed, 180, f'{consumers} of {queue}', process)
 
 
+@contextlib.contextmanager
+def at_work(cloud):
+    """Start the programs of a cloud, all but a scheduler; end them."""
+    try:
+        cloud.build()
+        cloud.start_peer()
+        for name in cloud.computes:
+            cloud.wait_compute(name)
+        yield
+    finally:
+        cloud.close()
+
+
+@contextlib.contextmanager
+def opened(cloud):
+    """Wait for the API, and make the flavors."""
+    with contextlib.closing(PeerApi(cloud.port)) as made:
+        made.wait_ready(cloud['api'])
+        made.add_flavor('small', 1, 512, 1)
+        made.add_flavor('half', 6, 4096, 10)
+        yield made
+
+
+@contextlib.contextmanager
+def joined(cloud, api, name, driver):
+    """Have a compute come; it is gone in the end, with all servers."""
+    cloud.computes = {**cloud.computes, name: ('cell1', driver)}
+    try:
+        cloud.start_compute(name)
+        cloud.wait_compute(name)
+        yield
+        api.delete_all()
+        cloud.stop_program(name)
+        api.delete_service('nova-compute', name)
+    finally:
+        del cloud.computes[name]
+
+
 def hosts_of(api, uuids):
     """Return the hosts of servers, which become active."""
-    return [api.active(uuid)['OS-EXT-SRV-ATTR:host'] for uuid in uuids]
+    return [api.active(uuid)[HOST] for uuid in uuids]
+
+
+def host_of(api, uuid):
+    """Return the host of a server, which becomes active."""
+    return hosts_of(api, [uuid])[0]

@@ -132,6 +132,7 @@ def test_the_database_is_for_nova_beside():
 
 def test_the_page_lists_every_idiom(root):
     page = (root / 'docs' / 'plugins.md').read_text()
+    load('RepairFilter')
     module = importlib.import_module('tests.plugins.idioms')
     known = [n for n, c in vars(module).items() if isinstance(c, type)]
     assert len(known) == 8

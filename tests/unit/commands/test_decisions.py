@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -231,7 +232,7 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
         ['-f', form, '--local', '--follow', '--limit=2', '--until=2026-09-22',
          '--flavor=large']
     )  # fmt: skip
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), contextlib.closing(Here.writer):
         command.run(parsed)
     lines = app.stdout.getvalue().splitlines()
     if form == 'json':

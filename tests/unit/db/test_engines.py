@@ -114,7 +114,9 @@ def test_a_file_that_cannot_be_opened_is_named(conf, tmp_path):
 
 
 def test_a_database_that_can_be_used(conf):
-    engines.check(engines.main_engine(conf('sqlite://')), engines.MAIN)
+    engine = engines.main_engine(conf('sqlite://'))
+    engines.check(engine, engines.MAIN)
+    engine.dispose()
 
 
 @cases(
@@ -162,9 +164,11 @@ def test_an_option_behind_the_url_that_cannot_be_used_is_named(
 
 def test_a_replica_that_cannot_be_used_is_named(conf):
     made = conf('sqlite://', slave_connection=MYSQL, synchronous_reader=False)
+    engine = engines.cell_engine(made, 'sqlite://')
     with pytest.raises(errors.OptionError) as failed:
-        engines.check(engines.cell_engine(made, 'sqlite://'), engines.CELL)
+        engines.check(engine, engines.CELL)
     assert failed.value.option == '[database] slave_connection'
+    engine.dispose()
 
 
 REPLICA = 'sqlite:///replica'

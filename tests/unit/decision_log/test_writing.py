@@ -279,8 +279,9 @@ def test_a_body_that_cannot_be_read_is_empty(make_writer, directory):
     writer = make_writer()
     record = make_record(host=None, diagnosis='waiting', body={'placement': None})
     write(writer, [record])
-    with sqlite3.connect(directory / '000001.sqlite') as connection:
-        connection.execute("UPDATE bodies SET body = x'00'")
+    path = directory / '000001.sqlite'
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
+        later.execute("UPDATE bodies SET body = x'00'")
     assert writer.waiting() == [(record.head, {})]
     assert writer.complete({record.head.id: None}) == {record.head.id}
 
