@@ -97,9 +97,10 @@ def holders(
     among: Collection[str] | None,
 ) -> Mapping[str, Collection[str]] | QueryFailed:
     """Return the providers that consumers hold something of, by one request for each
-    consumer, or for each provider that matters, if these are fewer."""
+    consumer, or for each provider that matters, if these are fewer, or consumers too
+    many."""
     found: dict[str, set[str]] = {}
-    if among is None or len(among) > len(consumers):
+    if among is None or len(consumers) < min(len(among), MOST_ASKED + 1):
         for consumer in consumers[:MOST_ASKED]:
             held = held_by(adapter, context, consumer, LOOKUP_TIMEOUT_S)
             if isinstance(held, QueryFailed):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import requests
 
+from novasched.placement.allocations import MOST_ASKED
 from novasched.placement.client import PlacementClient
 from novasched.ports import QueryFailed
 from tests.cases import cases
@@ -61,6 +62,18 @@ def test_holders_are_asked_for_by_provider_where_that_is_less(scripted, context)
     assert found == {'a': {'rp'}}
     assert script.asked == ['GET /resource_providers/rp/allocations']
     assert PlacementClient(adapter).holders(context, ['a', 'b'], {}, ()) == {}
+
+
+def test_none_of_very_many_holders_is_left_out_where_providers_are_named(
+    scripted, context
+):
+    consumers = [f'c{number}' for number in range(MOST_ASKED + 1)]
+    providers = [f'rp{number}' for number in range(MOST_ASKED + 2)]
+    last = {'allocations': {consumers[-1]: {'resources': {'VCPU': 1}}}}
+    empty = [(200, {'allocations': {}})] * (len(providers) - 1)
+    adapter, _ = scripted(*empty, (200, last))
+    found = PlacementClient(adapter).holders(context, consumers, {}, providers)
+    assert found == {consumers[-1]: {providers[-1]}}
 
 
 def test_else_by_consumer(scripted, context):
