@@ -17,8 +17,8 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from novasched.outages import Outages
 
-INTERVAL_S = 2.0
-FRESH_S = 5 * INTERVAL_S
+INTERVAL_S = 5.0
+FRESH_S = 3 * INTERVAL_S
 """A file that is older is of a worker that was killed."""
 
 
