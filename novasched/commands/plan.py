@@ -69,6 +69,8 @@ class PlanCommand(InspectionCommand):
     def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         what_if = self.what_if(parsed_args)
         with self.inspection(parsed_args.seed, what_if) as inspection:
+            # A copy of some seconds ago may not show what has changed since.
+            inspection.copies.fresh = parsed_args.expect is not None
             report = self.made(inspection, parsed_args)
             self.end_progress()
             if parsed_args.explain:

@@ -320,4 +320,6 @@ def test_a_move_that_nobody_told_of_is_found_by_one_question(
 def test_the_instances_of_all_hosts_are_one_question(ask, asked):
     group = factories.group(members=[str(uuid.uuid4())])
     ask(instance_group=group)
-    assert [name for name, _ in asked.tables()] == ['compute_nodes', 'instances']
+    members = 'instance_group_member'  # before the decision, and after the claim
+    found = [name for name, _ in asked.tables()]
+    assert found == ['compute_nodes', members, 'instances', members]
