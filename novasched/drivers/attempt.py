@@ -59,7 +59,8 @@ class RequestAttempt:
     ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
     candidates that it may choose from; None: they are not known. ``was_announced``: the
     start of the request was told, in this attempt or before. ``waited_s`` is how long
-    the request has waited after it.
+    the request has waited after it; ``yields`` how often it has undone its claims, or
+    decided again, for other members of its server group.
     """
 
     keeps_lost: bool = False
@@ -68,6 +69,7 @@ class RequestAttempt:
     unsure: bool = False
     offered: Candidates | None = None
     waited_s: float = 0.0
+    yields: int = 0
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
 

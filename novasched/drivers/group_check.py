@@ -99,7 +99,7 @@ class GroupCheck:
         self._clock = SYSTEM_CLOCK
         self._seen: Places = {}
         self._places = 0
-        self._yields_left = MOST_YIELDS
+        self._attempt = work.attempt
         self._snapshot = Snapshot({})
 
     def _verifiable(self) -> HardPolicy | None:
@@ -209,9 +209,9 @@ class GroupCheck:
     def have_gone(self) -> bool:
         """Return, before there is no host, whether some of the members that were seen
         are not where they were: then all is to be decided again."""
-        if self._policy is None or not self._seen or self._yields_left <= 0:
+        if self._policy is None or not self._seen or self._is_over():
             return False
-        self._yields_left -= 1
+        self._attempt.yields += 1
         now = self._now(self._seen)
         if now is None:
             return False
@@ -238,7 +238,7 @@ class GroupCheck:
     def _yield_to(self, conflict: Conflict[Place], others: Places) -> None:
         """Undo the claims; the next decision is made with what was seen."""
         self._work.check()
-        self._yields_left -= 1
+        self._attempt.yields += 1
         if self._policy is not None and self._policy.name == AFFINITY:
             self._seen = conflict.others
         else:
@@ -251,8 +251,11 @@ class GroupCheck:
             f'{uuid} of server group {group_of(self._work.request)} is on {hosts}'
             + (f', and {more} more' if more else '')
         )
-        if self._yields_left <= 0:
+        if self._is_over():
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+
+    def _is_over(self) -> bool:
+        return self._attempt.yields >= MOST_YIELDS
 
     def _give_back(self, others: str) -> None:
         if self._work.claims is not None:

@@ -201,8 +201,12 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     cloud.placement.looks = [chase]
     with pytest.raises(errors.NoValidHost):
         cloud.ask(B)
-    assert len(cloud.placement.tried) > 20
+    tried = len(cloud.placement.tried)
+    assert tried > 20
     assert cloud.placement.held.keys() == {A}
+    with pytest.raises(errors.NoValidHost):  # once more, in the same attempt
+        cloud.ask(B)
+    assert len(cloud.placement.tried) == tried + 1
 
 
 @cases(
