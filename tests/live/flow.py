@@ -277,7 +277,7 @@ def running(
         cloud.build()
         prepare(cloud)
         made = Flow(cloud, directory, fleet, **sections)
-        opened.callback(_remove_providers, placement, hosts)
+        opened.callback(remove_providers, placement, hosts)
         opened.callback(made.close)
         computes = list(fleet) if isinstance(fleet, dict) else ['compute']
         made.start('scheduler', 'conductor', *computes)
@@ -285,7 +285,7 @@ def running(
         yield made
 
 
-def _remove_providers(placement, hosts):
+def remove_providers(placement, hosts):
     """Leave placement without the providers of hosts that hold nothing any more."""
     for each in placement.get('/resource_providers')['resource_providers']:
         if each['name'] in hosts:

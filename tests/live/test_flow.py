@@ -67,7 +67,7 @@ def test_a_boot_is_active_on_the_host_that_placement_has_it_on(
 @pytest.mark.scenario('F12', 'I2')
 def test_a_boot_that_fits_nowhere_is_an_error_that_holds_nothing(flow, new_uuid):
     uuid = new_uuid()
-    flow.boot([uuid], vcpus=64)
+    flow.boot([uuid], vcpus=4096)
     assert flow.ended(uuid).vm_state == 'error'
     assert flow.fault(uuid).message == 'No valid host was found. '
 

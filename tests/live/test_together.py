@@ -15,6 +15,7 @@ import pytest
 from tests.faults.resources import children
 from tests.live.cloud import Cloud
 from tests.live.daemon import own_program
+from tests.live.flow import remove_providers
 from tests.live.hosts import Host
 from tests.live.peer import PeerError, Reply
 
@@ -63,6 +64,7 @@ def equal_hosts(scratch, peer, rabbitmq, mariadb, placement, keystone):
         yield made
     finally:
         made.close()
+        remove_providers(placement, [host.node for host in made.hosts.values()])
 
 
 @pytest.fixture
