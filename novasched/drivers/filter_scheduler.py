@@ -75,10 +75,10 @@ class FilterScheduler(Driver):
             )
             return found
 
-        reservation = Reservation(self.parts.assumed, work, self._turns)
+        reservation = Reservation(self.parts.assumed, work)
         group = GroupCheck(self.parts, work, self._recent)
-        turn_of = group.turn_of if self.parts.assumed is None else None
-        with self._turns.of(turn_of, work.caller), reservation.group_lock():
+        turn_of = reservation.turn_of or group.turn_of
+        with self._turns.of(turn_of, work.caller), reservation.picking():
             placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)

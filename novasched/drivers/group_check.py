@@ -96,7 +96,6 @@ class GroupCheck:
         self._work = work
         self._recent = recent
         self._policy = self._verifiable()
-        self._clock = SYSTEM_CLOCK
         self._seen: Places = {}
         self._places = 0
         self._attempt = work.attempt
@@ -223,10 +222,10 @@ class GroupCheck:
     def _now(self, seen: Places) -> Places | None:
         """Return where members are, once one has left where it was seen; None: they
         have stayed for a while."""
-        until, looks_left = self._clock.monotonic() + WATCH_S, MOST_LOOKS
+        until, looks_left = SYSTEM_CLOCK.monotonic() + WATCH_S, MOST_LOOKS
         watched = [*seen][:MOST_WATCHED]
         others = {uuid: seen[uuid] for uuid in [*seen][MOST_WATCHED:]}
-        while looks_left and self._clock.monotonic() < until:
+        while looks_left and SYSTEM_CLOCK.monotonic() < until:
             looks_left -= 1
             self._work.check()
             held = self._holders(watched, {}, None)

@@ -87,21 +87,23 @@ class Reservation:
     request decides again.
     """
 
-    def __init__(
-        self, assumed: AssumedInstances | None, work: ScheduleRequest, turns: GroupTurns
-    ) -> None:
+    def __init__(self, assumed: AssumedInstances | None, work: ScheduleRequest) -> None:
         self._assumed = assumed if work.claims is not None else None
         self._sees = assumed
         self._work = work
-        self._turns = turns
         self._mine: list[Pick] = []
         self._host_view: HostView | None = None
         self._rebased_to: dict[HostKey, int] = {}
         self._conflict: HostState | None = None
         self._conflicts = 0
 
+    @property
+    def turn_of(self) -> str | None:
+        """The group whose requests are served one after the other, if that matters."""
+        return None if self._assumed is None else group_of(self._work.request)
+
     @contextlib.contextmanager
-    def group_lock(self) -> Iterator[None]:
+    def picking(self) -> Iterator[None]:
         """Pick within this: when it fails, or the claims are undone, all is forgotten.
 
         What was picked for its instances before is forgotten, too: it is over.
@@ -110,13 +112,12 @@ class Reservation:
             yield
             return
         self._work.claims.if_undone.append(self.forget)
-        with self._turns.of(group_of(self._work.request), self._work.caller):
-            self._assumed.remove_instances(self._work.instance_uuids or ())
-            try:
-                yield
-            except BaseException:
-                self.forget()
-                raise
+        self._assumed.remove_instances(self._work.instance_uuids or ())
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise
 
     def hosts(self, take: Callable[[], HostTable]) -> HostTable:
         """Return hosts with all that was picked, but by this request so far."""

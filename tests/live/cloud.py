@@ -29,6 +29,17 @@ def lasting_engine(url):
     return sa.create_engine(url, pool_pre_ping=True)
 
 
+class Renaming:
+    """A database server for one more cloud: the same names with a prefix."""
+
+    def __init__(self, server, prefix):
+        self._server = server
+        self._prefix = prefix
+
+    def create_database(self, name):
+        return self._server.create_database(f'{self._prefix}_{name}')
+
+
 class Cloud:
     """Databases made by a `nova-manage`, rows as computes and the API write them."""
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_messaging._drivers import impl_rabbit
 
 from tests.live import flow
-from tests.live.cloud import Cloud
+from tests.live.cloud import Cloud, Renaming
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
 from tests.live.mixed_cloud import Mixed, MixedCloud
 from tests.live.peer import Client, Peer, preload_programs
@@ -234,7 +234,7 @@ def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
             server = request.getfixturevalue(server_name)
             made[server_name] = Cloud(
                 scratch / f'own-{server_name}',
-                _Renaming(server),
+                Renaming(server, 'own'),
                 manage,
                 placement,
                 keystone,
@@ -281,16 +281,6 @@ def mixed_cloud(
         yield made
     finally:
         made.close()
-
-
-class _Renaming:
-    """A database server for a second cloud: the same names with a prefix."""
-
-    def __init__(self, server):
-        self._server = server
-
-    def create_database(self, name):
-        return self._server.create_database(f'own_{name}')
 
 
 class _Daemons:

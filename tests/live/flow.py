@@ -17,7 +17,7 @@ from novasched_lab import opts, rpc_api
 from novasched_lab.api.new_instance import instance_of
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.db.cell_servers import CellServers
-from tests.live.cloud import CELLS, Cloud, lasting_engine
+from tests.live.cloud import CELLS, Cloud, Renaming, lasting_engine
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, at_once, wait_until
 
@@ -235,17 +235,6 @@ class Flow:
             engine.dispose()
 
 
-class _Renaming:
-    """A database server for one more cloud: the same names with a prefix."""
-
-    def __init__(self, server, prefix):
-        self._server = server
-        self._prefix = prefix
-
-    def create_database(self, name):
-        return self._server.create_database(f'{self._prefix}_{name}')
-
-
 @contextlib.contextmanager
 def running(
     directory,
@@ -266,7 +255,7 @@ def running(
     rabbitmq, mariadb, placement, keystone = servers
     cloud = FlowCloud(
         directory,
-        _Renaming(mariadb, directory.name),
+        Renaming(mariadb, directory.name),
         placement,
         keystone,
         rabbitmq.create_vhost(**(queues or {})),

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.live.cloud import Cloud
+from tests.live.cloud import Cloud, Renaming
 from tests.live.daemon import QUEUE, command
 from tests.live.peer import peer_program
 from tests.live.peer_api import PeerApi
@@ -53,15 +53,6 @@ def scheduling(cloud, name):
         api.delete_service('nova-scheduler', name)
 
 
-class _Renaming:
-    def __init__(self, server, prefix):
-        self._server = server
-        self._prefix = prefix
-
-    def create_database(self, name):
-        return self._server.create_database(f'{self._prefix}_{name}')
-
-
 class PeerCloud(Cloud):
     """Databases that the peer makes; hosts and their rows are made by its computes."""
 
@@ -76,7 +67,7 @@ class PeerCloud(Cloud):
         self._cell_urls = {name: self._rabbitmq.create_vhost() for name in self.cells}
         super().__init__(
             directory,
-            _Renaming(servers['mariadb'], Path(directory).name.replace('-', '_')),
+            Renaming(servers['mariadb'], Path(directory).name.replace('-', '_')),
             None,
             servers['placement'],
             servers['keystone'],

@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from tests.faults.resources import children
-from tests.live.cloud import Cloud
+from tests.live.cloud import Cloud, Renaming
 from tests.live.daemon import own_program
 from tests.live.flow import remove_providers
 from tests.live.hosts import Host
@@ -38,21 +38,11 @@ class EqualHosts(Cloud):
     cells = ('cell1',)
 
 
-class Prefixed:
-    """A database server for one more cloud."""
-
-    def __init__(self, server):
-        self._server = server
-
-    def create_database(self, name):
-        return self._server.create_database(f'together_{name}')
-
-
 @pytest.fixture(scope='module')
 def equal_hosts(scratch, peer, rabbitmq, mariadb, placement, keystone):
     made = EqualHosts(
         scratch / 'together',
-        Prefixed(mariadb),
+        Renaming(mariadb, 'together'),
         own_program('novasched-manage'),
         placement,
         keystone,

@@ -347,9 +347,9 @@ class TestTurns:
 
 def test_without_a_place_to_remember_nothing_is_done():
     request = factories.request(instance_group=factories.group())
-    reservation = Reservation(None, Cloud().work([A]), GroupTurns())
+    reservation = Reservation(None, Cloud().work([A]))
     hosts = factories.hosts()
-    with reservation.group_lock():
+    with reservation.picking():
         assert reservation.hosts(lambda: hosts) is hosts
         assert reservation.request(request) is request
         assert reservation.reserve(hosts.state(0), request)
