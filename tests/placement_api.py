@@ -82,6 +82,9 @@ class World:
             return self.instead[path]
         if single := re.fullmatch('/resource_providers/([^/]+)/([a-z]+)', url.path):
             return self._single(*single.groups())
+        if one := re.fullmatch('/resource_providers/([^/]+)', url.path):
+            there = one[1] in self.providers
+            return (200, self._provider(one[1])) if there else (404, NOT_FOUND)
         query = dict(urllib.parse.parse_qsl(url.query))
         return 200, {
             '/resource_providers': self._listed,
@@ -102,6 +105,14 @@ class World:
         generation = provider['generation']
         return 200, {what: said, 'resource_provider_generation': generation}
 
+    def _provider(self, uuid):
+        return {
+            'uuid': uuid,
+            'generation': self.providers[uuid]['generation'],
+            'parent_provider_uuid': self.providers[uuid]['parent'],
+            'root_provider_uuid': self._root(uuid),
+        }
+
     def _root(self, uuid):
         parent = self.providers[uuid]['parent']
         return self._root(parent) if parent else uuid
@@ -119,12 +130,7 @@ class World:
         required = {each for each in traits if not each.startswith('!')}
         return {
             'resource_providers': [
-                {
-                    'uuid': uuid,
-                    'generation': each['generation'],
-                    'parent_provider_uuid': each['parent'],
-                    'root_provider_uuid': self._root(uuid),
-                }
+                self._provider(uuid)
                 for uuid, each in self.providers.items()
                 if not aggregate or aggregate in each['aggregates']
                 if required <= {*each['traits']} and not forbidden & {*each['traits']}

@@ -22,6 +22,7 @@ from novasched.db.transactions import Database
 from novasched.providers.contents import NOTHING, Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.rows import by_provider, unpaired
+from novasched.providers.seen import Seen
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -127,6 +128,7 @@ class PlacementContents:
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
+        seen: Seen | None = None,
     ) -> Contents | None:
         """Look by one statement; by some more where what it shows is not known."""
         with self._database.read() as connection:

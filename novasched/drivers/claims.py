@@ -386,6 +386,8 @@ class Claims:
         for claim in made:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
+        if self._verifier is not None:
+            self._verifier.claimed(one.candidate for one in wanted)
 
     def yield_to(self, others: str) -> None:
         """Undo all claims, as those of ``others`` stand against them; what they took

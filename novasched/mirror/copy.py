@@ -430,11 +430,14 @@ class PlacementMirror:
     def _show(self, contents: Contents, table: ProviderTable, as_of: float) -> None:
         """Use what was read; what own claims took since then is not in it."""
         with self._changing:
-            is_first = self._copy is None
-            number = 0 if self._copy is None else self._copy.number
-            if self._copy is None or contents is not self._copy.contents:
-                number += 1
-            self._copy = Copy(contents, table, as_of, number)
+            before = self._copy
+            is_first = before is None
+            number, as_known = 1, set[tuple[int, int]]()
+            if before is not None:
+                is_same = contents is before.contents
+                number = before.number + (not is_same)
+                as_known = before.as_known if is_same else as_known
+            self._copy = Copy(contents, table, as_of, number, as_known)
             self._table = table.after(self._assumed.since(as_of))
         if is_first:
             LOG.info(

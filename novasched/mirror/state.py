@@ -11,12 +11,13 @@ from novasched.providers.table import ProviderTable
 
 class Copy(NamedTuple):
     """What was read of placement at ``as_of``, on the monotonic clock; later copies
-    have higher numbers."""
+    have higher numbers. ``as_known``: see providers.seen."""
 
     contents: Contents
     table: ProviderTable
     as_of: float
     number: int
+    as_known: set[tuple[int, int]]
 
 
 class Current(NamedTuple):

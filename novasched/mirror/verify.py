@@ -18,6 +18,7 @@ from novasched.mirror.state import Copy
 from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
+from novasched.providers.seen import Seen
 from novasched.resources import Query
 
 MOST_CANDIDATES = 1000
@@ -52,6 +53,7 @@ class CopyVerifier:
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
+        self._seen = Seen(known.as_known)
         self._queries = queries
         self._mirror = mirror
 
@@ -66,6 +68,12 @@ class CopyVerifier:
         except Exception as problem:  # placement can answer
             raise self._mirror.failed(problem) from problem
 
+    def claimed(self, taken: Iterable[Candidate]) -> None:
+        rows = self._table.rows_by_uuid
+        uuids = {uuid for one in taken for uuid in one['allocations']}
+        ids = self._table.ids[[rows[uuid] for uuid in uuids if uuid in rows]]
+        self._seen.claimed(ids.tolist())
+
     def _looked_at(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         known, roots = self._contents, self._roots(picks)
         has_named = any(each.aggregates() for each in self._queries)
@@ -74,7 +82,9 @@ class CopyVerifier:
         is_alone = len(self._queries) == 1 and not share
         terms = self._queries[0].terms_of_one() if is_alone else None
         now = self._mirror.look(
-            lambda: self._store.trees(known, roots, has_named or share, terms)
+            lambda: self._store.trees(
+                known, roots, has_named or share, terms, self._seen
+            )
         )
         if now is None:
             return [True] * len(picks)

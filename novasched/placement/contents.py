@@ -30,6 +30,7 @@ from novasched.placement.providers import (
 from novasched.providers.contents import NOTHING, Contents
 from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
 from novasched.providers.rows import by_provider, has_same_rows
+from novasched.providers.seen import Seen
 from novasched.providers.table import SHARES
 from novasched.scheduler.columns import Floats, Ints
 
@@ -302,39 +303,35 @@ class PlacementApiContents:
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
+        seen: Seen | None = None,
     ) -> Contents | None:
         """Look at the generations of each tree, and for the traits and aggregates of
-        providers that have another one: a claim itself verifies amounts. Aggregates
-        that an old client set change no generation.
+        providers that have another one, not by own claims: a claim itself verifies
+        amounts. Aggregates that an old client set change no generation.
 
         Of many providers that are trees of their own, placement lists those that meet
         the terms: nothing else is asked where all of them do."""
         api, before = self._api.at_once(), known.trees(roots)
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
         are_alone = len(sizes) == len(roots) and (sizes == 1).all()
-        reading = None
+        seen = seen or Seen(set())
         if len(roots) > max(2, len(known.providers) // TREE):
             if are_alone and terms is not None and self._all_meet(api, roots, terms):
                 return None
             listed = api.providers()
             listed = listed[np.isin(listed[:, 2], list(roots))]
-        elif are_alone:
-            # One answer has traits and generation; a move to another tree goes unseen.
-            reading = ProviderRead(api, before.providers, {})
-            self._ask_about(reading, roots, 'traits')
-            listed = reading.listed_now()
         else:
-            parts = self._side_by_side(
-                lambda root: api.providers(f'?in_tree={api.uuids.names[root]}'), roots
-            )
-            listed = np.concatenate(parts)
-        changed = before.changed(listed)
+            # What came below a provider of its own decides of no candidate of it.
+            ask = api.provider if are_alone else api.tree
+            listed = np.concatenate(self._side_by_side(ask, roots))
+        changed = seen.changed(before, listed)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(
             listed[:, places], before.providers[:, places]
         ):
+            seen.are_as_known(listed)
             return None
-        reading = reading or ProviderRead(api, listed, {})
+        reading = ProviderRead(api, listed, {})
         tables = ['traits', *(['aggregates'] if with_aggregates else ())]
         self._ask_about(reading, changed, *tables)
         new = np.setdiff1d(changed, before.providers[:, 0])
@@ -352,7 +349,11 @@ class PlacementApiContents:
             },
             **self._names(api.uuids.named(providers[:, 0])),
         )
-        return None if before.says_the_same(after) else after
+        if not before.says_the_same(after):
+            return after
+        if with_aggregates:
+            seen.are_as_known(listed)
+        return None
 
     @staticmethod
     def _all_meet(api: ProvidersApi, roots: Collection[int], terms: str) -> bool:

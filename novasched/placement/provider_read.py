@@ -94,13 +94,6 @@ class ProviderRead:
         found[:, 1] = [generations[id_] for id_ in found[:, 0].tolist()]
         return found
 
-    def listed_now(self) -> Ints:
-        """Return the providers that were asked about, with the generations of the
-        answers; none that is gone."""
-        found = self.there().copy()
-        found[:, 1] = [min(self._generations[id_]) for id_ in found[:, 0].tolist()]
-        return found
-
     def there(self) -> Ints:
         """Return the listed providers that are there, and none whose parent is not."""
         found = self._listed[~np.isin(self._listed[:, 0], list(self._gone))]

@@ -154,6 +154,20 @@ class ProvidersApi:
 
         return self._get(f'/resource_providers{query}', parse)
 
+    def tree(self, id_: int) -> Ints:
+        """Return the providers of the tree that one is in, by their ids."""
+        return self.providers(f'?in_tree={self.uuids.names[id_]}')
+
+    def provider(self, id_: int) -> Ints:
+        """Return one provider, or none that is gone: at half of what its tree costs."""
+        try:
+            return self._get(
+                f'/resource_providers/{self.uuids.names[id_]}',
+                lambda said: _ints([self._provider(said)], 4),
+            )
+        except NotFound:
+            return _ints([], 4)
+
     def members(self, aggregate_id: int) -> Ints:
         """Return the providers of an aggregate: rows of ``Contents.aggregates``."""
         uuid = self.aggregates.names[aggregate_id]

@@ -26,6 +26,7 @@ from novasched.parsing import parse_json
 from novasched.placement.contents import PlacementApiContents
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
+from novasched.providers.seen import Seen
 
 LOG = logging.getLogger(__name__)
 
@@ -102,8 +103,9 @@ class SharedContents:
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
+        seen: Seen | None = None,
     ) -> Contents | None:
-        return self._inner.trees(known, roots, with_aggregates, terms)
+        return self._inner.trees(known, roots, with_aggregates, terms, seen)
 
     def holders(self, consumers: Collection[str]) -> None:
         """Return None: that is asked when it matters, see placement.allocations."""

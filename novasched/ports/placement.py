@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -26,6 +26,9 @@ class Verifier(Protocol):
 
         Raises errors.MirrorError where that cannot be found out.
         """
+
+    def claimed(self, taken: Iterable[Candidate]) -> None:
+        """Know that one claim of candidates that were looked at has been made."""
 
 
 @dataclass(frozen=True)

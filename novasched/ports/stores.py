@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from novasched.objects.instance import KnownInstance
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
+from novasched.providers.seen import Seen
 from novasched.scheduler.aggregates import Aggregate
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
@@ -287,12 +288,13 @@ class ProviderStore(Protocol):
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
+        seen: Seen | None = None,
     ) -> Contents | None:
         """Return the contents of the trees of some roots, by id, as they are now, but
         for what is used, for amounts where a claim shows them, and for aggregates if
         these do not matter; None: they are as known, or all that matters is that each
-        is a provider which meets the ``terms`` of Query.terms_of_one, and does. Threads
-        may share it."""
+        is a provider which meets the ``terms`` of Query.terms_of_one, and does. What is
+        as ``seen`` counts as known. Threads may share it."""
 
     def holders(self, consumers: Collection[str]) -> dict[str, set[str]] | None:
         """Return the uuids of the providers that each of these consumers holds

@@ -77,7 +77,7 @@ class Stored(PlacementContents):
     before = None
     looks = 0
 
-    def trees(self, known, roots, with_aggregates=True, terms=None):
+    def trees(self, known, roots, with_aggregates=True, terms=None, seen=None):
         self.looks += 1
         before, self.before = self.before, None
         if before is not None:

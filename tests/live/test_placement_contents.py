@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -171,6 +172,44 @@ def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
             everything = set(contents.providers[:, 2].tolist())
             assert now is not None
             assert contents.trees(everything).says_the_same(now)
+
+
+def test_a_claim_adds_one_to_generations_and_its_end_nothing(mirrored):
+    """So a provider with one more than before an own claim is otherwise as it was."""
+    hosts = [
+        {'uuid': str(uuid.uuid4()), 'parent': None, 'traits': [], 'aggregates': []}
+        | {'inventories': {'VCPU': worlds.plain(8)}}
+        for _ in range(3)
+    ]
+    for each in hosts:
+        mirrored.writer.create(each)
+
+    def generations():
+        paths = [f'/resource_providers/{each["uuid"]}' for each in hosts]
+        return [mirrored.send('GET', path)[1]['generation'] for path in paths]
+
+    first, consumers = generations(), [str(uuid.uuid4()) for _ in range(3)]
+    on_both = {each['uuid']: {'resources': {'VCPU': 1}} for each in hosts[:2]}
+    body = {
+        consumer: {
+            'allocations': on_both,
+            'project_id': 'p',
+            'user_id': 'u',
+            'consumer_generation': None,
+            'consumer_type': 'INSTANCE',
+        }
+        for consumer in consumers
+    }
+    assert mirrored.send('POST', '/allocations', body)[0] == 204
+    claimed = generations()
+    assert [now - before for now, before in zip(claimed, first, strict=True)] == [
+        1,
+        1,
+        0,
+    ]
+    for consumer in consumers:
+        mirrored.writer.release(consumer)
+    assert generations() == claimed
 
 
 def test_providers_that_meet_the_terms_are_listed_by_one_request(mirrored):

@@ -51,7 +51,7 @@ class FakeProviders:
             return now
         return before
 
-    def trees(self, known, roots, with_aggregates=True, terms=None):
+    def trees(self, known, roots, with_aggregates=True, terms=None, seen=None):
         self.slow()
         if self.problem is not None:
             raise self.problem

@@ -9,6 +9,7 @@ import pytest
 from novasched.placement.contents import AT_ONCE, UNCHANGED_AT_ONCE
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints, NodeSize
+from novasched.providers.seen import Seen
 from tests.cases import cases
 from tests.placement_api import CALLS, POOL, inventory, says
 
@@ -421,25 +422,30 @@ class TestTrees:
         ids = {uuid: id_ for id_, uuid in known.uuids.items()}
         asked()
 
-        def run(*roots, with_aggregates=True, terms=None):
-            wanted = {ids[each] for each in roots}
-            found = reader.trees(known, wanted, with_aggregates, terms)
+        as_known = set()
+
+        def run(*roots, with_aggregates=True, terms=None, claims=0):
+            wanted, seen = {ids[each] for each in roots}, Seen(as_known)
+            found = reader.trees(known, wanted, with_aggregates, terms, seen)
+            for _ in range(claims):
+                seen.claimed(wanted)
             return found and says(found), sorted(asked())
 
         return run
 
     def test_nothing_has_changed(self, look, many):
-        assert look('h2') == (None, ['/resource_providers/h2/traits'])
+        assert look('h2') == (None, ['/resource_providers/h2'])
         assert look('h1') == (None, ['/resource_providers?in_tree=h1'])
         assert look('h1', 'h2', 'pool') == (None, ['/resource_providers'])
 
     @cases(
         'change, with_aggregates, is_seen, asked_more',
-        ('a trait', lambda w: w.write('h2', traits=['T1']), True, True, 1),
-        ('no matter', lambda w: w.write('h2', traits=['T1']), False, True, 0),
-        ('an aggregate', lambda w: w.write('h2', aggregates=['a9']), True, True, 1),
-        ('no matter either', lambda w: w.write('h2', aggregates=[]), False, False, 0),
-        ('a claim', lambda w: w.write('h2', used={'VCPU': 1}), True, False, 1),
+        ('a trait', lambda w: w.write('h2', traits=['T1']), True, True, 2),
+        ('no matter', lambda w: w.write('h2', traits=['T1']), False, True, 1),
+        ('an aggregate', lambda w: w.write('h2', aggregates=['a9']), True, True, 2),
+        ('no matter either', lambda w: w.write('h2', aggregates=[]), False, False, 1),
+        ('a claim', lambda w: w.write('h2', used={'VCPU': 1}), True, False, 2),
+        ('moved', lambda w: w.write('h2', parent='h1'), False, True, 1),
         ('gone', lambda w: w.providers.pop('h2'), True, True, 0),
     )
     def test_a_provider_of_its_own(
@@ -447,11 +453,30 @@ class TestTrees:
     ):
         change(world)
         found, asked = look('h2', with_aggregates=with_aggregates)
-        more = ['/resource_providers/h2/aggregates'][:asked_more]
-        assert asked == [*more, '/resource_providers/h2/traits']
+        more = [f'/resource_providers/h2/{each}' for each in ('traits', 'aggregates')]
+        assert asked == ['/resource_providers/h2', *sorted(more[:asked_more])]
         assert (found is not None) == is_seen
         if is_seen and with_aggregates:
             assert found == {u: each for u, each in world.says().items() if u == 'h2'}
+
+    def test_what_own_claims_change_is_not_asked_about(self, look, world):
+        one = ['/resource_providers/h2']
+        assert look('h2', claims=2) == (None, one)
+        for _ in range(2):
+            world.write('h2', used={'VCPU': 1})
+            assert look('h2') == (None, one)
+        world.write('h2', traits=['T1'])
+        found, asked = look('h2', claims=1)
+        assert found['h2']['traits'] == ['T1']
+        assert len(asked) == 3
+        world.write('h2', used={'VCPU': 2})
+        assert look('h2')[0] == found  # it was not as known when it was claimed
+
+    def test_aggregates_that_were_not_looked_at_are_asked_about(self, look, world):
+        world.write('h2', aggregates=['a9'])
+        assert look('h2', with_aggregates=False, claims=1)[0] is None
+        world.write('h2', used={'VCPU': 1})
+        assert look('h2')[0]['h2']['aggregates'] == ['a9']
 
     def test_many_of_their_own_are_listed_by_what_they_must_meet(self, many, look):
         hosts, listing = [f'host-{n}' for n in range(9)], '/resource_providers'
