@@ -36,8 +36,8 @@ def a_compute_node_comes_with_every_column(databases):
     (row,) = SqlCellStore(databases.cell).compute_nodes()
     full |= {'id': id_, 'deleted_at': None}
     assert isinstance(row, ComputeNodeRow)
-    columns = {name: full[name] for name in ComputeNodeRow._fields if name != 'mark'}
-    assert row._asdict() == columns | {'mark': row.mark}
+    columns = {name: full[name] for name in ComputeNodeRow._fields if name in full}
+    assert row._asdict() == columns | {'mark': row.mark, 'checksum': row.checksum}
 
 
 def live_compute_nodes_come_by_id(databases):
@@ -80,14 +80,14 @@ def changed_compute_nodes_are_those_stamped_since(databases):
     store = SqlCellStore(databases.cell)
     # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
     news = node_news(store, NOON + datetime.timedelta(microseconds=900000))
-    rows = store.compute_nodes_of(sorted(news.marks))
+    rows = store.compute_nodes_of(sorted(news.checksums))
     assert [row.hypervisor_hostname for row in rows] == [
         'updated',
         'created',
         'deleted',
     ]
     assert [row.deleted for row in rows] == [0, 0, 9]
-    assert node_news(store, NOON + 2 * SECOND).marks == {}
+    assert node_news(store, NOON + 2 * SECOND).checksums == {}
     assert store.compute_nodes_of([]) == []
 
 
@@ -102,17 +102,19 @@ def live_compute_nodes_are_summed_up_by_their_marks(databases):
         node(hypervisor_hostname='odd', deleted=None),
     )
     store = SqlCellStore(databases.cell)
-    marks = {row.id: row.mark for row in store.compute_nodes()}
+    rows = store.compute_nodes()
+    marks = {row.id: row.mark for row in rows}
+    written = {row.id: row.checksum for row in rows[:2]}
     news = node_news(store)
     assert (news.live, news.total) == (3, sum(marks.values()))
-    assert news.marks == {**dict(list(marks.items())[:2]), gone: 0}
-    assert store.compute_node_marks(None) == marks
-    assert store.compute_node_marks(NOON) == dict(list(marks.items())[:2])
+    assert news.checksums == {**written, gone: 0}
+    assert store.compute_node_checksums(NOON) == written
+    assert store.compute_node_marks() == marks
     assert len(set(marks.values())) == 3
     assert node_news(store, NOON + 9 * SECOND).total == news.total
 
 
-def marks_of_now_come_with_services(databases):
+def checksums_of_now_come_with_services(databases):
     databases.add(
         tables.services,
         service(host='a', binary='nova-conductor'),
@@ -127,10 +129,10 @@ def marks_of_now_come_with_services(databases):
     )
     store = SqlCellStore(databases.cell)
     (of_b,) = store.compute_services()
-    marks = store.compute_node_marks(None)
+    written = store.compute_node_checksums(NOON)
     of_a, on_b, _ = ids
-    now = {of_a: (marks[of_a], None), on_b: (marks[on_b], of_b)}
-    assert store.compute_marks_now([*ids, 99]) == now
+    now = {of_a: (written[of_a], None), on_b: (written[on_b], of_b)}
+    assert store.compute_checksums_now([*ids, 99]) == now
     assert of_b.disabled is False
 
 
@@ -153,12 +155,35 @@ def every_write_changes_the_mark(databases):
     assert len(set(seen)) == len(seen)
 
 
+def every_write_changes_the_checksum(databases):
+    (id_,) = databases.add(tables.compute_nodes, node(updated_at=NOON))
+    store, table = SqlCellStore(databases.cell), tables.compute_nodes
+    seen = [store.compute_nodes()[0].checksum]
+    for values in (
+        {'pci_stats': 'one'},
+        {'pci_stats': 'o\u00f1e'},
+        {'numa_topology': '{}'},
+        {'pci_stats': None},
+        {'metrics': 'o\u00f1e'},  # not what moves from one column to another
+        {'cpu_allocation_ratio': 16.5},
+        {'disk_available_least': -1},
+        {'host_ip': '192.0.2.9'},
+        {'updated_at': NOON + SECOND},
+    ):
+        with databases.cell.begin() as connection:
+            connection.execute(sa.update(table).where(table.c.id == id_).values(values))
+        (row,) = store.compute_nodes()
+        assert node_news(store).checksums == {id_: row.checksum}
+        seen.append(row.checksum)
+    assert len(set(seen)) == len(seen)
+
+
 def a_thousand_new_nodes_are_listed(databases):
     rows = [node(hypervisor_hostname=f'n{n}', created_at=NOON) for n in range(1000)]
     with databases.cell.begin() as connection:
         connection.execute(sa.insert(tables.compute_nodes), rows)
     news = node_news(SqlCellStore(databases.cell))
-    assert (news.live, len(news.marks)) == (1000, 1000)
+    assert (news.live, len(news.checksums)) == (1000, 1000)
 
 
 def compute_services_include_disabled_ones(databases):
@@ -247,7 +272,7 @@ def nodes_share_texts_that_are_alike(databases):
     )
     store = SqlCellStore(databases.cell)
     one, two = store.compute_nodes()
-    new = node_news(store, NOON - 3600 * SECOND).marks
+    new = node_news(store, NOON - 3600 * SECOND).checksums
     three, _ = store.compute_nodes_of(sorted(new))
     assert one.numa_topology is two.numa_topology is three.numa_topology
     assert one.stats is None
@@ -375,6 +400,7 @@ CHECKS = [
     changed_compute_nodes_are_those_stamped_since,
     live_compute_nodes_are_summed_up_by_their_marks,
     every_write_changes_the_mark,
+    every_write_changes_the_checksum,
     a_thousand_new_nodes_are_listed,
     compute_services_include_disabled_ones,
     compute_services_are_found_by_host,

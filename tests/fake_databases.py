@@ -120,20 +120,25 @@ class FakeCellStore:
             for row in self.nodes.values()
         }
         ids = [id_ for id_, found in stamps.items() if is_since(since, *found)]
-        marks = {row.id: row.mark for row in live}
-        listed = {id_: marks.get(id_, 0) for id_ in ids}
-        total = sum(marks.values())
+        checksums = {row.id: row.checksum for row in live}
+        listed = {id_: checksums.get(id_, 0) for id_ in ids}
+        total = sum(row.mark for row in live)
         is_whole = len(ids) <= self.longest_list
         return NodeNews(len(live), total, listed if is_whole else None)
 
-    def compute_node_marks(self, since):
+    def compute_node_checksums(self, since):
         return self._answer(
-            'compute_node_marks',
+            'compute_node_checksums',
             lambda: {
-                row.id: row.mark
+                row.id: row.checksum
                 for row in self._nodes()
-                if since is None or is_since(since, row.created_at, row.updated_at)
+                if is_since(since, row.created_at, row.updated_at)
             },
+        )
+
+    def compute_node_marks(self):
+        return self._answer(
+            'compute_node_marks', lambda: {row.id: row.mark for row in self._nodes()}
         )
 
     def compute_nodes_of(self, ids):
@@ -142,11 +147,11 @@ class FakeCellStore:
             lambda: [marked(self.nodes[id_]) for id_ in ids if id_ in self.nodes],
         )
 
-    def compute_marks_now(self, ids):
+    def compute_checksums_now(self, ids):
         return self._answer(
-            'compute_marks_now',
+            'compute_checksums_now',
             lambda: {
-                row.id: (row.mark, self.services.get(row.host))
+                row.id: (row.checksum, self.services.get(row.host))
                 for row in self._nodes()
                 if row.id in ids
             },
@@ -276,10 +281,14 @@ def node(id_=1, **fields):
 
 
 def marked(row):
-    """A row with its mark: another time of its last change, or amount, is another."""
+    """A row with its mark: another time of its last change, or amount, is another; and
+    with its checksum: any change is another."""
     stamp = row.updated_at or row.created_at
     written = (row.id, str(stamp), row.vcpus_used, row.memory_mb_used)
-    return row._replace(mark=zlib.crc32(repr(written).encode()))
+    whole = repr(row._replace(mark=0, checksum=0))
+    return row._replace(
+        mark=zlib.crc32(repr(written).encode()), checksum=zlib.crc32(whole.encode())
+    )
 
 
 def is_since(since, *stamps):

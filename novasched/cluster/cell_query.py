@@ -76,8 +76,6 @@ class CellQuery:
     ``number`` says which began later; ``since`` is None when all is asked for.
     ``rows`` are the nodes of the cell by id, as answers bring them; when the query
     began they summed up to ``summed``, as ports.NodeNews does, after ``takes`` answers.
-    Those ``unsettled`` were written of late: another write may show the same mark. So
-    some are to be ``read_again``.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
     that is to be found out again. ``heartbeats`` count instead of those in the rows.
     """
@@ -90,8 +88,6 @@ class CellQuery:
     rows: Mapping[int, ComputeNodeRow]
     summed: tuple[int, int]
     takes: int
-    unsettled: Collection[int]
-    read_again: Collection[int]
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]
@@ -128,10 +124,9 @@ class CellQuery:
         invalid = list[InvalidValue]()
         known = {id_: row for id_ in ids if (row := self.rows.get(id_)) is not None}
         with store.together() as rows:
-            now = rows.compute_marks_now(sorted(ids))
-            marks = {id_: mark for id_, (mark, _) in now.items()}
-            again = {*_differing(marks, known), *(marks.keys() & self.unsettled)}
-            found = _by_id(rows, again)
+            now = rows.compute_checksums_now(sorted(ids))
+            checksums = {id_: checksum for id_, (checksum, _) in now.items()}
+            found = _by_id(rows, _differing(checksums, known))
             read = {**known, **found}
             nodes = [read[id_] for id_ in now if id_ in read]
             services = [service for _, service in now.values() if service is not None]
@@ -169,20 +164,25 @@ class CellQuery:
     ) -> CellAnswer:
         """Return the rows that changed, and the ids of those that are gone.
 
-        They are those stamped since a moment whose marks differ; where these do not
+        They are those stamped since a moment whose checksums differ; where these do not
         explain the sum of all, others, too: first of the recent ones, then of all.
         """
-        known = self.rows
-        marks = rows.compute_node_marks(since) if news.marks is None else news.marks
-        found = _by_id(rows, {*_differing(marks, known), *self.read_again})
+        known, checksums = self.rows, news.checksums
+        if checksums is None:
+            checksums = rows.compute_node_checksums(since)
+        found = _by_id(rows, _differing(checksums, known))
         if found and not self._explains(news, found):
             news = self._news(rows, since).nodes  # these rows may be newer
         summed = news.live, news.total
-        for moment in (since - self.moment.window.span, None):
-            if self._explains(news, found):
-                return CellAnswer(list(found.values()), summed=summed)
-            marks = rows.compute_node_marks(moment)
-            found |= _by_id(rows, _differing(marks, {**known, **found}))
+        if not self._explains(news, found):
+            recent = rows.compute_node_checksums(since - self.moment.window.span)
+            found |= _by_id(rows, _differing(recent, {**known, **found}))
+        if self._explains(news, found):
+            return CellAnswer(list(found.values()), summed=summed)
+        marks, there = rows.compute_node_marks(), {**known, **found}
+        found |= _by_id(
+            rows, [i for i, m in marks.items() if i not in there or there[i].mark != m]
+        )
         gone = known.keys() - marks.keys() - found.keys()
         return CellAnswer(list(found.values()), gone=gone, summed=summed)
 
@@ -203,13 +203,13 @@ class CellQuery:
 
 
 def _differing(
-    marks: Mapping[int, int], known: Mapping[int, ComputeNodeRow]
+    checksums: Mapping[int, int], known: Mapping[int, ComputeNodeRow]
 ) -> list[int]:
-    """Return the ids of the rows that are not known by these marks."""
+    """Return the ids of the rows that are not known by these checksums."""
     return [
         id_
-        for id_, mark in marks.items()
-        if id_ not in known or known[id_].mark != mark
+        for id_, checksum in checksums.items()
+        if id_ not in known or known[id_].checksum != checksum
     ]
 
 

@@ -27,9 +27,9 @@ _TYPES = {
     name: (int, float) if kind is float else (kind,)
     for name, hint in get_type_hints(ComputeNodeRow).items()
     for kind in get_args(hint)[:1] or (hint,)
-    if name != 'mark'
+    if name not in ('mark', 'checksum')
 }
-"""Accepted types of each column but the mark, which is the last."""
+"""Accepted types of each column; mark and checksum are the last, and ours."""
 
 _NAMES = ('host', 'hypervisor_hostname')
 _AMOUNTS = (
@@ -59,7 +59,7 @@ def readable_nodes(
     invalid: list[InvalidValue],
     known: Mapping[int, ComputeNodeRow],
 ) -> list[ComputeNodeRow]:
-    """Return the rows, those that cannot be used without anything but id and mark.
+    """Return the rows, those that cannot be used without anything but id and marks.
 
     A row that is known already was looked at before: the known one is returned.
     """
@@ -80,7 +80,9 @@ def readable_nodes(
 def blank(row: ComputeNodeRow) -> ComputeNodeRow:
     """Return a row that is no host: it keeps its id, and what it is known by."""
     nothing = ComputeNodeRow(*[None] * len(row))  # type: ignore[arg-type]
-    return nothing._replace(id=row.id, deleted=row.deleted, mark=row.mark)
+    return nothing._replace(
+        id=row.id, deleted=row.deleted, mark=row.mark, checksum=row.checksum
+    )
 
 
 def _invalid_column(row: ComputeNodeRow) -> str | None:

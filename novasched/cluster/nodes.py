@@ -29,10 +29,6 @@ SERVICES_AGE_S = 5.0
 ASIDE_AGE_S = 60.0
 """How long changes are used of a cell that only requests which name it read."""
 
-SETTLED_S = 2.0
-"""For how long each look reads a row that was written just now: a second write within a
-second may not change its mark. It is read once more after the overlap of clocks."""
-
 ATTEMPTS = 5
 """How often a cell is asked whose answer an older one came in between of."""
 
@@ -47,8 +43,7 @@ class CellNodes:
     Of the queries answered, ``taken`` is the newest, ``whole`` the number of the newest
     for all nodes and ``listed`` that for all services. Since these, ``seen`` has the
     newest that showed a node, be it alive or deleted, and ``heard`` that which showed
-    that the service of a host came or went. ``unsettled`` has when the queries began
-    that showed a write of just now. ``looked_s`` is when the services of
+    that the service of a host came or went. ``looked_s`` is when the services of
     ``hosts_without_service`` were looked for. The LogOnce are for its log lines.
     """
 
@@ -64,8 +59,6 @@ class CellNodes:
     listed: int = 0
     seen: dict[int, int] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
-    unsettled: dict[int, float] = field(default_factory=dict)
-    overlap: datetime.timedelta = datetime.timedelta()
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
 
@@ -125,7 +118,6 @@ class CellNodes:
             self.whole = number
             self.seen = {id_: n for id_, n in self.seen.items() if n > number}
         self._put(changed, gone)
-        self._settle(query.moment, changed.values())
         self._take_services(query, answer)
         asked, without = changed, self.hosts_without_service
         if answer.services is not None or answer.news.deleted:
@@ -144,28 +136,6 @@ class CellNodes:
             self.rows[id_] = row
         for id_ in gone:
             self.total -= self.rows.pop(id_).mark
-
-    def to_read_again(self, moment: QueryTime) -> frozenset[int]:
-        """Return the nodes whose mark may hide another write by now."""
-        late_s = self.overlap.total_seconds()
-        ages = {i: moment.monotonic_s - at_s for i, at_s in self.unsettled.items()}
-        return frozenset(
-            i for i, age_s in ages.items() if not SETTLED_S < age_s < late_s
-        )
-
-    def _settle(self, moment: QueryTime, changed: Iterable[ComputeNodeRow]) -> None:
-        recent = moment.window.now - self.overlap
-        written = {
-            row.id: moment.monotonic_s
-            for row in changed
-            if (stamp := row.updated_at or row.created_at) and stamp >= recent
-        }
-        self.unsettled = {
-            id_: at_s
-            for id_, at_s in {**self.unsettled, **written}.items()
-            if id_ in self.rows
-            and moment.monotonic_s - at_s < max(SETTLED_S, self.overlap.total_seconds())
-        }
 
     def take_some(
         self, query: CellQuery, ids: Collection[int], now: NodesNow
@@ -189,7 +159,6 @@ class CellNodes:
             self.takes += 1
             self.seen.update(dict.fromkeys((*news, *gone), number))
             self._put(news, gone)
-            self._settle(moment, news.values())
         return news, gone
 
     def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
@@ -254,7 +223,7 @@ class ComputeNodes:
         all_services: bool = False,
     ) -> CellQuery:
         """Return the query for what changed in a cell since the last, or for all."""
-        cell = self.cells.setdefault(cell_uuid, CellNodes(overlap=self._overlap))
+        cell = self.cells.setdefault(cell_uuid, CellNodes())
         return CellQuery(
             cell_uuid=cell_uuid,
             number=next(self._numbers),
@@ -264,8 +233,6 @@ class ComputeNodes:
             rows=cell.rows,
             summed=(len(cell.rows), cell.total),
             takes=cell.takes,
-            unsettled=frozenset(cell.unsettled),
-            read_again=cell.to_read_again(moment),
             services=cell.services,
             hosts_without_service=cell.hosts_without_service,
             look_for=cell.look_for(moment),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime
 import functools
 import operator
+import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -60,6 +62,39 @@ def _compile_seconds(element: _Seconds, compiler: SQLCompiler, **options: Any) -
     return _SECONDS_SQL.get(compiler.dialect.name, 'to_seconds({})').format(stamp)
 
 
+class _Checksum(FunctionElement[int]):
+    """A number made of all columns of a row."""
+
+    inherit_cache = True
+    type = sa.BigInteger()
+
+
+@compiles(_Checksum)
+def _compile_checksum(element: _Checksum, compiler: SQLCompiler, **options: Any) -> str:
+    dialect = compiler.dialect.name
+    # As bytes: columns of MariaDB may differ in how they are encoded and compared.
+    text = {'postgresql': 'CAST({} AS text)', 'sqlite': '{}'}.get(
+        dialect, 'CAST({} AS binary)'
+    )
+    columns = [compiler.process(each, **options) for each in element.clauses]
+    values = [f"coalesce({text.format(each)}, '~')" for each in columns]
+    if dialect == 'sqlite':
+        return 'crc32({})'.format(" || '|' || ".join(values))
+    joined = f"concat_ws('|', {', '.join(values)})"
+    if dialect == 'postgresql':
+        return f"CAST(CAST('x' || left(md5({joined}), 8) AS bit(32)) AS bigint)"
+    return f'crc32({joined})'
+
+
+@sa.event.listens_for(sa.Engine, 'connect')
+def _add_checksum(connection: Any, _record: object) -> None:
+    """Give SQLite the function that the others have."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.create_function(
+            'crc32', 1, lambda text: zlib.crc32(text.encode()), deterministic=True
+        )
+
+
 _ZERO, _ONE = (sa.literal_column(text, sa.Integer) for text in '01')
 _WEIGHT = _ONE + _c.id % sa.literal_column('1021', sa.Integer)
 """Weighs stamps by ids: two that change seldom make up for each other in the sum."""
@@ -86,10 +121,11 @@ _FEW, _MANY = (sa.literal_column(text, sa.BigInteger) for text in ('65537', '100
 _OF_AMOUNTS = functools.reduce(operator.add, _AMOUNTS) % _FEW
 MARK = (_SECONDS % _MANY * _FEW + _OF_AMOUNTS) * _WEIGHT
 _LIVE = _c.deleted == _ZERO
-_READ = sa.select(
-    *(_c[name] for name in ComputeNodeRow._fields if name != 'mark'),
-    MARK.label('mark'),
-).order_by(_c.id)
+_columns = [_c[name] for name in ComputeNodeRow._fields if name in _c]
+CHECKSUM = _Checksum(*_columns)
+_READ = sa.select(*_columns, MARK.label('mark'), CHECKSUM.label('checksum')).order_by(
+    _c.id
+)
 _PAGE = _READ.where(_LIVE, _c.id > sa.bindparam('after')).limit(
     sa.bindparam('page', type_=sa.Integer)
 )
@@ -99,13 +135,16 @@ _WRITTEN = sa.or_(
     _c.updated_at >= sa.bindparam('since', type_=sa.DateTime),
     _c.created_at >= sa.bindparam('since', type_=sa.DateTime),
 )
+_CHECKSUMS = sa.select(_c.id, CHECKSUM).where(_LIVE, _WRITTEN)
 _DELETED = _c.deleted_at >= sa.bindparam('since', type_=sa.DateTime)
 _IS_NEW = sa.or_(_WRITTEN, _DELETED)
 # All by one scan, which any question by time stamps needs: they have no index.
 NEWS = sa.select(
     sa.func.count(sa.case((_LIVE, _ONE))).label('live'),
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO).label('total'),
-    *listed.columns('marks', _c.id, sa.case((_LIVE, MARK), else_=_ZERO), _IS_NEW),
+    *listed.columns(
+        'checksums', _c.id, sa.case((_LIVE, CHECKSUM), else_=_ZERO), _IS_NEW
+    ),
 ).where(sa.or_(_LIVE, _DELETED))
 
 
@@ -120,16 +159,17 @@ def read(connection: sa.Connection, page_size: int = PAGE) -> list[ComputeNodeRo
             return rows
 
 
-def read_marks(
-    connection: sa.Connection, since: datetime.datetime | None
+def read_checksums(
+    connection: sa.Connection, since: datetime.datetime
 ) -> dict[int, int]:
-    """Return the marks of live rows written since a moment, or of all, by id."""
-    if since is None:
-        found = connection.execute(_MARKS)
-    else:
-        values = {'since': since.replace(microsecond=0)}
-        found = connection.execute(_MARKS.where(_WRITTEN), values)
-    return {row[0]: row[1] for row in found}
+    """Return the checksums of live rows written since a moment, by id."""
+    values = {'since': since.replace(microsecond=0)}
+    return {row[0]: row[1] for row in connection.execute(_CHECKSUMS, values)}
+
+
+def read_marks(connection: sa.Connection) -> dict[int, int]:
+    """Return the marks of all live rows, by id."""
+    return {row[0]: row[1] for row in connection.execute(_MARKS)}
 
 
 def read_of(connection: sa.Connection, ids: Sequence[int]) -> list[ComputeNodeRow]:

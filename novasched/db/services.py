@@ -61,8 +61,8 @@ NEWS = sa.select(_nodes, _services).select_from(_nodes.join(_services, sa.true()
 NEWS = NEWS.prefix_with(
     '/*+ SET_VAR(group_concat_max_len = 1048576) */', dialect='mysql'
 )
-_MARKS_NOW = (
-    sa.select(hosts.NODE.id, hosts.MARK, *_COLUMNS)
+_CHECKSUMS_NOW = (
+    sa.select(hosts.NODE.id, hosts.CHECKSUM, *_COLUMNS)
     .select_from(tables.compute_nodes)
     .outerjoin(
         tables.services,
@@ -116,7 +116,7 @@ def read_news(
         'newest': newest,
     }
     live, total, *lists = connection.execute(NEWS, values).one()
-    marks, deleted = listed.pairs(*lists[:2]), listed.pairs(*lists[2:])
+    checksums, deleted = listed.pairs(*lists[:2]), listed.pairs(*lists[2:])
     if deleted is None:
         found = connection.execute(_NARROW, values)
         deleted = {row[0]: row[1] for row in found}
@@ -128,7 +128,7 @@ def read_news(
     ]
     there = {row.id for row in rows}
     gone = [id_ for id_ in deleted if id_ not in there]
-    return CellNews(NodeNews(live, int(total), marks), ServiceNews(rows, gone))
+    return CellNews(NodeNews(live, int(total), checksums), ServiceNews(rows, gone))
 
 
 def read_seen_after(
@@ -140,15 +140,15 @@ def read_seen_after(
     )
 
 
-def read_marks_now(
+def read_checksums_now(
     connection: sa.Connection, ids: Sequence[int]
 ) -> dict[int, tuple[int, ServiceRow | None]]:
-    """Return the marks of live nodes, and the services of their hosts; see
+    """Return the checksums of live nodes, and the services of their hosts; see
     ports.CellStore."""
-    found = connection.execute(_MARKS_NOW, {'ids': list(ids)})
+    found = connection.execute(_CHECKSUMS_NOW, {'ids': list(ids)})
     return {
-        id_: (mark, None if service[0] is None else ServiceRow._make(service))
-        for id_, mark, *service in found
+        id_: (checksum, None if service[0] is None else ServiceRow._make(service))
+        for id_, checksum, *service in found
     }
 
 

@@ -112,9 +112,10 @@ class SqlCellStore:
 
     compute_nodes = _asking(hosts.read)
     news = _asking(services.read_news)
+    compute_node_checksums = _asking(hosts.read_checksums)
     compute_node_marks = _asking(hosts.read_marks)
     compute_nodes_of = _asking(hosts.read_of)
-    compute_marks_now = _asking(services.read_marks_now)
+    compute_checksums_now = _asking(services.read_checksums_now)
     compute_services = _asking(services.read)
     compute_services_of = _asking(services.read_of)
     minimum_compute_version = _asking(services.minimum_version)

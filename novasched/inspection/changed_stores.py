@@ -156,18 +156,21 @@ class ChangedCellStore:
     def compute_nodes(self) -> list[ComputeNodeRow]:
         return self._nodes
 
-    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+    def compute_node_checksums(self, since: datetime.datetime) -> dict[int, int]:
+        return {row.id: row.checksum for row in self._nodes}
+
+    def compute_node_marks(self) -> dict[int, int]:
         return {row.id: row.mark for row in self._nodes}
 
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
         return [row for row in self._nodes if row.id in ids]
 
-    def compute_marks_now(
+    def compute_checksums_now(
         self, ids: Sequence[int]
     ) -> dict[int, tuple[int, ServiceRow | None]]:
         services = {row.host: row for row in self._services}
         nodes = self.compute_nodes_of(ids)
-        return {row.id: (row.mark, services.get(row.host or '')) for row in nodes}
+        return {row.id: (row.checksum, services.get(row.host or '')) for row in nodes}
 
     def compute_services(self) -> list[ServiceRow]:
         return self._services

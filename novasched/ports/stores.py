@@ -30,7 +30,8 @@ class Cell(NamedTuple):
 
 class ComputeNodeRow(NamedTuple):
     """The columns of compute_nodes that scheduling reads. ``mark`` is made of the id
-    and the time of the last change: another one says that the row was written."""
+    and the time of the last change, ``checksum`` of all columns: another one says that
+    the row was written."""
 
     id: int
     uuid: str | None
@@ -64,6 +65,7 @@ class ComputeNodeRow(NamedTuple):
     updated_at: datetime.datetime | None
     deleted_at: datetime.datetime | None
     mark: int = 0
+    checksum: int = 0
 
 
 @functools.lru_cache(maxsize=8192)
@@ -74,12 +76,12 @@ def shared(text: str) -> str:
 
 class NodeNews(NamedTuple):
     """How many compute nodes of a cell are live, the sum of their marks, and by id the
-    marks of rows created, updated or deleted since a moment, 0 of those deleted; None:
-    too many to list."""
+    checksums of rows created, updated or deleted since a moment, 0 of those deleted;
+    None: too many to list."""
 
     live: int
     total: int
-    marks: dict[int, int] | None
+    checksums: dict[int, int] | None
 
 
 class ServiceRow(NamedTuple):
@@ -186,18 +188,21 @@ class CellStore(Protocol):
         id above ``known_id``, or deleted at or after ``wide``.
         """
 
-    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
-        """Return the marks of the live compute nodes created or updated at or after
-        ``since``, by id; None: of all."""
+    def compute_node_checksums(self, since: datetime.datetime) -> dict[int, int]:
+        """Return the checksums of the live compute nodes created or updated at or after
+        ``since``, by id."""
+
+    def compute_node_marks(self) -> dict[int, int]:
+        """Return the marks of the live compute nodes, by id."""
 
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
         """Return the rows with these ids, by id, deleted ones included."""
 
-    def compute_marks_now(
+    def compute_checksums_now(
         self, ids: Sequence[int]
     ) -> dict[int, tuple[int, ServiceRow | None]]:
-        """Return the marks of the live compute nodes with these ids, each with the live
-        nova-compute service of its host, by one small statement."""
+        """Return the checksums of the live compute nodes with these ids, each with the
+        live nova-compute service of its host, by one small statement."""
 
     def compute_services(self) -> list[ServiceRow]:
         """Return all live nova-compute services, disabled ones included."""

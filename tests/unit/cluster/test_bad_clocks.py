@@ -137,7 +137,7 @@ def test_a_quiet_request_reads_no_row(later):
 def test_a_row_behind_costs_the_marks_of_the_recent_rows_and_itself(later):
     later.a.change(1, later.clock.utcnow() - 30 * SECOND, vcpus_used=7)
     later.shown()
-    asked = ['news', 'compute_node_marks', 'compute_nodes_of']
+    asked = ['news', 'compute_node_checksums', 'compute_nodes_of']
     assert later.a.calls == asked
     later.a.calls.clear()
     later.shown()

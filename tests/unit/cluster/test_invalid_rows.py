@@ -157,13 +157,12 @@ def test_a_row_that_is_known_is_not_looked_at_again():
     assert [each.id for each in odd] == [2]
 
 
-@pytest.mark.parametrize('how', [{}, {'complete': True}, {'all_services': True}])
-def test_an_answer_holds_the_rows_that_are_known(how):
+def test_an_answer_holds_the_rows_that_are_known():
     store, nodes, clock = FakeCellStore(), ComputeNodes(Ratios(), 10), FakeClock()
     store.add_host(1)
     for _ in range(2):
         moment = QueryTime(Window.around(clock.utcnow(), 60), clock.monotonic())
-        reading = nodes.begin('a', moment, **how)
+        reading = nodes.begin('a', moment, complete=True)
         store.nodes[1] = store.nodes[1]._replace(updated_at=NOON)
         answer = reading.ask(store)
         nodes.take(reading, answer)

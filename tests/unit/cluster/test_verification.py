@@ -50,7 +50,7 @@ def test_an_older_answer_does_not_undo_what_a_look_shows_of_services(cloud):
     seen = view.hosts(None).snapshot
 
     def disable(name):
-        if name == 'compute_marks_now':
+        if name == 'compute_checksums_now':
             row = cloud.a.services['h1']
             cloud.a.services['h1'] = row._replace(disabled=True)
             view.refresh()

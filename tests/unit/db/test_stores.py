@@ -31,7 +31,7 @@ def test_no_id_is_missing_from_a_list_that_a_server_cuts(databases, cut):
     named = ('a', 'b', 'c')
     databases.add(tables.services, *(service(host=h, disabled=True) for h in named))
     with databases.cell.connect() as connection:
-        marks = {row.id: row.mark for row in hosts.read(connection)}
+        written = {row.id: row.checksum for row in hosts.read(connection)}
 
     class Cut:
         def __init__(self):
@@ -49,12 +49,12 @@ def test_no_id_is_missing_from_a_list_that_a_server_cuts(databases, cut):
         connection.connection.create_aggregate('group_concat', 2, Cut)
         news = services.read_news(connection, NOON, NOON, 0, NOON, NOON)
     assert [row.host for row in news.services.live] == [*named]
-    behind_last_id = len(f':{marks[9999]}')
+    behind_last_id = len(f':{written[9999]}')
     if cut > behind_last_id:
-        assert news.nodes.marks is None
-    else:  # of the last, at most, the mark is another: its row is read again
-        assert list(news.nodes.marks) == ids
-        assert (news.nodes.marks == marks) == (cut == 0)
+        assert news.nodes.checksums is None
+    else:  # of the last, at most, the checksum is another: its row is read again
+        assert list(news.nodes.checksums) == ids
+        assert (news.nodes.checksums == written) == (cut == 0)
 
 
 @pytest.mark.parametrize(
