@@ -23,7 +23,8 @@ YOUNG = 0.9
 SHARE = 0.05
 """Of the time that passes, what looking may take of it, if the copy stays young."""
 THOROUGH_EVERY_S = 10.0
-"""How often what changes silently is looked for."""
+"""How often what changes silently is looked for; where that takes many requests, and
+none has come for long, as often as MAX_AGE_S, and when the next one comes."""
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared, if that takes less than SHARE."""
 MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
@@ -52,6 +53,8 @@ class Pace:
     def asked(self, now: float) -> bool:
         """A request has come; return whether none had for long."""
         was_idle = self._is_idle(now)
+        if was_idle and not self._reads_fast:
+            self._silent_at = now
         self._asked_at = now
         return was_idle
 
@@ -81,8 +84,11 @@ class Pace:
 
     def looked_for_silent(self, began_at: float, now: float) -> None:
         """What changes silently was looked for."""
+        rests = self._is_idle(now) and not self._reads_fast
         pause_s = max(2 * self.pause_s, 2 * (now - began_at))
-        self._silent_at = began_at + max(THOROUGH_EVERY_S, pause_s)
+        self._silent_at = began_at + max(
+            MAX_AGE_S if rests else THOROUGH_EVERY_S, pause_s
+        )
 
     def looked(self, began_at: float, now: float) -> None:
         """A look has ended, well or not: choose the pause after it, so that looking

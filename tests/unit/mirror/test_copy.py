@@ -473,6 +473,32 @@ def test_an_idle_copy_is_looked_at_less_often(store, clock, max_age_s, idle_s, w
     assert mirror._pace.wait_s(clock.monotonic()) == 1
 
 
+@cases('reads_fast', ('by its database', True), ('by its API', False))
+def test_what_changes_silently_is_looked_for_less_often_where_none_asks(
+    store, clock, reads_fast
+):
+    """Once a minute, where that takes many requests; and when a request comes."""
+    store.reads_fast = reads_fast
+    mirror = PlacementMirror(store, clock)
+
+    def thorough(seconds):
+        store.reads.clear()
+        for _ in range(0, seconds, 5):
+            clock.advance(5)
+            look(mirror)
+        return [how for how, _ in store.reads].count('thorough')
+
+    look(mirror)
+    mirror.candidates(ONE)
+    assert thorough(20) == 2
+    clock.advance(61)
+    look(mirror)
+    assert thorough(20) == (2 if reads_fast else 0)
+    assert (thorough(60) >= 4) == reads_fast
+    mirror.candidates(ONE)
+    assert thorough(5) == (0 if reads_fast else 1)
+
+
 def test_a_store_that_is_slow_and_fails_is_asked_less_and_less_often(store, clock):
     store.reads_fast = False
     mirror, pauses = PlacementMirror(store, clock), []
