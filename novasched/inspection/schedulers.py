@@ -4,32 +4,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
-    from novasched.rpc.inspection_client import InspectionReply
+    from novasched.rpc.inspection_client import InspectionClient, InspectionReply
 
 RETRY_AFTER_S = 20.0
 """A scheduler that did not answer is asked again after so long."""
 HOSTS_FOR_S = 60.0
 """After so long it is looked who is live, and what they run."""
 ALL_OTHERS = 'other schedulers'
-
-
-class InspectionAsker(Protocol):
-    """Asks the schedulers of hosts; rpc.inspection_client has it."""
-
-    def ask(
-        self, hosts: Collection[str], method: str, **arguments: Any
-    ) -> Iterator[InspectionReply]:
-        """Ask all at once; yield one reply for each host."""
-
-    def close(self) -> None:
-        """Close its connections."""
 
 
 class OtherSchedulers:
@@ -44,7 +32,7 @@ class OtherSchedulers:
     def __init__(
         self,
         find_hosts: Callable[[], Sequence[str]],
-        connect: Callable[[], InspectionAsker],
+        connect: Callable[[], InspectionClient],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._find_hosts = find_hosts
@@ -53,7 +41,7 @@ class OtherSchedulers:
         self._turn = threading.Lock()
         self._hosts: Sequence[str] = ()
         self._hosts_until = float('-inf')
-        self._asker: InspectionAsker | None = None
+        self._asker: InspectionClient | None = None
         self._unanswered: dict[str, tuple[float, str]] = {}
         self.without_log: list[str] = []
 
