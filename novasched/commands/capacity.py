@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
-from novasched.commands.base import IN_PART, Answer
+from novasched.commands.base import IN_PART, Answer, add_flavor_file
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
 from novasched.inspection.text import Style
@@ -37,9 +37,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             help='a name, an id, or in full: vcpus=2,ram=2048,disk=20; may be repeated '
             '(default: the flavors in use, 50 at most)',
         )
-        parser.add_argument(
-            '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-        )
+        add_flavor_file(parser)
         parser.add_argument('--by', choices=BY, help='group by')
         parser.add_argument(
             '--stranded',

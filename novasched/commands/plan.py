@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, positive
+from novasched.commands.base import (
+    ANSWER_IS_NO,
+    DEFAULT_OWNER,
+    IN_PART,
+    Answer,
+    add_flavor_file,
+    add_owner,
+    positive,
+)
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
 from novasched.inspection.text import Style
@@ -22,16 +29,8 @@ if TYPE_CHECKING:
     from novasched.inspection.session import Inspection
     from novasched.objects.flavor import Flavor
 
-DEFAULT_OWNER = 'admin'
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
-SAID = (
-    'image',
-    'boot_from_volume',
-    'availability_zone',
-    'hint',
-    'group',
-    'policy',
-)
+SAID = ('image', 'boot_from_volume', 'availability_zone', 'hint', 'group', 'policy')
 """Options that --like makes useless."""
 
 
@@ -140,9 +139,7 @@ def add_request(
         metavar='DECISION|SERVER',
         help='as the decision of this id was asked for, or this server',
     )
-    parser.add_argument(
-        '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-    )
+    add_flavor_file(parser)
     parser.add_argument(
         '--count', type=positive, default=1, metavar='N', help='how many (default: 1)'
     )
@@ -177,13 +174,7 @@ def add_request(
     group.add_argument(
         '--policy', choices=POLICIES, help='as a new server group of this policy'
     )
-    for who, variable in (('project', 'OS_PROJECT_ID'), ('user', 'OS_USER_ID')):
-        parser.add_argument(
-            f'--{who}-id',
-            metavar='ID',
-            default=os.environ.get(variable) or DEFAULT_OWNER,
-            help=f'the {who} that asks (default: {variable}, else {DEFAULT_OWNER})',
-        )
+    add_owner(parser)
     return what
 
 
@@ -344,9 +335,7 @@ class PlanMove(PlanCommand):
         parser.add_argument(
             '--flavor', metavar='FLAVOR', help='resize them; see plan boot'
         )
-        parser.add_argument(
-            '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-        )
+        add_flavor_file(parser)
         add_move(parser)
         return parser
 

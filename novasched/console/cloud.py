@@ -67,10 +67,13 @@ MOST_DECISIONS_KEPT = 8
 
 
 class Cloud:
-    """Reads a cloud for the console. Satisfies reader.CloudReader.
+    """Reads a cloud for the console.
 
-    Questions of each kind have their own threads: decisions, the cloud as it is, plans
-    and health. Close it in the end.
+    Many threads may ask; questions of each kind have their own threads: decisions, the
+    cloud as it is, plans and health. Each answer is a JSON object. All raise
+    errors.OptionError for what is asked wrongly, errors.Busy where too much is under
+    way, and other errors.NovaschedError where something does not answer. Close it in
+    the end.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class Cloud:
             LOG.warning('%s', text)
 
     def overview(self) -> Report:
+        """Return the last hour of all schedulers: inspection.overview.merged()."""
         return self._overviews.ask(
             'overview',
             lambda: {'v': FORMAT_VERSION, **self._decisions().overview(WINDOW_S)},
@@ -145,6 +149,9 @@ class Cloud:
         )
 
     def decisions(self, criteria: Criteria, before: str | None, limit: int) -> Report:
+        """Return ``decisions``: heads as ``novasched decisions list -f json`` has them,
+        the newest first, ``next``: the id to go on before, or None, and ``unanswered``.
+        """
         if not 1 <= limit <= decisions.MOST_OF_CONSOLE:
             raise errors.OptionError(
                 'limit', 'it is out of range', f'Give 1 to {decisions.MOST_OF_CONSOLE}'
@@ -164,6 +171,7 @@ class Cloud:
         }
 
     def count(self, by: str, criteria: Criteria) -> Report:
+        """Return ``rows`` of ``novasched decisions count``, and ``unanswered``."""
         if by not in decisions.BY:
             raise errors.OptionError(
                 'by', f'there is no {by}', f'Give one of {", ".join(decisions.BY)}'
@@ -179,6 +187,7 @@ class Cloud:
         return {'rows': rows, 'unanswered': merged.unanswered}
 
     def decision(self, decision: str, index: int | None) -> Report | None:
+        """Return inspection.explain.explanation() with every host, or None."""
         return self._lookups.ask(
             ('decision', decision, index),
             lambda: self._explained(decision, index),
@@ -199,6 +208,7 @@ class Cloud:
     # -- plans
 
     def plan(self, order: PlanOrder) -> Report:
+        """Return the JSON of ``novasched plan boot``."""
         return self._plans.ask(order, lambda: self._dry_runs.plan(order))
 
     # -- the cloud
@@ -214,6 +224,7 @@ class Cloud:
         )
 
     def capacity(self, order: CapacityOrder) -> Report:
+        """Return the JSON of ``novasched capacity --stranded``."""
         if order.by not in (None, *capacity.BY):
             raise errors.OptionError(
                 'by', f'there is no {order.by}', f'Give one of {", ".join(capacity.BY)}'
@@ -223,9 +234,17 @@ class Cloud:
         return self._ask(order, lambda cloud: _capacity(cloud, order), SLOTS_AGE_S)
 
     def heat(self, flavor: str) -> Report:
+        """Return ``flavor`` and ``groups``: for each zone and aggregate ``zone``,
+        ``aggregate`` and ``hosts``, each ``[name, slots]``; slots None: it is disabled
+        or down; and ``cells_left_out``."""
         return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
 
     def hosts(self, order: HostsOrder) -> Report:
+        """Return ``hosts`` of a page, each with ``host, cell, zone, aggregates, state``
+        (enabled, disabled or down), ``reason``, ``used`` ({class: [used, total]}),
+        ``servers`` and ``slots``; ``total``, ``page``, ``pages``, ``cells``,
+        ``zones`` and ``aggregates`` to choose from, ``cells_left_out`` and ``problem``:
+        why ``used`` is not known, or None."""
         if order.state and order.state not in STATES:
             raise errors.OptionError(
                 'state', f'there is no {order.state}', f'Give {", ".join(STATES)}'
@@ -233,6 +252,7 @@ class Cloud:
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> Report:
+        """Return the JSON of ``novasched host --long``, and ``unanswered``."""
         return self._ask(('host', name), lambda cloud: self._host(cloud, name))
 
     def _host(self, cloud: CachedCloud, name: str) -> Report:
@@ -247,6 +267,7 @@ class Cloud:
         return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
 
     def flavors(self) -> list[str]:
+        """Return the names of the flavors that servers have."""
         return self._counts.ask('flavors', self._names, FLAVORS_AGE_S, FLAVORS_S)
 
     def _names(self) -> list[str]:
@@ -256,6 +277,9 @@ class Cloud:
     # -- health
 
     def health(self) -> Report:
+        """Return ``status`` (pass, warn, fail) and ``checks`` by name, as the health of
+        the scheduler has them, and ``free_slots``: [flavor, zone, number] of the
+        flavors that are configured."""
         return self._checks.ask('health', self._health, HEALTH_AGE_S)
 
     def _health(self) -> Report:

@@ -36,7 +36,7 @@ class DryRuns:
         self._decisions = decisions
 
     def plan(self, order: PlanOrder) -> Report:
-        """Plan as reader.CloudReader.plan() does."""
+        """Plan as cloud.Cloud.plan() does."""
         if not 1 <= order.count <= MOST_PLANNED:
             raise errors.OptionError(
                 'count', 'it is out of range', f'Give 1 to {MOST_PLANNED}'

@@ -12,7 +12,8 @@ from cliff.columns import FormattableColumn
 from cliff.show import ShowOne
 
 from novasched import errors
-from novasched.commands.base import Rows
+from novasched.commands.base import Rows, positive
+from novasched.commands.plan import POLICIES
 from novasched_lab.commands.command import (
     COLUMNS,
     ServerCommand,
@@ -51,7 +52,6 @@ MOVE_COLUMNS = ('ID', 'Name', 'Status', 'From', 'To', 'Move', 'Fault')
 MOVED = 'confirmed'
 DELETE_COLUMNS = ('ID', 'Name', 'Host', 'Outcome')
 UNCONFIRMED = 2
-POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
 class ListServers(ServerLister):
@@ -199,7 +199,7 @@ class BootServers(ServerLister):
         )
         parser.add_argument(
             '--count',
-            type=_positive,
+            type=positive,
             default=1,
             metavar='N',
             help='how many servers (default: 1)',
@@ -252,7 +252,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--max-per-host',
-        type=_positive,
+        type=positive,
         metavar='N',
         help='how many of the group a host may have, under anti-affinity',
     )
@@ -269,13 +269,6 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         help='where they go; a host is forced, whatever its filters say',
     )
     parser.add_argument('--host', help='the host where they go, if its filters agree')
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f'{text} is no number from 1 up')
-    return number
 
 
 def _order(
