@@ -164,8 +164,3 @@ def of_decisions(**criteria: str) -> str:
 def of_hosts(**order: str | int) -> str:
     """Return the address of a list of hosts."""
     return address('/hosts', [(n, str(v)) for n, v in order.items() if v != ''])
-
-
-def of_plan_like(decision: str) -> str:
-    """Return the address of a plan of what a decision was asked."""
-    return address('/plan', [('like', decision)])
