@@ -38,7 +38,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry, host, unchecked
 from novasched.inspection.explain import explanation
-from novasched.inspection.hosts import STATES, HostCriteria
+from novasched.inspection.hosts import STATES
 from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.log_once import LogOnce
@@ -416,10 +416,7 @@ def _heat(cloud: CachedCloud, flavor: str) -> Report:
 
 def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
     slots = _slots(cloud, order.flavor) if order.flavor else None
-    criteria = HostCriteria(
-        order.name, order.cell, order.zone, order.aggregate, order.state
-    )
-    found = cloud.hosts().page(criteria, order.page, order.limit, slots)
+    found = cloud.hosts().page(order, order.page, order.limit, slots)
     return {
         **found,
         'cells_left_out': _unavailable(cloud),

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from novasched.inspection.hosts import HostCriteria
+
 Report = dict[str, Any]
 PAGE = 50
 
@@ -41,15 +43,10 @@ class CapacityOrder:
     what_if: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class HostsOrder:
-    """A page of hosts; the empty text is no criterion. ``flavor``: with its slots."""
+@dataclass(frozen=True, kw_only=True)
+class HostsOrder(HostCriteria):
+    """A page of hosts that meet criteria. ``flavor``: with its slots."""
 
-    name: str = ''
-    cell: str = ''
-    zone: str = ''
-    aggregate: str = ''
-    state: str = ''
     flavor: str = ''
     page: int = 1
     limit: int = PAGE

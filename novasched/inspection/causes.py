@@ -21,6 +21,18 @@ UNKNOWN = 'Placement gives no reasons, and none were found out.'
 OUT_OF_SCOPE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.NOT_NAMED)
 """Reasons of hosts that were not asked for: those of the others count more."""
 
+SENTENCES: Mapping[str, str] = {
+    Code.NOT_IN_TREE: '{hosts} {are} not the one that is named',
+    Code.AGGREGATE_MISSING: '{hosts} {are} not in aggregate {what}',
+    Code.AGGREGATE_FORBIDDEN: '{hosts} {are} in aggregate {what}, which is ruled out',
+    Code.DISABLED: '{hosts} {are} disabled',
+    Code.TRAIT_MISSING: '{hosts} {have} no trait {what}',
+    Code.TRAIT_FORBIDDEN: '{hosts} {have} the forbidden trait {what}',
+    Code.CLASS_MISSING: '{hosts} {have} no {what} at all',
+}
+"""What hosts lack; behind it stands an example, but where it is their place."""
+OF_PLACE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.AGGREGATE_FORBIDDEN)
+
 Explained = Mapping[str, Any]
 Reason = Mapping[str, Any]
 
@@ -164,21 +176,10 @@ def _sentence(reason: Reason) -> str:
     example = f'{"" if one else "e.g. "}{reason["example"]}'
     are, have = ('is', 'has') if one else ('are', 'have')
     wanted, largest = reason.get('wanted'), reason.get('largest')
+    if form := SENTENCES.get(reason['code']):
+        said = form.format(hosts=hosts, are=are, have=have, what=what)
+        return said if reason['code'] in OF_PLACE else f'{said} ({example})'
     match reason['code']:
-        case Code.NOT_IN_TREE:
-            return f'{hosts} {are} not the one that is named'
-        case Code.AGGREGATE_MISSING:
-            return f'{hosts} {are} not in aggregate {what}'
-        case Code.AGGREGATE_FORBIDDEN:
-            return f'{hosts} {are} in aggregate {what}, which is ruled out'
-        case Code.DISABLED:
-            return f'{hosts} {are} disabled ({example})'
-        case Code.TRAIT_MISSING:
-            return f'{hosts} {have} no trait {what} ({example})'
-        case Code.TRAIT_FORBIDDEN:
-            return f'{hosts} {have} the forbidden trait {what} ({example})'
-        case Code.CLASS_MISSING:
-            return f'{hosts} {have} no {what} at all ({example})'
         case Code.EXHAUSTED if wanted is not None:
             numbers = f'{wanted} wanted, at most {largest} on {reason["example"]}'
             return f'{hosts} {have} too little free {what} ({numbers})'

@@ -27,7 +27,7 @@ MOST_ON_PAGE = 500
 Report = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HostCriteria:
     """Criteria that hosts meet; '' is none. ``name`` is a part of the name, a
     pattern such as rack1-*, or several names with commas between them."""

@@ -9,8 +9,9 @@ from typing import Any
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.hosts import state, usage
 from novasched.console.pages.words import View
-from novasched.inspection.host_text import ranges, size
+from novasched.inspection.host_text import ranges
 from novasched.inspection.text import counted
+from novasched.scheduler.fit.numa import size_text
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
 KIB_OF_MIB = 1024
@@ -113,7 +114,7 @@ def _pages(pages: Mapping[str, Any]) -> View:
         of_memory = (round(number * size_kb / KIB_OF_MIB) for number in (free, total))
         said = f'{words.part("MEMORY_MB", *of_memory)} free'
     return {
-        'name': f'pages of {size(size_kb)}',
+        'name': f'pages of {size_text(size_kb)}',
         'text': said,
         'share': shapes.share(total - free, total),
     }
@@ -147,7 +148,7 @@ def _holder(holder: Mapping[str, Any]) -> View:
         'flavor': words.to_decisions(flavor, flavor=flavor),
         'size': f'{counted(holder["vcpus"], "CPU")}, {memory}',
         'pages': [
-            f'{each["count"]} × {size(each["size_kb"])}, node {each["node"]}'
+            f'{each["count"]} × {size_text(each["size_kb"])}, node {each["node"]}'
             for each in holder['pages']
         ],
         'pcpu': [

@@ -239,8 +239,10 @@ def fields(
 
 
 def chosen(asked: PageQuery, labels: Mapping[str, str], *places: str) -> list[View]:
-    """Return what is asked for; without one of it, the page is the first again, whose
-    ``places`` are not said."""
+    """Return the conditions that are given, each with the address without it.
+
+    That address is of the first page: it leaves out the ``places``.
+    """
     return [
         {
             'label': labels[name],
