@@ -28,6 +28,7 @@ from novasched.console.pages import (
     decisions,
     failure,
     health,
+    heat,
     host,
     hosts,
     overview,
@@ -129,7 +130,7 @@ class PageReports:
 
     def heat(self, asked: PageQuery) -> Answered:
         report = self._reader.heat(asked.text('flavor'))
-        return Answered(report, 'heat', lambda: capacity.heat_view(report))
+        return Answered(report, 'heat', lambda: {'heat': heat.view(report)})
 
     def hosts(self, asked: PageQuery) -> Answered:
         report = self._reader.hosts(asked.hosts())

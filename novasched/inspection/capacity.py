@@ -171,11 +171,7 @@ class Capacity:
     def hosts(self) -> HostTable:
         """Return the hosts that may get servers: up, and enabled in nova."""
         hosts = self._reader.view.hosts(None)
-        return hosts[self._usable(hosts)]
-
-    def _usable(self, hosts: HostTable) -> Mask:
-        usable: Mask = hosts.service_up & ~hosts.service_disabled
-        return usable
+        return hosts[hosts.service_up & ~hosts.service_disabled]
 
     def left_out(self) -> dict[str, int]:
         """Return how many hosts are not counted as they are disabled, or down."""
@@ -244,7 +240,10 @@ class Capacity:
         }
         of_host: list[list[str]]
         if by == 'zone':
-            of_host = [[self._zone(each)] for each in hosts.aggregates.tolist()]
+            of_host = [
+                [zone_of(each, self._default_zone)]
+                for each in hosts.aggregates.tolist()
+            ]
         elif by == 'aggregate':
             of_host = [
                 [a.name or a.uuid or '' for a in each] or [NOTHING]
@@ -258,9 +257,6 @@ class Capacity:
             for name in names:
                 found[name].append(place)
         return dict(sorted(found.items(), key=lambda item: str(item[0])))
-
-    def _zone(self, aggregates: Aggregates) -> str:
-        return zone_of(aggregates, self._default_zone)
 
 
 def zone_of(aggregates: Aggregates, default: str) -> str:

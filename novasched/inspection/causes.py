@@ -67,7 +67,8 @@ def remedies(explained: Explained) -> list[str]:
         return []
     found: dict[str, str] = {}
     if last and blocker in BY_STAGES:
-        diagnosed = _diagnosed(explained)
+        reasons = (explained['placement'] or {}).get('reasons', ())
+        diagnosed = {(each['code'], stages.name_of(each)): each for each in reasons}
         for reason in _to_mend(explained['stages'], last, diagnosed):
             if text := _remedy(explained, reason, diagnosed.get(_key(reason))):
                 name = f'{reason["code"]} {reason["what"]}'.strip()
@@ -87,12 +88,6 @@ def _held_before(explained: Explained) -> str:
     index, servers = explained['index'] or 0, explained['servers']
     uuid = servers[index]['uuid'] if index < len(servers) else None
     return advice.HELD_BEFORE.replace('{}', uuid or 'UUID')
-
-
-def _diagnosed(explained: Explained) -> dict[tuple[str, str], Reason]:
-    """Return the reasons of the placement diagnosis by code and name."""
-    reasons = (explained['placement'] or {}).get('reasons', ())
-    return {(each['code'], stages.name_of(each)): each for each in reasons}
 
 
 def _key(reason: Reason) -> tuple[str, str]:

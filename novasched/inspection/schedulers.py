@@ -71,9 +71,11 @@ class OtherSchedulers:
     ) -> list[InspectionReply]:
         """Return the answers of those that answer, or of one ``only``."""
         with self._turn:
+            if self._clock.monotonic() >= self._hosts_until:
+                self._look()
             asked = [
                 host
-                for host in self._live()
+                for host in self._hosts
                 if host not in self.without_log
                 and self._is_due(host)
                 and only in (None, host)
@@ -85,11 +87,6 @@ class OtherSchedulers:
                 for reply in self._asker.ask(asked, method, **arguments)
                 if self._has_answered(reply)
             ]
-
-    def _live(self) -> Sequence[str]:
-        if self._clock.monotonic() >= self._hosts_until:
-            self._look()
-        return self._hosts
 
     def _look(self) -> None:
         """Find out who is live; if that cannot be known now, they are as before."""

@@ -91,11 +91,6 @@ def _maps(
     ]
 
 
-def heat_view(slots: Mapping[str, Any]) -> View:
-    """Return the values for the page of the heat map."""
-    return {'heat': heat.view(slots)}
-
-
 def _row(
     row: Mapping[str, Any], by: str, asked: PageQuery, typed: Mapping[str, str]
 ) -> View:
