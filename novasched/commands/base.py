@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cliff.command import Command
 
 from novasched import errors, printable
-from novasched.command_line import PrintableLister
+from novasched.command_line import CommandLine, PrintableLister
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
@@ -47,16 +47,12 @@ class ConfiguredCommand(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for kind in ('file', 'dir'):
-            # The program itself has read it, wherever it stands.
-            parser.add_argument(
-                f'--config-{kind}',
-                metavar='PATH',
-                action='append',
-                default=[],
-                help=f'read this configuration {kind}, as novasched-scheduler does; '
-                'may be repeated (default: those of nova)',
-            )
+        # The program itself has read them, wherever they stand.
+        CommandLine.add_configurations(
+            parser,
+            'read this configuration {}, as novasched-scheduler does; may be repeated '
+            '(default: those of nova)',
+        )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:

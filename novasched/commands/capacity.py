@@ -81,21 +81,14 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return answer
 
     def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        from novasched.inspection import capacity, catalogue
+        from novasched.inspection import capacity
         from novasched.inspection.copies import FRESH_S
 
         what_if = self.what_if(parsed_args)
         with self.inspection(what_if=what_if) as inspection:
-            if parsed_args.flavors:
-                found = [
-                    catalogue.flavor_of(
-                        name, parsed_args.flavor_file, inspection.api.flavor, {}
-                    )
-                    for name in parsed_args.flavors
-                ]
-                flavors = capacity.named_apart(found, parsed_args.flavors)
-            else:
-                flavors = capacity.flavors_in_use(inspection)
+            flavors = capacity.wanted(
+                inspection, parsed_args.flavors or (), path=parsed_args.flavor_file
+            )
             copies = inspection.copies
             copies.fresh, copies.machine_max_age_s = parsed_args.fresh, FRESH_S
             answer = capacity.report(

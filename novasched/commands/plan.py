@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from novasched.inspection.requests import DryRequest
     from novasched.inspection.servers import FoundServer
     from novasched.inspection.session import Inspection
-    from novasched.objects.flavor import Flavor
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 SAID = ('image', 'boot_from_volume', 'availability_zone', 'hint', 'group', 'policy')
@@ -190,11 +189,8 @@ def wanted(
         asked = _like(inspection, parsed_args)
         places.check(inspection.run, None, host)
         return asked if host is None else asked.only_on(host)
-    flavor = flavor_of(inspection, parsed_args)
-    image: Mapping[str, Any] = {}
-    if parsed_args.image:
-        image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
-        catalogue.check_fit(flavor, image)
+    flavor = inspection.flavor(parsed_args.flavor, parsed_args.flavor_file)
+    image = catalogue.image_for(flavor, parsed_args.image, parsed_args.image_file)
     places.check(inspection.run, parsed_args.availability_zone, host)
     order = BootOrder(
         flavor=flavor,
@@ -210,15 +206,6 @@ def wanted(
         user_id=parsed_args.user_id,
     )
     return inspection.maker.boot(order)
-
-
-def flavor_of(inspection: Inspection, parsed_args: argparse.Namespace) -> Flavor:
-    """Return the flavor that the options say."""
-    from novasched.inspection import catalogue
-
-    return catalogue.flavor_of(
-        parsed_args.flavor, parsed_args.flavor_file, inspection.api.flavor, {}
-    )
 
 
 def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest:
@@ -344,7 +331,9 @@ class PlanMove(PlanCommand):
     ) -> dict[str, Any]:
         from novasched.inspection import places, plan
 
-        flavor = flavor_of(inspection, parsed_args) if parsed_args.flavor else None
+        flavor = parsed_args.flavor and inspection.flavor(
+            parsed_args.flavor, parsed_args.flavor_file
+        )
         places.check(inspection.run, None, parsed_args.to, '--to')
         found = [inspection.finder.one(name) for name in parsed_args.servers]
         leaves: Sequence[str] = ()

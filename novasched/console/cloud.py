@@ -27,7 +27,7 @@ from novasched.console.cached_session import (
     CachedSession,
 )
 from novasched.console.checks import CHECK_S, Checks, answered, checked
-from novasched.console.dry_runs import DryRuns, flavor_named, flavors_of
+from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.console.reader import (
     CapacityOrder,
     HostsOrder,
@@ -38,7 +38,6 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry, host, unchecked
 from novasched.inspection.explain import explanation
-from novasched.inspection.hosts import STATES
 from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.log_once import LogOnce
@@ -152,10 +151,6 @@ class Cloud:
         """Return ``decisions``: heads as ``novasched decisions list -f json`` has them,
         the newest first, ``next``: the id to go on before, or None, and ``unanswered``.
         """
-        if not 1 <= limit <= decisions.MOST_OF_CONSOLE:
-            raise errors.OptionError(
-                'limit', 'it is out of range', f'Give 1 to {decisions.MOST_OF_CONSOLE}'
-            )
         key = 'decisions', criteria, before, limit
         return self._lookups.ask(key, lambda: self._listed(criteria, before, limit))
 
@@ -172,10 +167,6 @@ class Cloud:
 
     def count(self, by: str, criteria: Criteria) -> Report:
         """Return ``rows`` of ``novasched decisions count``, and ``unanswered``."""
-        if by not in decisions.BY:
-            raise errors.OptionError(
-                'by', f'there is no {by}', f'Give one of {", ".join(decisions.BY)}'
-            )
         return self._lookups.ask(
             ('count', by, criteria), lambda: self._counted(by, criteria), DECISION_AGE_S
         )
@@ -225,13 +216,13 @@ class Cloud:
 
     def capacity(self, order: CapacityOrder) -> Report:
         """Return the JSON of ``novasched capacity --stranded``."""
-        if order.by not in (None, *capacity.BY):
-            raise errors.OptionError(
-                'by', f'there is no {order.by}', f'Give one of {", ".join(capacity.BY)}'
-            )
         if order.what_if:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
-        return self._ask(order, lambda cloud: _capacity(cloud, order), SLOTS_AGE_S)
+        return self._ask(
+            order,
+            lambda cloud: capacity_of(cloud.inspection, order, True, cloud.capacity),
+            SLOTS_AGE_S,
+        )
 
     def heat(self, flavor: str) -> Report:
         """Return ``flavor`` and ``groups``: for each zone and aggregate ``zone``,
@@ -245,10 +236,6 @@ class Cloud:
         ``servers`` and ``slots``; ``total``, ``page``, ``pages``, ``cells``,
         ``zones`` and ``aggregates`` to choose from, ``cells_left_out`` and ``problem``:
         why ``used`` is not known, or None."""
-        if order.state and order.state not in STATES:
-            raise errors.OptionError(
-                'state', f'there is no {order.state}', f'Give {", ".join(STATES)}'
-            )
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> Report:
@@ -353,10 +340,9 @@ class Cloud:
         return found
 
     def _free(self, order: CapacityOrder) -> list[Report]:
-        rows: list[Report] = _capacity(self._session.for_question(), order, False)[
-            'rows'
-        ]
-        return rows
+        cloud = self._session.for_question()
+        found = capacity_of(cloud.inspection, order, False, cloud.capacity)
+        return list(found['rows'])
 
 
 @contextlib.contextmanager
@@ -382,24 +368,9 @@ def opened(
         yield cloud
 
 
-def _capacity(
-    cloud: CachedCloud, order: CapacityOrder, stranded: bool = True
-) -> Report:
-    flavors = flavors_of(cloud.inspection, order)
-    found = capacity.report(
-        cloud.inspection,
-        cloud.inspection.copies,
-        flavors,
-        order.by,
-        stranded,
-        cloud.capacity,
-    )
-    return {'v': FORMAT_VERSION, **found}
-
-
 def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
-    flavor = flavor_named(cloud.inspection, name)
+    flavor = cloud.inspection.flavor(name)
     try:
         request = cloud.inspection.maker.boot(BootOrder(flavor=flavor)).request
         return cloud.capacity.slots(str(flavor.name), request)

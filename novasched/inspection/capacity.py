@@ -334,13 +334,22 @@ def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Fla
     return inspection.api.flavors([id_ for id_, _ in found.most_common(most)])
 
 
-def named_apart(flavors: Sequence[Flavor], texts: Sequence[str]) -> list[Flavor]:
-    """Return flavors of which those that share a name are called by their texts."""
+def wanted(
+    inspection: Inspection,
+    texts: Sequence[str],
+    most: int = MOST_FLAVORS,
+    path: str | None = None,
+) -> list[Flavor]:
+    """Return the flavors that texts name or say, without any those in use; those that
+    share a name are called by their texts. Raises errors.OptionError."""
+    if not texts:
+        return flavors_in_use(inspection, most)
+    flavors = [inspection.flavor(text, path) for text in texts]
     counts = Counter(str(flavor.name) for flavor in flavors)
     for flavor, text in zip(flavors, texts, strict=True):
         if counts[str(flavor.name)] > 1:
             flavor.name = text
-    return list(flavors)
+    return flavors
 
 
 def _mapped(inspection: Inspection, name: str) -> int:

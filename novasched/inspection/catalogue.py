@@ -85,8 +85,12 @@ def image_of(text: str, path: str | None = None) -> Image:
     return {**known, **images[text], 'name': text}
 
 
-def check_fit(flavor: Flavor, image: Image) -> None:
-    """Look whether an image can start in a flavor; raises errors.OptionError."""
+def image_for(flavor: Flavor, text: str | None, path: str | None = None) -> Image:
+    """Return an image as image_of() does, {} for none; raises errors.OptionError also
+    for one that cannot start in the flavor."""
+    if not text:
+        return {}
+    image = image_of(text, path)
     for least, has, unit in (
         ('min_ram', flavor.memory_mb, 'MiB of memory'),
         ('min_disk', flavor.root_gb, 'GiB of disk'),
@@ -98,6 +102,7 @@ def check_fit(flavor: Flavor, image: Image) -> None:
                 f'image {image["name"]} needs {needed} {unit}, {flavor.name} has {has}',
                 'Name a larger flavor',
             )
+    return image
 
 
 def pairs(texts: list[str], option: str) -> dict[str, list[str]]:

@@ -283,8 +283,7 @@ def _order(
             '--policy', 'there is no group that has it', 'Give --group NAME, too'
         )
     flavor = flavor_of(api, parsed_args)
-    image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
-    catalogue.check_fit(flavor, image)
+    image = catalogue.image_for(flavor, parsed_args.image, parsed_args.image_file)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
     boot.check_places(api, parsed_args.availability_zone, parsed_args.host)
     group = parsed_args.group and boot.group_for(

@@ -130,7 +130,6 @@ def _stranded(resource: str, said: Mapping[str, Any]) -> View:
     return {
         'free': free,
         'usable': usable,
-        'stranded': stranded,
         'percent': f'{100 * stranded / free if free else 0:.0f} %',
         'usable_share': shapes.share(usable, free),
         'headings': [

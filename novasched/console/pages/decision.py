@@ -28,7 +28,6 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
     said = _counted_from_one(explained)
     return {
         **_head(said),
-        'is_scheduled': is_scheduled,
         'blocked': '' if is_scheduled else _sentence(causes.blocked(said)),
         'remedies': [] if is_scheduled else causes.remedies(explained),
         'won_by': weights.gap_text(explained) if is_scheduled else '',

@@ -62,7 +62,6 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
     explained = unplaced.get('explanation')
     first = next(iter(answer.get('explanations') or ()), None)
     return {
-        'fits': fits,
         'kind': 'scheduled' if fits else 'unschedulable',
         'sign': words.SIGNS['scheduled' if fits else 'unschedulable'],
         'verdict': _verdict(answer),
