@@ -81,7 +81,7 @@ def image_of(text: str, path: str | None = None) -> Image:
             f'there is no image {text}',
             f'Name one of {", ".join(images)}, or give --image-file',
         )
-    known = {'id': _name_uuid('image', text), 'status': 'active', 'properties': {}}
+    known = {'id': name_uuid('image', text), 'status': 'active', 'properties': {}}
     return {**known, **images[text], 'name': text}
 
 
@@ -140,7 +140,7 @@ def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
             'Write vcpus=2,ram=2048,disk=20: CPUs, MiB and GiB',
         )
     extra = {key: value for key, value in said.items() if key not in _NUMBERS}
-    id_ = extra.pop('id', _name_uuid('flavor', name))
+    id_ = extra.pop('id', name_uuid('flavor', name))
     extra = {**extra.pop('extra_specs', {}), **extra}
     made = Flavor(
         id=id_ if isinstance(id_, int) else 0,
@@ -190,6 +190,6 @@ def _listed(path: str, kind: str, option: str) -> dict[str, dict[str, Any]]:
         ) from problem
 
 
-def _name_uuid(kind: str, name: str) -> str:
+def name_uuid(kind: str, name: str) -> str:
     """Return the uuid of what is known by its name, the same in every run."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.compute.novasched'))
