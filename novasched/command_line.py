@@ -38,7 +38,8 @@ class CommandLine(App):
             **given,
         )
 
-    def add_configurations(self, parser: argparse.ArgumentParser, text: str) -> None:
+    @staticmethod
+    def add_configurations(parser: argparse.ArgumentParser, text: str) -> None:
         """Add --config-file and --config-dir; ``text`` is their help, about a {}."""
         for kind in ('file', 'dir'):
             parser.add_argument(

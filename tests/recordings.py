@@ -34,7 +34,7 @@ class Recordings:
         self.records = []
 
     def recorder(self, context, request, instance_uuids):
-        return RequestRecorder.begin(
+        return RequestRecorder(
             self.clock,
             self._rng,
             context,

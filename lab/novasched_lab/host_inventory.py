@@ -6,13 +6,13 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from novasched.db.services import COMPUTE
+from novasched.inspection.catalogue import name_uuid
 from novasched.objects.base import NovaObject
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
@@ -85,11 +85,6 @@ class Usage:
     disk_gb: int = 0
     instances: int = 0
     stats: Mapping[str, str] = field(default_factory=dict)
-
-
-def name_uuid(kind: str, name: str) -> str:
-    """Return the uuid of a thing that is known by its name, the same in every run."""
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.compute.novasched'))
 
 
 def provider_of(

@@ -3,71 +3,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.snapshot import Snapshot
 
-
-class Cluster(Protocol):
-    """The view of the cells."""
-
-    def refresh(self) -> float:
-        """Look at the cells now; return when that began."""
-
-    def known(self) -> float:
-        """Be content with what a look of just now has shown; return when it began."""
-
-    def changed(
-        self,
-        node_uuids: Collection[str],
-        seen: Snapshot,
-        *,
-        with_rows: bool,
-        with_aggregates: bool,
-    ) -> set[str]:
-        """Read nodes again; return those that are not as in a snapshot."""
-
-    def current_aggregates(self) -> object:
-        """Read the aggregates that changed."""
-
-
-class _Steady:
-    """A cluster that does not change."""
-
-    def refresh(self) -> float:
-        return math.inf
-
-    known = refresh
-
-    def changed(
-        self,
-        node_uuids: Collection[str],
-        seen: Snapshot,
-        *,
-        with_rows: bool,
-        with_aggregates: bool,
-    ) -> set[str]:
-        return set()
-
-    def current_aggregates(self) -> object:
-        return None
+if TYPE_CHECKING:
+    from novasched.cluster.view import ClusterView
 
 
 @dataclass(eq=False)
 class ClusterLook:
     """The newest look that a request has seen; ``came_s`` is when the request came.
 
-    One that began later ``is_new``: it shows all that was committed before, and its
-    rows are not verified. ``seen`` are the hosts that the request chooses from; their
-    aggregates, which are in no cell, are verified where its filters read them.
+    ``view`` None: the cluster does not change. A look that began later ``is_new``: it
+    shows all that was committed before, and its rows are not verified. ``seen`` are the
+    hosts that the request chooses from; their aggregates, which are in no cell, are
+    verified where its filters read them.
     """
 
-    view: Cluster = field(default_factory=_Steady)
+    view: ClusterView | None = None
     came_s: float = 0.0
     stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
     seen: Snapshot | None = None
@@ -77,7 +35,7 @@ class ClusterLook:
     @classmethod
     def of_now(
         cls,
-        view: Cluster,
+        view: ClusterView,
         stage: Callable[[str], AbstractContextManager[None]],
         clock: Clock = SYSTEM_CLOCK,
     ) -> ClusterLook:
@@ -86,7 +44,7 @@ class ClusterLook:
 
     def at_known(self) -> None:
         """See what is known, unless a new look was seen already."""
-        if not self.is_new:
+        if not self.is_new and self.view is not None:
             with self.stage('refresh'):
                 self.is_new = self.view.known() > self.came_s
 
@@ -97,17 +55,18 @@ class ClusterLook:
 
     def refresh(self) -> None:
         """Look at all cells, whether that was done or not."""
-        with self.stage('refresh'):
-            self.view.refresh()
-            if self.reads_aggregates:
-                self.view.current_aggregates()
+        if self.view is not None:
+            with self.stage('refresh'):
+                self.view.refresh()
+                if self.reads_aggregates:
+                    self.view.current_aggregates()
         self.is_new = True
 
     def changed(self, node_uuids: Collection[str]) -> Collection[str]:
         """Return which of these nodes are not as the request saw them, or cannot be
         read."""
         is_known = self.is_new and not self.reads_aggregates
-        if is_known or self.seen is None or not node_uuids:
+        if self.view is None or is_known or self.seen is None or not node_uuids:
             return ()
         with self.stage('verify'):
             return self.view.changed(

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from cliff.command import Command
 
 from novasched import errors, printable
-from novasched.command_line import PrintableLister
+from novasched.command_line import CommandLine, PrintableLister
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+    from novasched.inspection.merged import MergedDecisions
 
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes: the question was answered; an error; wrong arguments; it was answered and
@@ -26,6 +28,7 @@ the answer is no; it was answered in part, and the rest could change the answer.
 FORMAT_VERSION = 1
 """The number "v" of the JSON of all reports."""
 SERVICE = 'nova-scheduler'
+DEFAULT_OWNER = 'admin'
 PIPE_WIDTH = 120
 LEAST_WIDTH = 8
 WHOLE = ('ID', 'Time', 'Server', 'Result')
@@ -44,16 +47,12 @@ class ConfiguredCommand(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for kind in ('file', 'dir'):
-            # The program itself has read it, wherever it stands.
-            parser.add_argument(
-                f'--config-{kind}',
-                metavar='PATH',
-                action='append',
-                default=[],
-                help=f'read this configuration {kind}, as novasched-scheduler does; '
-                'may be repeated (default: those of nova)',
-            )
+        # The program itself has read them, wherever they stand.
+        CommandLine.add_configurations(
+            parser,
+            'read this configuration {}, as novasched-scheduler does; may be repeated '
+            '(default: those of nova)',
+        )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -88,6 +87,24 @@ class ConfiguredCommand(Command):
         arguments = self.configuration_arguments()
         configuration.read(conf, arguments, SERVICE, prog=self.app.NAME)
         return conf
+
+    def sources(self, local_only: bool) -> MergedDecisions:
+        """Return the decisions of all schedulers, or of this machine alone; close them.
+
+        Raises errors.OptionError where this machine has none, and no other is to be
+        asked.
+        """
+        from novasched.commands import sources
+
+        conf = self.configuration(sources.OPTIONS)
+        return sources.sources(conf, local_only, self.warn)
+
+    def say_what_is_missing(self, found: MergedDecisions) -> None:
+        """Warn of schedulers that did not answer."""
+        for line in found.warnings:
+            self.warn(line)
+        if found.unanswered:
+            self.code = IN_PART
 
     def say(self, line: str) -> None:
         """Say a line beside the output."""
@@ -190,6 +207,31 @@ class ReportCommand(ConfiguredCommand):
         width = shutil.get_terminal_size().columns
         has_colour = self.app.stdout.isatty() and 'NO_COLOR' not in os.environ
         return Style(width, has_colour, getattr(parsed_args, 'long', False))
+
+
+def add_local(parser: argparse.ArgumentParser) -> None:
+    """Add the option that leaves other machines alone."""
+    parser.add_argument(
+        '--local', action='store_true', help='ask no scheduler of another machine'
+    )
+
+
+def add_owner(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say who asks."""
+    for who, variable in (('project', 'OS_PROJECT_ID'), ('user', 'OS_USER_ID')):
+        parser.add_argument(
+            f'--{who}-id',
+            metavar='ID',
+            default=os.environ.get(variable) or DEFAULT_OWNER,
+            help=f'the {who} that asks (default: {variable}, else {DEFAULT_OWNER})',
+        )
+
+
+def add_flavor_file(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a file of flavors."""
+    parser.add_argument(
+        '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
+    )
 
 
 def positive(text: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
-from novasched.commands.base import IN_PART, Answer
+from novasched.commands.base import IN_PART, Answer, add_flavor_file
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
 from novasched.inspection.text import Style
@@ -37,9 +37,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             help='a name, an id, or in full: vcpus=2,ram=2048,disk=20; may be repeated '
             '(default: the flavors in use, 50 at most)',
         )
-        parser.add_argument(
-            '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-        )
+        add_flavor_file(parser)
         parser.add_argument('--by', choices=BY, help='group by')
         parser.add_argument(
             '--stranded',
@@ -83,21 +81,14 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return answer
 
     def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        from novasched.inspection import capacity, catalogue
+        from novasched.inspection import capacity
         from novasched.inspection.copies import FRESH_S
 
         what_if = self.what_if(parsed_args)
         with self.inspection(what_if=what_if) as inspection:
-            if parsed_args.flavors:
-                found = [
-                    catalogue.flavor_of(
-                        name, parsed_args.flavor_file, inspection.api.flavor, {}
-                    )
-                    for name in parsed_args.flavors
-                ]
-                flavors = capacity.named_apart(found, parsed_args.flavors)
-            else:
-                flavors = capacity.flavors_in_use(inspection)
+            flavors = capacity.wanted(
+                inspection, parsed_args.flavors or (), path=parsed_args.flavor_file
+            )
             copies = inspection.copies
             copies.fresh, copies.machine_max_age_s = parsed_args.fresh, FRESH_S
             answer = capacity.report(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
-from novasched.commands.base import IN_PART, Rows, TableCommand, positive
+from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
 from novasched.commands.console_client import ConsoleCommand
 
 if TYPE_CHECKING:
@@ -95,17 +95,8 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
                 type=moment,
                 help=f'those {text} a time: 90m or 7d ago, or 2026-11-22T12:00Z',
             )
-        parser.add_argument(
-            '--local', action='store_true', help='ask no scheduler of another machine'
-        )
+        add_local(parser)
         return parser
-
-    def sources(self, parsed_args: argparse.Namespace) -> MergedDecisions:
-        """Return where the records are."""
-        from novasched.commands import sources
-
-        conf = self.configuration(sources.OPTIONS)
-        return sources.sources(conf, parsed_args.local, self.warn)
 
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
         from novasched.decision_log.reading import Criteria
@@ -129,13 +120,6 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
             self.warn(f'{host} did not answer the console')
             self.code = IN_PART
         return answer
-
-    def say_what_is_missing(self, found: MergedDecisions) -> None:
-        """Warn of schedulers that did not answer."""
-        for line in found.warnings:
-            self.warn(line)
-        if found.unanswered:
-            self.code = IN_PART
 
 
 class ListDecisions(DecisionsCommand):
@@ -180,7 +164,7 @@ class ListDecisions(DecisionsCommand):
                 'it goes with -f table and -f json, without --before and --console',
                 'Leave the other out',
             )
-        with contextlib.closing(self.sources(parsed_args)) as found:
+        with contextlib.closing(self.sources(parsed_args.local)) as found:
             self.follow(found, parsed_args)
         return self.code
 
@@ -188,7 +172,7 @@ class ListDecisions(DecisionsCommand):
         if parsed_args.console:
             heads, servers = self._of_console(parsed_args)
         else:
-            with contextlib.closing(self.sources(parsed_args)) as found:
+            with contextlib.closing(self.sources(parsed_args.local)) as found:
                 heads = found.find(
                     self.criteria(parsed_args), parsed_args.limit, parsed_args.before
                 )
@@ -340,7 +324,7 @@ class CountDecisions(DecisionsCommand):
             answer = self.listed_by_console(parsed_args, '/decisions/count', given)
             counts = [Count(**row) for row in answer['rows']]
         else:
-            with contextlib.closing(self.sources(parsed_args)) as found:
+            with contextlib.closing(self.sources(parsed_args.local)) as found:
                 counts = found.count(parsed_args.by, self.criteria(parsed_args))
             self.say_what_is_missing(found)
         if parsed_args.formatter != 'table':

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
 from novasched.inspection.text import Style
@@ -109,9 +109,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             help='all decisions on it, by whichever scheduler, the newest first, '
             f'{MOST} at most',
         )
-        parser.add_argument(
-            '--local', action='store_true', help='ask no scheduler of another machine'
-        )
+        add_local(parser)
         parser.add_argument(
             '--index',
             type=int,
@@ -124,15 +122,6 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             help='every host and what became of it, and every filter; ids in full',
         )
         return parser
-
-    def sources(self, local_only: bool) -> MergedDecisions:
-        """Return where records are read. Raises errors.OptionError where this machine
-        has none, and no other is to be asked."""
-        from novasched.commands import sources
-
-        return sources.sources(
-            self.configuration(sources.OPTIONS), local_only, self.warn
-        )
 
     def servers_called(self, name: str) -> NamedServers:
         """Look a name up in the databases of nova."""

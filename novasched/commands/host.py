@@ -68,16 +68,9 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         ):
             chosen = log.find(Criteria(host=parsed_args.host), host.MOST_DECISIONS)
             answer = host.report(
-                inspection,
-                parsed_args.host,
-                parsed_args.holders,
-                chosen,
-                log,
+                inspection, parsed_args.host, parsed_args.holders, chosen, log
             )
-        for line in log.warnings:
-            self.warn(line)
-        if log.unanswered:
-            self.code = IN_PART
+        self.say_what_is_missing(log)
         return answer
 
     def text(

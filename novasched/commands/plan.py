@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, positive
+from novasched.commands.base import (
+    ANSWER_IS_NO,
+    DEFAULT_OWNER,
+    IN_PART,
+    Answer,
+    add_flavor_file,
+    add_owner,
+    positive,
+)
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
 from novasched.inspection.text import Style
@@ -20,18 +27,9 @@ if TYPE_CHECKING:
     from novasched.inspection.requests import DryRequest
     from novasched.inspection.servers import FoundServer
     from novasched.inspection.session import Inspection
-    from novasched.objects.flavor import Flavor
 
-DEFAULT_OWNER = 'admin'
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
-SAID = (
-    'image',
-    'boot_from_volume',
-    'availability_zone',
-    'hint',
-    'group',
-    'policy',
-)
+SAID = ('image', 'boot_from_volume', 'availability_zone', 'hint', 'group', 'policy')
 """Options that --like makes useless."""
 
 
@@ -140,9 +138,7 @@ def add_request(
         metavar='DECISION|SERVER',
         help='as the decision of this id was asked for, or this server',
     )
-    parser.add_argument(
-        '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-    )
+    add_flavor_file(parser)
     parser.add_argument(
         '--count', type=positive, default=1, metavar='N', help='how many (default: 1)'
     )
@@ -177,13 +173,7 @@ def add_request(
     group.add_argument(
         '--policy', choices=POLICIES, help='as a new server group of this policy'
     )
-    for who, variable in (('project', 'OS_PROJECT_ID'), ('user', 'OS_USER_ID')):
-        parser.add_argument(
-            f'--{who}-id',
-            metavar='ID',
-            default=os.environ.get(variable) or DEFAULT_OWNER,
-            help=f'the {who} that asks (default: {variable}, else {DEFAULT_OWNER})',
-        )
+    add_owner(parser)
     return what
 
 
@@ -199,11 +189,8 @@ def wanted(
         asked = _like(inspection, parsed_args)
         places.check(inspection.run, None, host)
         return asked if host is None else asked.only_on(host)
-    flavor = flavor_of(inspection, parsed_args)
-    image: Mapping[str, Any] = {}
-    if parsed_args.image:
-        image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
-        catalogue.check_fit(flavor, image)
+    flavor = inspection.flavor(parsed_args.flavor, parsed_args.flavor_file)
+    image = catalogue.image_for(flavor, parsed_args.image, parsed_args.image_file)
     places.check(inspection.run, parsed_args.availability_zone, host)
     order = BootOrder(
         flavor=flavor,
@@ -219,15 +206,6 @@ def wanted(
         user_id=parsed_args.user_id,
     )
     return inspection.maker.boot(order)
-
-
-def flavor_of(inspection: Inspection, parsed_args: argparse.Namespace) -> Flavor:
-    """Return the flavor that the options say."""
-    from novasched.inspection import catalogue
-
-    return catalogue.flavor_of(
-        parsed_args.flavor, parsed_args.flavor_file, inspection.api.flavor, {}
-    )
 
 
 def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest:
@@ -344,9 +322,7 @@ class PlanMove(PlanCommand):
         parser.add_argument(
             '--flavor', metavar='FLAVOR', help='resize them; see plan boot'
         )
-        parser.add_argument(
-            '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-        )
+        add_flavor_file(parser)
         add_move(parser)
         return parser
 
@@ -355,7 +331,9 @@ class PlanMove(PlanCommand):
     ) -> dict[str, Any]:
         from novasched.inspection import places, plan
 
-        flavor = flavor_of(inspection, parsed_args) if parsed_args.flavor else None
+        flavor = parsed_args.flavor and inspection.flavor(
+            parsed_args.flavor, parsed_args.flavor_file
+        )
         places.check(inspection.run, None, parsed_args.to, '--to')
         found = [inspection.finder.one(name) for name in parsed_args.servers]
         leaves: Sequence[str] = ()

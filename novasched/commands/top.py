@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from novasched import printable
-from novasched.commands.base import IN_PART, Answer, ReportCommand
+from novasched.commands.base import Answer, ReportCommand, add_local
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
@@ -41,24 +41,13 @@ class WatchSchedulers(ReportCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('--once', action='store_true', help='print it once and end')
-        parser.add_argument(
-            '--local', action='store_true', help='ask no scheduler of another machine'
-        )
+        add_local(parser)
         return parser
 
-    def decisions(self, parsed_args: argparse.Namespace) -> MergedDecisions:
-        from novasched.commands import sources
-
-        conf = self.configuration(sources.OPTIONS)
-        return sources.sources(conf, parsed_args.local, self.warn)
-
     def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        with contextlib.closing(self.decisions(parsed_args)) as decisions:
+        with contextlib.closing(self.sources(parsed_args.local)) as decisions:
             found = decisions.overview(WINDOW_S)
-        for line in decisions.warnings:
-            self.warn(line)
-        if decisions.unanswered:
-            self.code = IN_PART
+        self.say_what_is_missing(decisions)
         return found
 
     def text(
@@ -73,7 +62,7 @@ class WatchSchedulers(ReportCommand):
         if parsed_args.once or parsed_args.formatter != 'text' or not is_watched:
             return super().take_action(parsed_args)
         with (
-            contextlib.closing(self.decisions(parsed_args)) as decisions,
+            contextlib.closing(self.sources(parsed_args.local)) as decisions,
             _keys(sys.stdin.fileno()) as key,
         ):
             self._watch(decisions, key)

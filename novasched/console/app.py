@@ -20,6 +20,7 @@ from novasched.commands.console_client import API
 from novasched.commands.decisions import BY
 from novasched.commands.explain import A_DECISION, A_REQUEST
 from novasched.console import metrics, security
+from novasched.console.cloud import Cloud
 from novasched.console.compression import compressed
 from novasched.console.pages import (
     capacity,
@@ -27,6 +28,7 @@ from novasched.console.pages import (
     decisions,
     failure,
     health,
+    heat,
     host,
     hosts,
     overview,
@@ -35,7 +37,7 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, CloudReader, HostsOrder, Report
+from novasched.console.reader import PAGE, HostsOrder, Report
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -67,7 +69,7 @@ class Answered(NamedTuple):
 class PageReports:
     """Asks the reader what each page is made of."""
 
-    def __init__(self, reader: CloudReader) -> None:
+    def __init__(self, reader: Cloud) -> None:
         self._reader = reader
         self._flavors: list[str] = []
 
@@ -128,7 +130,7 @@ class PageReports:
 
     def heat(self, asked: PageQuery) -> Answered:
         report = self._reader.heat(asked.text('flavor'))
-        return Answered(report, 'heat', lambda: capacity.heat_view(report))
+        return Answered(report, 'heat', lambda: {'heat': heat.view(report)})
 
     def hosts(self, asked: PageQuery) -> Answered:
         report = self._reader.hosts(asked.hosts())
@@ -158,14 +160,15 @@ class HostNotFound(errors.NovaschedError):
         return str(self.problem)
 
 
-def create(reader: CloudReader) -> flask.Flask:
+def create(reader: Cloud) -> flask.Flask:
     """Return the console as a WSGI application, which has no security of its own."""
     app = flask.Flask('novasched.console')
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.url_map.merge_slashes = False
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters['grouped'] = words.grouped
+    for each in (words.grouped, words.clock, words.time, words.duration, words.age):
+        app.jinja_env.filters[each.__name__] = each
     app.context_processor(_frame)
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)
@@ -233,7 +236,7 @@ def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
     return answer
 
 
-def _metrics(reader: CloudReader) -> Callable[[], Response]:
+def _metrics(reader: Cloud) -> Callable[[], Response]:
     def answer() -> Response:
         accepted = flask.request.headers.get('Accept', '')
         content, kind = metrics.shown(reader.health()['free_slots'], accepted)
@@ -242,11 +245,11 @@ def _metrics(reader: CloudReader) -> Callable[[], Response]:
     return answer
 
 
-def _search(reader: CloudReader) -> Callable[[], Response]:
+def _search(reader: Cloud) -> Callable[[], Response]:
     return lambda: flask.redirect(_found(reader, _asked().text('q')))
 
 
-def _found(reader: CloudReader, typed: str) -> str:
+def _found(reader: Cloud, typed: str) -> str:
     """Return the address of what was typed: a decision, a request, a server or a
     host."""
     if not typed:
@@ -261,7 +264,7 @@ def _found(reader: CloudReader, typed: str) -> str:
         return _host_found(reader, typed)
 
 
-def _host_found(reader: CloudReader, typed: str) -> str:
+def _host_found(reader: Cloud, typed: str) -> str:
     """Return the address of the host of this very name, or of those that have it in
     theirs."""
     listed = query.of_hosts(name=typed)

@@ -27,7 +27,7 @@ from novasched.console.cached_session import (
     CachedSession,
 )
 from novasched.console.checks import CHECK_S, Checks, answered, checked
-from novasched.console.dry_runs import DryRuns, flavor_named, flavors_of
+from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.console.reader import (
     CapacityOrder,
     HostsOrder,
@@ -38,7 +38,6 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry, host, unchecked
 from novasched.inspection.explain import explanation
-from novasched.inspection.hosts import STATES, HostCriteria
 from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.log_once import LogOnce
@@ -67,10 +66,13 @@ MOST_DECISIONS_KEPT = 8
 
 
 class Cloud:
-    """Reads a cloud for the console. Satisfies reader.CloudReader.
+    """Reads a cloud for the console.
 
-    Questions of each kind have their own threads: decisions, the cloud as it is, plans
-    and health. Close it in the end.
+    Many threads may ask; questions of each kind have their own threads: decisions, the
+    cloud as it is, plans and health. Each answer is a JSON object. All raise
+    errors.OptionError for what is asked wrongly, errors.Busy where too much is under
+    way, and other errors.NovaschedError where something does not answer. Close it in
+    the end.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Cloud:
             LOG.warning('%s', text)
 
     def overview(self) -> Report:
+        """Return the last hour of all schedulers: inspection.overview.merged()."""
         return self._overviews.ask(
             'overview',
             lambda: {'v': FORMAT_VERSION, **self._decisions().overview(WINDOW_S)},
@@ -145,10 +148,9 @@ class Cloud:
         )
 
     def decisions(self, criteria: Criteria, before: str | None, limit: int) -> Report:
-        if not 1 <= limit <= decisions.MOST_OF_CONSOLE:
-            raise errors.OptionError(
-                'limit', 'it is out of range', f'Give 1 to {decisions.MOST_OF_CONSOLE}'
-            )
+        """Return ``decisions``: heads as ``novasched decisions list -f json`` has them,
+        the newest first, ``next``: the id to go on before, or None, and ``unanswered``.
+        """
         key = 'decisions', criteria, before, limit
         return self._lookups.ask(key, lambda: self._listed(criteria, before, limit))
 
@@ -164,10 +166,7 @@ class Cloud:
         }
 
     def count(self, by: str, criteria: Criteria) -> Report:
-        if by not in decisions.BY:
-            raise errors.OptionError(
-                'by', f'there is no {by}', f'Give one of {", ".join(decisions.BY)}'
-            )
+        """Return ``rows`` of ``novasched decisions count``, and ``unanswered``."""
         return self._lookups.ask(
             ('count', by, criteria), lambda: self._counted(by, criteria), DECISION_AGE_S
         )
@@ -179,6 +178,7 @@ class Cloud:
         return {'rows': rows, 'unanswered': merged.unanswered}
 
     def decision(self, decision: str, index: int | None) -> Report | None:
+        """Return inspection.explain.explanation() with every host, or None."""
         return self._lookups.ask(
             ('decision', decision, index),
             lambda: self._explained(decision, index),
@@ -199,6 +199,7 @@ class Cloud:
     # -- plans
 
     def plan(self, order: PlanOrder) -> Report:
+        """Return the JSON of ``novasched plan boot``."""
         return self._plans.ask(order, lambda: self._dry_runs.plan(order))
 
     # -- the cloud
@@ -214,25 +215,31 @@ class Cloud:
         )
 
     def capacity(self, order: CapacityOrder) -> Report:
-        if order.by not in (None, *capacity.BY):
-            raise errors.OptionError(
-                'by', f'there is no {order.by}', f'Give one of {", ".join(capacity.BY)}'
-            )
+        """Return the JSON of ``novasched capacity --stranded``."""
         if order.what_if:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
-        return self._ask(order, lambda cloud: _capacity(cloud, order), SLOTS_AGE_S)
+        return self._ask(
+            order,
+            lambda cloud: capacity_of(cloud.inspection, order, True, cloud.capacity),
+            SLOTS_AGE_S,
+        )
 
     def heat(self, flavor: str) -> Report:
+        """Return ``flavor`` and ``groups``: for each zone and aggregate ``zone``,
+        ``aggregate`` and ``hosts``, each ``[name, slots]``; slots None: it is disabled
+        or down; and ``cells_left_out``."""
         return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
 
     def hosts(self, order: HostsOrder) -> Report:
-        if order.state and order.state not in STATES:
-            raise errors.OptionError(
-                'state', f'there is no {order.state}', f'Give {", ".join(STATES)}'
-            )
+        """Return ``hosts`` of a page, each with ``host, cell, zone, aggregates, state``
+        (enabled, disabled or down), ``reason``, ``used`` ({class: [used, total]}),
+        ``servers`` and ``slots``; ``total``, ``page``, ``pages``, ``cells``,
+        ``zones`` and ``aggregates`` to choose from, ``cells_left_out`` and ``problem``:
+        why ``used`` is not known, or None."""
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> Report:
+        """Return the JSON of ``novasched host --long``, and ``unanswered``."""
         return self._ask(('host', name), lambda cloud: self._host(cloud, name))
 
     def _host(self, cloud: CachedCloud, name: str) -> Report:
@@ -247,6 +254,7 @@ class Cloud:
         return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
 
     def flavors(self) -> list[str]:
+        """Return the names of the flavors that servers have."""
         return self._counts.ask('flavors', self._names, FLAVORS_AGE_S, FLAVORS_S)
 
     def _names(self) -> list[str]:
@@ -256,6 +264,9 @@ class Cloud:
     # -- health
 
     def health(self) -> Report:
+        """Return ``status`` (pass, warn, fail) and ``checks`` by name, as the health of
+        the scheduler has them, and ``free_slots``: [flavor, zone, number] of the
+        flavors that are configured."""
         return self._checks.ask('health', self._health, HEALTH_AGE_S)
 
     def _health(self) -> Report:
@@ -329,10 +340,9 @@ class Cloud:
         return found
 
     def _free(self, order: CapacityOrder) -> list[Report]:
-        rows: list[Report] = _capacity(self._session.for_question(), order, False)[
-            'rows'
-        ]
-        return rows
+        cloud = self._session.for_question()
+        found = capacity_of(cloud.inspection, order, False, cloud.capacity)
+        return list(found['rows'])
 
 
 @contextlib.contextmanager
@@ -358,24 +368,9 @@ def opened(
         yield cloud
 
 
-def _capacity(
-    cloud: CachedCloud, order: CapacityOrder, stranded: bool = True
-) -> Report:
-    flavors = flavors_of(cloud.inspection, order)
-    found = capacity.report(
-        cloud.inspection,
-        cloud.inspection.copies,
-        flavors,
-        order.by,
-        stranded,
-        cloud.capacity,
-    )
-    return {'v': FORMAT_VERSION, **found}
-
-
 def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
-    flavor = flavor_named(cloud.inspection, name)
+    flavor = cloud.inspection.flavor(name)
     try:
         request = cloud.inspection.maker.boot(BootOrder(flavor=flavor)).request
         return cloud.capacity.slots(str(flavor.name), request)
@@ -392,10 +387,7 @@ def _heat(cloud: CachedCloud, flavor: str) -> Report:
 
 def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
     slots = _slots(cloud, order.flavor) if order.flavor else None
-    criteria = HostCriteria(
-        order.name, order.cell, order.zone, order.aggregate, order.state
-    )
-    found = cloud.hosts().page(criteria, order.page, order.limit, slots)
+    found = cloud.hosts().page(order, order.page, order.limit, slots)
     return {
         **found,
         'cells_left_out': _unavailable(cloud),

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
@@ -16,9 +15,7 @@ from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder, DryRequest
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf
-from novasched.objects.flavor import Flavor
 
-MOST_PLANNED = 1000
 SAID = ('image', 'zone', 'hints')
 """What a plan like another request cannot have."""
 
@@ -36,11 +33,7 @@ class DryRuns:
         self._decisions = decisions
 
     def plan(self, order: PlanOrder) -> Report:
-        """Plan as reader.CloudReader.plan() does."""
-        if not 1 <= order.count <= MOST_PLANNED:
-            raise errors.OptionError(
-                'count', 'it is out of range', f'Give 1 to {MOST_PLANNED}'
-            )
+        """Plan as cloud.Cloud.plan() does."""
         what_if = WhatIf.of(order.what_if, is_trusted=False)
         with self._session.dry_run(what_if) as inspection:
             asked = self._request(inspection, order)
@@ -61,11 +54,7 @@ class DryRuns:
         """Return the capacity of a cloud with changes."""
         what_if = WhatIf.of(order.what_if, is_trusted=False)
         with self._session.dry_run(what_if) as inspection:
-            flavors = flavors_of(inspection, order)
-            made = capacity.report(
-                inspection, inspection.copies, flavors, order.by, True
-            )
-        return {'v': FORMAT_VERSION, **made}
+            return capacity_of(inspection, order)
 
     def _request(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
         """Return the request that is asked for; see commands.plan."""
@@ -77,11 +66,8 @@ class DryRuns:
                 'it is not said what is to be planned',
                 'Give its name, or vcpus=2,ram=2048,disk=20',
             )
-        flavor = flavor_named(inspection, order.flavor)
-        image: Mapping[str, Any] = {}
-        if order.image:
-            image = catalogue.image_of(order.image)
-            catalogue.check_fit(flavor, image)
+        flavor = inspection.flavor(order.flavor)
+        image = catalogue.image_for(flavor, order.image)
         places.check(inspection.run, order.zone or None, None)
         return inspection.maker.boot(
             BootOrder(
@@ -118,16 +104,17 @@ class DryRuns:
         )
 
 
-def flavor_named(inspection: Inspection, name: str) -> Flavor:
-    """Return a flavor by name, or one that is said in full. Raises
-    errors.OptionError."""
-    return catalogue.flavor_of(name, None, inspection.api.flavor, {})
-
-
-def flavors_of(inspection: Inspection, order: CapacityOrder) -> list[Flavor]:
-    """Return the flavors that are to be counted. Raises errors.OptionError."""
-    if not order.flavors:
-        most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
-        return capacity.flavors_in_use(inspection, most)
-    found = [flavor_named(inspection, name) for name in order.flavors]
-    return capacity.named_apart(found, order.flavors)
+def capacity_of(
+    inspection: Inspection,
+    order: CapacityOrder,
+    stranded: bool = True,
+    kept: capacity.Capacity | None = None,
+) -> Report:
+    """Return the JSON of ``novasched capacity``; ``kept`` knows slots that were counted
+    before. Raises errors.OptionError."""
+    most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
+    flavors = capacity.wanted(inspection, order.flavors, most)
+    found = capacity.report(
+        inspection, inspection.copies, flavors, order.by, stranded, kept
+    )
+    return {'v': FORMAT_VERSION, **found}

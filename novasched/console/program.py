@@ -19,7 +19,7 @@ from oslo_log import log
 
 from novasched import configuration, errors, guru_meditation, opts, printable
 from novasched.console import app, cloud, security, web_server
-from novasched.console.reader import CloudReader
+from novasched.console.cloud import Cloud
 from novasched.console.settings import GROUP, LOOPBACK, ConsoleSettings
 from novasched.observability.settings import Address
 from novasched.rpc import logs
@@ -57,7 +57,7 @@ def configure(
 
 
 def application(
-    reader: CloudReader, conf: cfg.ConfigOpts, settings: ConsoleSettings
+    reader: Cloud, conf: cfg.ConfigOpts, settings: ConsoleSettings
 ) -> flask.Flask:
     """Return the console as it may be shown. Raises errors.OptionError."""
     made = app.create(reader)
@@ -88,7 +88,7 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
     Raises errors.SetupError and errors.StoreFailed.
     """
     settings = ConsoleSettings.from_conf(conf, listen)
-    opened: list[CloudReader] = []
+    opened: list[Cloud] = []
 
     def health() -> Mapping[str, Any]:
         return opened[0].health() if opened else {'status': 'starting'}
@@ -158,7 +158,7 @@ def _told_to_stop() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _demo(say: Say) -> contextlib.AbstractContextManager[CloudReader]:
+def _demo(say: Say) -> contextlib.AbstractContextManager[Cloud]:
     """Return the reader of a cloud that the lab makes. Raises errors.OptionError."""
     try:
         made = importlib.import_module(DEMO)
@@ -166,7 +166,7 @@ def _demo(say: Say) -> contextlib.AbstractContextManager[CloudReader]:
         raise errors.OptionError(
             '--demo', f'{problem.name} is missing', 'Install novasched-lab'
         ) from problem
-    opened: contextlib.AbstractContextManager[CloudReader] = made.opened(
+    opened: contextlib.AbstractContextManager[Cloud] = made.opened(
         progress=lambda text: say(f'{text} ...')
     )
     return opened

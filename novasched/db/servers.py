@@ -212,6 +212,10 @@ class CellServerRows:
         )
 
 
+_WITH_EXTRA = instances.outerjoin(
+    instance_extra, sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0)
+)
+
 _SERVERS = (
     sa.select(
         _i.uuid,
@@ -225,11 +229,7 @@ _SERVERS = (
         _i.vcpus,
         _extra.flavor,
     )
-    .outerjoin_from(
-        instances,
-        instance_extra,
-        sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0),
-    )
+    .select_from(_WITH_EXTRA)
     .where(
         _i.deleted == 0,
         sa.or_(_i.vm_state.is_(None), _i.vm_state.not_in(GONE)),
@@ -250,11 +250,7 @@ _HOLDERS = (
         _extra.numa_topology,
         _extra.pci_requests,
     )
-    .outerjoin_from(
-        instances,
-        instance_extra,
-        sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0),
-    )
+    .select_from(_WITH_EXTRA)
     .where(_i.deleted == 0)
     .order_by(sa.func.coalesce(_i.launched_at, _i.created_at).desc(), _i.id.desc())
 )

@@ -15,9 +15,11 @@ from typing import Protocol
 from novasched.clock import Clock
 from novasched.decision_log.distilling import RecordBuilder, verdict
 from novasched.decision_log.fault import FaultText, log_failure
+from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.decision_log.task_thread import TaskThread
+from novasched.decision_log.writing_thread import WritingThread
 from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -36,19 +38,6 @@ lost."""
 AT_ONCE = 64
 PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
-
-
-class RecordSink(Protocol):
-    """Where records go; it raises nothing."""
-
-    def write(self, records: Sequence[DecisionRecord]) -> None:
-        """Write records, and those that wait."""
-
-    def count_lost(self, records: int) -> None:
-        """Count records that are lost; any thread may call it."""
-
-    def close(self) -> None:
-        """Write what waits, for a short time at most."""
 
 
 class RecordObserver(Protocol):
@@ -73,7 +62,7 @@ class RecordingLog:
     def __init__(
         self,
         builder: RecordBuilder,
-        sink: RecordSink,
+        sink: PendingRecords | WritingThread,
         clock: Clock,
         fault: FaultText,
         observer: RecordObserver | None = None,
@@ -114,7 +103,7 @@ class RecordingLog:
         request: RequestSpec,
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
-        return RequestRecorder.begin(
+        return RequestRecorder(
             self._clock,
             self._rng,
             context,
@@ -239,7 +228,7 @@ class CollectedRecords(NoDecisionLog):
         request: RequestSpec,
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
-        return RequestRecorder.begin(
+        return RequestRecorder(
             self._clock,
             random.Random(),
             context,

@@ -78,19 +78,13 @@ def _minutes(
     reader: DecisionReader, since: int
 ) -> tuple[Mapping[int, Counter[str]], int]:
     """Return numbers of requests by minute and result, and what all took, in us."""
-
-    def ask(
-        connection: sqlite3.Connection, _: int
-    ) -> list[tuple[int, str, int, float]]:
-        return connection.execute(
-            f'SELECT at / {MINUTE}, result, count(*), total(took_us) FROM decisions '
-            'WHERE at >= ? GROUP BY 1, 2',
-            (since,),
-        ).fetchall()
-
     minutes: dict[int, Counter[str]] = {}
     total_us = 0
-    for rows in reader.each(ask):
+    for rows in reader.select(
+        f'SELECT at / {MINUTE}, result, count(*), total(took_us) FROM decisions '
+        'WHERE at >= ? GROUP BY 1, 2',
+        (since,),
+    ):
         for minute, result, number, took_us in rows:
             minutes.setdefault(minute, Counter())[result] += number
             total_us += int(took_us)
@@ -112,15 +106,9 @@ def _lost(reader: DecisionReader, since: int) -> int:
 
 def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
     """Return times of requests that stand for those of ``number``, sorted."""
-    step = number // MOST_TIMES + 1
-
-    def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int]]:
-        return connection.execute(
-            'SELECT took_us FROM decisions WHERE at >= ? AND rowid % ? = 0',
-            (since, step),
-        ).fetchall()
-
-    took = sorted(took_us for rows in reader.each(ask) for (took_us,) in rows)
+    statement = 'SELECT took_us FROM decisions WHERE at >= ? AND rowid % ? = 0'
+    lists = reader.select(statement, (since, number // MOST_TIMES + 1))
+    took = sorted(took_us for rows in lists for (took_us,) in rows)
     return took[:: len(took) // SAMPLE + 1]
 
 

@@ -9,12 +9,14 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log.encoding import EncodedRecord
+from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.writing import DecisionWriter
 
 LOG = logging.getLogger(__name__)
 
@@ -37,29 +39,18 @@ class _Waiting(NamedTuple):
 _Queue = deque[_Waiting]
 
 
-class RecordWriter(Protocol):
-    """Writes records in one transaction; raises errors.StoreFailed."""
-
-    def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
-        """Return a record as it is written; None: it is not."""
-
-    def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
-        """Write all records, and how many were lost, or nothing; not twice what is
-        there already."""
-
-
 class PendingRecords:
     """Writes records in their order, and keeps them while that fails or hangs.
 
     It keeps ``most_bytes``, of which a host list or a profile counts once for all that
     have it; then the oldest of scheduled requests go, then the oldest of others.
     ``count`` is called with an outcome and a number of records. Any thread may call it;
-    flush(), and so write(), one at a time. Satisfies log.RecordSink.
+    flush(), and so write(), one at a time.
     """
 
     def __init__(
         self,
-        writer: RecordWriter,
+        writer: DecisionWriter | MemoryDecisions,
         count: Callable[[str, int], None],
         clock: Clock = SYSTEM_CLOCK,
         most_bytes: int = MOST_BYTES,

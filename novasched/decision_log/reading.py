@@ -174,6 +174,12 @@ class DecisionReader(abc.ABC):
                 continue
             yield answer
 
+    def select(
+        self, statement: str, values: Sequence[Any] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of databases, the newest first."""
+        return self.each(lambda c, _: c.execute(statement, values).fetchall())
+
     @contextlib.contextmanager
     def _bounded(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Interrupt what takes too long, which is a sqlite3.OperationalError."""
@@ -203,7 +209,9 @@ class DecisionReader(abc.ABC):
 
         Raises errors.DecisionNotFound and AmbiguousDecision for that.
         """
-        end = None if before is None else self._place(before)
+        end = None if before is None else self._one(before)
+        if before is not None and end is None:
+            raise errors.DecisionNotFound(before)
         found: list[Head] = []
         numbers = [
             number
@@ -268,18 +276,12 @@ class DecisionReader(abc.ABC):
         found: dict[str, list[tuple[str, str]]] = {}
         for start in range(0, len(ids), MOST_NAMED):
             some = ids[start : start + MOST_NAMED]
-
-            def ask(
-                connection: sqlite3.Connection, _: int, some: Sequence[str] = some
-            ) -> list[tuple[str, str, str]]:
-                return connection.execute(
-                    'SELECT d.id, s.uuid, s.host FROM decisions d JOIN servers s '
-                    'ON s.decision = d.rowid '
-                    f'WHERE d.id IN ({", ".join("?" * len(some))}) ORDER BY s.rowid',
-                    some,
-                ).fetchall()
-
-            for rows in self.each(ask):
+            for rows in self.select(
+                'SELECT d.id, s.uuid, s.host FROM decisions d JOIN servers s '
+                'ON s.decision = d.rowid '
+                f'WHERE d.id IN ({", ".join("?" * len(some))}) ORDER BY s.rowid',
+                some,
+            ):
                 for one, uuid, host in rows:
                     found.setdefault(one, []).append((uuid, host))
                 if len(found) == start + len(some):
@@ -295,16 +297,12 @@ class DecisionReader(abc.ABC):
     def bodies_of(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the bodies of some of the newest records, by id."""
         found: dict[str, Mapping[str, Any]] = {}
-
-        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[str, bytes]]:
-            return connection.execute(
-                'SELECT d.id, b.body FROM decisions d JOIN bodies b '
-                'ON b.decision = d.rowid '
-                f'WHERE d.id IN ({", ".join("?" * len(ids))})',
-                ids,
-            ).fetchall()
-
-        for rows in self.each(ask):
+        for rows in self.select(
+            'SELECT d.id, b.body FROM decisions d JOIN bodies b '
+            'ON b.decision = d.rowid '
+            f'WHERE d.id IN ({", ".join("?" * len(ids))})',
+            ids,
+        ):
             for one, body in rows:
                 with contextlib.suppress(ValueError):  # it cannot be read
                     found[one] = decode(body)
@@ -345,12 +343,6 @@ class DecisionReader(abc.ABC):
             raise errors.AmbiguousDecision(typed, [one for _, one in found])
         return found[0][0] if found else None
 
-    def _place(self, typed: str) -> Mark:
-        place = self._one(typed)
-        if place is None:
-            raise errors.DecisionNotFound(typed)
-        return place
-
     def read(self, id_prefix: str) -> DecisionRecord | None:
         """Return a record by its id, or by the beginning of it; None: there is none.
 
@@ -378,13 +370,9 @@ class DecisionReader(abc.ABC):
 
     def tally(self, by: str, criteria: Criteria) -> Tally:
         """Return numbers of records by value and reason, of which counts are made."""
-        grouping = GROUPINGS[by]
         condition, values = criteria.where()
-
-        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[Any, str, int]]:
-            return connection.execute(grouping.statement(condition), values).fetchall()
-
-        return tally_of(by, itertools.chain.from_iterable(self.each(ask)))
+        found = self.select(GROUPINGS[by].statement(condition), values)
+        return tally_of(by, itertools.chain.from_iterable(found))
 
     def oldest_at(self) -> int | None:
         """Return the time of the oldest record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Self
 
 from novasched import errors
@@ -68,20 +68,20 @@ Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
 class RequestRecorder:
     """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
 
-    ``at`` is in seconds since 1970, ``stages_s`` in seconds by name; ``turns`` are in
-    the order in which they were taken. ``explain`` returns the error with what the
-    caller may read; ``failing``: it is about to, and the request has not ended.
-    ``outlines``, by id() of a turn, and ``diagnosis`` are made when first needed.
+    It begins when it is made, ``at`` seconds since 1970. ``stages_s`` are seconds by
+    name; ``turns`` are in the order in which they were taken. ``explain`` returns the
+    error with what the caller may read; ``failing``: it is about to, and the request
+    has not ended. ``outlines``, by id() of a turn, and ``diagnosis`` are made when
+    first needed.
     """
 
-    id: str
-    at: float
     clock: Clock
+    rng: InitVar[random.Random]
     context: RequestContext
     request: RequestSpec
     instance_uuids: Sequence[str] | None
-    explain: Explain
     when_ended: Callable[[RequestRecorder], None]
+    explain: Explain = lambda recorder, error: error
     started_s: float = 0.0
     took_s: float = 0.0
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -98,31 +98,9 @@ class RequestRecorder:
     outlines: dict[int, Outline] = field(default_factory=dict)
     diagnosis: Mapping[str, Any] | None = None
 
-    @classmethod
-    def begin(
-        cls,
-        clock: Clock,
-        rng: random.Random,
-        context: RequestContext,
-        request: RequestSpec,
-        instance_uuids: Sequence[str] | None,
-        when_ended: Callable[[RequestRecorder], None],
-        explain: Explain = lambda recorder, error: error,
-    ) -> RequestRecorder:
-        """Return a recorder for a request that begins now."""
-        at = clock.time()
-        return cls(
-            id=new_id(at, rng.getrandbits(24)),
-            at=at,
-            clock=clock,
-            context=context,
-            request=request,
-            instance_uuids=instance_uuids,
-            when_ended=when_ended,
-            explain=explain,
-        )
-
-    def __post_init__(self) -> None:
+    def __post_init__(self, rng: random.Random) -> None:
+        self.at = self.clock.time()
+        self.id = new_id(self.at, rng.getrandbits(24))
         self.started_s = self.clock.monotonic()
         self._stage: list[tuple[str, float]] = []
         self._last_s = 0.0

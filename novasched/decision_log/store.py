@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from oslo_config import cfg
 
@@ -16,33 +16,18 @@ from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
 from novasched.decision_log.memory import MemoryDecisions
-from novasched.decision_log.pending import PendingRecords, RecordWriter
+from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
-from novasched.decision_log.record import SCHEDULED, Head
-from novasched.decision_log.writing import DecisionWriter, Diagnoses
+from novasched.decision_log.record import SCHEDULED
+from novasched.decision_log.writing import DecisionWriter
 from novasched.decision_log.writing_thread import WritingThread
-
-
-class RecordStore(RecordWriter, Protocol):
-    """Writes records, and completes them. Raises errors.StoreFailed."""
-
-    def waiting(self) -> list[tuple[Head, Any]]:
-        """Return the heads and bodies of some records that wait for a diagnosis, the
-        newest first."""
-
-    def complete(self, diagnoses: Diagnoses) -> set[str]:
-        """Put diagnoses into records that wait, or give them up; return the ids of
-        those that waited."""
-
-    def close(self) -> None:
-        """Close what is open."""
 
 
 class DecisionStore(NamedTuple):
     """Where a worker keeps its records; ``directory`` None: in memory."""
 
     pending: PendingRecords
-    store: RecordStore
+    store: DecisionWriter | MemoryDecisions
     reader: DecisionReader
     directory: Path | None
 

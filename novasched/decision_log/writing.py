@@ -107,15 +107,14 @@ def diagnose(
     if row is None:
         return False
     rowid, body = row
-    is_made = diagnosis is not None
-    if is_made:
+    if diagnosis is not None:
         changed = encode({**decode(body), 'placement': diagnosis})
         connection.execute(
             'UPDATE bodies SET body = ? WHERE decision = ?', (changed, rowid)
         )
     connection.execute(
         'UPDATE decisions SET diagnosis = ? WHERE rowid = ?',
-        (MADE if is_made else '', rowid),
+        ('' if diagnosis is None else MADE, rowid),
     )
     return True
 

@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 class WritingThread:
     """Writes pending records in a thread of its own: while the disk stalls, records
-    wait, and not the requests of which they are made. Satisfies log.RecordSink."""
+    wait, and not the requests of which they are made."""
 
     def __init__(self, pending: PendingRecords) -> None:
         self._pending = pending

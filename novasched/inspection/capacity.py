@@ -171,11 +171,7 @@ class Capacity:
     def hosts(self) -> HostTable:
         """Return the hosts that may get servers: up, and enabled in nova."""
         hosts = self._reader.view.hosts(None)
-        return hosts[self._usable(hosts)]
-
-    def _usable(self, hosts: HostTable) -> Mask:
-        usable: Mask = hosts.service_up & ~hosts.service_disabled
-        return usable
+        return hosts[hosts.service_up & ~hosts.service_disabled]
 
     def left_out(self) -> dict[str, int]:
         """Return how many hosts are not counted as they are disabled, or down."""
@@ -244,7 +240,10 @@ class Capacity:
         }
         of_host: list[list[str]]
         if by == 'zone':
-            of_host = [[self._zone(each)] for each in hosts.aggregates.tolist()]
+            of_host = [
+                [zone_of(each, self._default_zone)]
+                for each in hosts.aggregates.tolist()
+            ]
         elif by == 'aggregate':
             of_host = [
                 [a.name or a.uuid or '' for a in each] or [NOTHING]
@@ -258,9 +257,6 @@ class Capacity:
             for name in names:
                 found[name].append(place)
         return dict(sorted(found.items(), key=lambda item: str(item[0])))
-
-    def _zone(self, aggregates: Aggregates) -> str:
-        return zone_of(aggregates, self._default_zone)
 
 
 def zone_of(aggregates: Aggregates, default: str) -> str:
@@ -338,13 +334,22 @@ def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Fla
     return inspection.api.flavors([id_ for id_, _ in found.most_common(most)])
 
 
-def named_apart(flavors: Sequence[Flavor], texts: Sequence[str]) -> list[Flavor]:
-    """Return flavors of which those that share a name are called by their texts."""
+def wanted(
+    inspection: Inspection,
+    texts: Sequence[str],
+    most: int = MOST_FLAVORS,
+    path: str | None = None,
+) -> list[Flavor]:
+    """Return the flavors that texts name or say, without any those in use; those that
+    share a name are called by their texts. Raises errors.OptionError."""
+    if not texts:
+        return flavors_in_use(inspection, most)
+    flavors = [inspection.flavor(text, path) for text in texts]
     counts = Counter(str(flavor.name) for flavor in flavors)
     for flavor, text in zip(flavors, texts, strict=True):
         if counts[str(flavor.name)] > 1:
             flavor.name = text
-    return list(flavors)
+    return flavors
 
 
 def _mapped(inspection: Inspection, name: str) -> int:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from novasched.inspection.text import counted
+from novasched.inspection.text import columns, counted
 
 Report = Mapping[str, Any]
 NOTHING = '-'
@@ -64,18 +64,3 @@ def extent(report: Report) -> str:
         f'{counted(report["hosts"], "host")} of {counted(report["cells"], "cell")}, '
         f'read now; placement {age}.'
     )
-
-
-def columns(
-    names: Sequence[str], rows: Iterable[Sequence[str]], left: set[str]
-) -> list[str]:
-    """Return lines of a table; the columns in ``left`` are aligned there."""
-    lines = [list(names), *map(list, rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
-    return [
-        '   '.join(
-            text.ljust(width) if name in left else text.rjust(width)
-            for text, width, name in zip(line, widths, names, strict=True)
-        ).rstrip()
-        for line in lines
-    ]

@@ -81,12 +81,16 @@ def image_of(text: str, path: str | None = None) -> Image:
             f'there is no image {text}',
             f'Name one of {", ".join(images)}, or give --image-file',
         )
-    known = {'id': _name_uuid('image', text), 'status': 'active', 'properties': {}}
+    known = {'id': name_uuid('image', text), 'status': 'active', 'properties': {}}
     return {**known, **images[text], 'name': text}
 
 
-def check_fit(flavor: Flavor, image: Image) -> None:
-    """Look whether an image can start in a flavor; raises errors.OptionError."""
+def image_for(flavor: Flavor, text: str | None, path: str | None = None) -> Image:
+    """Return an image as image_of() does, {} for none; raises errors.OptionError also
+    for one that cannot start in the flavor."""
+    if not text:
+        return {}
+    image = image_of(text, path)
     for least, has, unit in (
         ('min_ram', flavor.memory_mb, 'MiB of memory'),
         ('min_disk', flavor.root_gb, 'GiB of disk'),
@@ -98,6 +102,7 @@ def check_fit(flavor: Flavor, image: Image) -> None:
                 f'image {image["name"]} needs {needed} {unit}, {flavor.name} has {has}',
                 'Name a larger flavor',
             )
+    return image
 
 
 def pairs(texts: list[str], option: str) -> dict[str, list[str]]:
@@ -135,7 +140,7 @@ def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
             'Write vcpus=2,ram=2048,disk=20: CPUs, MiB and GiB',
         )
     extra = {key: value for key, value in said.items() if key not in _NUMBERS}
-    id_ = extra.pop('id', _name_uuid('flavor', name))
+    id_ = extra.pop('id', name_uuid('flavor', name))
     extra = {**extra.pop('extra_specs', {}), **extra}
     made = Flavor(
         id=id_ if isinstance(id_, int) else 0,
@@ -185,6 +190,6 @@ def _listed(path: str, kind: str, option: str) -> dict[str, dict[str, Any]]:
         ) from problem
 
 
-def _name_uuid(kind: str, name: str) -> str:
+def name_uuid(kind: str, name: str) -> str:
     """Return the uuid of what is known by its name, the same in every run."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.compute.novasched'))

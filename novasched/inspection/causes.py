@@ -21,6 +21,18 @@ UNKNOWN = 'Placement gives no reasons, and none were found out.'
 OUT_OF_SCOPE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.NOT_NAMED)
 """Reasons of hosts that were not asked for: those of the others count more."""
 
+SENTENCES: Mapping[str, str] = {
+    Code.NOT_IN_TREE: '{hosts} {are} not the one that is named',
+    Code.AGGREGATE_MISSING: '{hosts} {are} not in aggregate {what}',
+    Code.AGGREGATE_FORBIDDEN: '{hosts} {are} in aggregate {what}, which is ruled out',
+    Code.DISABLED: '{hosts} {are} disabled',
+    Code.TRAIT_MISSING: '{hosts} {have} no trait {what}',
+    Code.TRAIT_FORBIDDEN: '{hosts} {have} the forbidden trait {what}',
+    Code.CLASS_MISSING: '{hosts} {have} no {what} at all',
+}
+"""What hosts lack; behind it stands an example, but where it is their place."""
+OF_PLACE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.AGGREGATE_FORBIDDEN)
+
 Explained = Mapping[str, Any]
 Reason = Mapping[str, Any]
 
@@ -55,7 +67,8 @@ def remedies(explained: Explained) -> list[str]:
         return []
     found: dict[str, str] = {}
     if last and blocker in BY_STAGES:
-        diagnosed = _diagnosed(explained)
+        reasons = (explained['placement'] or {}).get('reasons', ())
+        diagnosed = {(each['code'], stages.name_of(each)): each for each in reasons}
         for reason in _to_mend(explained['stages'], last, diagnosed):
             if text := _remedy(explained, reason, diagnosed.get(_key(reason))):
                 name = f'{reason["code"]} {reason["what"]}'.strip()
@@ -75,12 +88,6 @@ def _held_before(explained: Explained) -> str:
     index, servers = explained['index'] or 0, explained['servers']
     uuid = servers[index]['uuid'] if index < len(servers) else None
     return advice.HELD_BEFORE.replace('{}', uuid or 'UUID')
-
-
-def _diagnosed(explained: Explained) -> dict[tuple[str, str], Reason]:
-    """Return the reasons of the placement diagnosis by code and name."""
-    reasons = (explained['placement'] or {}).get('reasons', ())
-    return {(each['code'], stages.name_of(each)): each for each in reasons}
 
 
 def _key(reason: Reason) -> tuple[str, str]:
@@ -164,21 +171,10 @@ def _sentence(reason: Reason) -> str:
     example = f'{"" if one else "e.g. "}{reason["example"]}'
     are, have = ('is', 'has') if one else ('are', 'have')
     wanted, largest = reason.get('wanted'), reason.get('largest')
+    if form := SENTENCES.get(reason['code']):
+        said = form.format(hosts=hosts, are=are, have=have, what=what)
+        return said if reason['code'] in OF_PLACE else f'{said} ({example})'
     match reason['code']:
-        case Code.NOT_IN_TREE:
-            return f'{hosts} {are} not the one that is named'
-        case Code.AGGREGATE_MISSING:
-            return f'{hosts} {are} not in aggregate {what}'
-        case Code.AGGREGATE_FORBIDDEN:
-            return f'{hosts} {are} in aggregate {what}, which is ruled out'
-        case Code.DISABLED:
-            return f'{hosts} {are} disabled ({example})'
-        case Code.TRAIT_MISSING:
-            return f'{hosts} {have} no trait {what} ({example})'
-        case Code.TRAIT_FORBIDDEN:
-            return f'{hosts} {have} the forbidden trait {what} ({example})'
-        case Code.CLASS_MISSING:
-            return f'{hosts} {have} no {what} at all ({example})'
         case Code.EXHAUSTED if wanted is not None:
             numbers = f'{wanted} wanted, at most {largest} on {reason["example"]}'
             return f'{hosts} {have} too little free {what} ({numbers})'

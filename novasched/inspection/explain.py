@@ -94,7 +94,8 @@ def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Expl
     decision = _decision(record, index)
     whole = _whole(record, decision)
     outcomes = stages.outcomes(record, whole)
-    known = _hosts_of(record) if outcomes is None else outcomes
+    lists = record.host_lists.values()
+    known = {n for names in lists for n in names} if outcomes is None else {*outcomes}
     if known and host not in known:
         meant = errors.closest(host, known)
         raise errors.OptionError(
@@ -164,10 +165,6 @@ def _diagnosis(head: Head, now_s: float | None) -> str:
     age_s = 0.0 if now_s is None else now_s - head.at / 1e6
     is_late = head.diagnosis == WAITING and age_s >= DIAGNOSED_WITHIN_S
     return '' if is_late else head.diagnosis
-
-
-def _hosts_of(record: DecisionRecord) -> set[str]:
-    return {name for names in record.host_lists.values() for name in names}
 
 
 def _decision(record: DecisionRecord, index: int | None) -> Mapping[str, Any] | None:

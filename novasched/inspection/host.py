@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
@@ -13,6 +13,7 @@ from novasched.db.servers import HolderRow
 from novasched.decision_log.record import Head
 from novasched.inspection import places
 from novasched.inspection.capacity import REFUSALS, Capacity, flavors_in_use
+from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.objects.numa import InstanceNUMACell
@@ -27,19 +28,12 @@ DOWN = 'disabled or down'
 Report = dict[str, Any]
 
 
-class DecisionsOfServers(Protocol):
-    """Decisions that were made on servers, and that chose a host."""
-
-    def of_server(self, uuid: str, limit: int = 50) -> Sequence[Head]:
-        """Return the heads of what was decided on a server, the newest first."""
-
-
 def report(
     inspection: Inspection,
     host: str,
     holding: str | None = None,
     decisions: Sequence[Head] = (),
-    log: DecisionsOfServers | None = None,
+    log: MergedDecisions | None = None,
     capacity: Capacity | None = None,
 ) -> Report:
     """Return all that is known of a host: JSON of ``novasched host``.
@@ -101,7 +95,7 @@ def holders(
     inspection: Inspection,
     host: str,
     holding: str | None = None,
-    log: DecisionsOfServers | None = None,
+    log: MergedDecisions | None = None,
 ) -> list[Report]:
     """Return the servers that hold something of a host, the newest first; those that
     hold pages, dedicated CPUs or devices, if one of HOLDERS is named."""
@@ -203,7 +197,7 @@ def _numa_node(cell: HostCell) -> Report:
     }
 
 
-def _holder(row: HolderRow, log: DecisionsOfServers | None) -> Report:
+def _holder(row: HolderRow, log: MergedDecisions | None) -> Report:
     cells = row.numa_topology.cells if row.numa_topology is not None else []
     requests = row.pci_requests.requests if row.pci_requests is not None else []
     heads = [] if log is None else log.of_server(row.uuid, 1)

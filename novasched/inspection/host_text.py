@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from novasched.inspection.capacity_text import columns
-from novasched.inspection.text import SEPARATOR, Style, counted
+from novasched.inspection.text import SEPARATOR, Style, columns, counted
+from novasched.scheduler.fit.numa import size_text
 
 Report = Mapping[str, Any]
 NOTHING = '-'
-KIB_OF = (('GiB', 1 << 20), ('MiB', 1 << 10))
 
 
 def as_text(report: Report, style: Style) -> str:
@@ -73,7 +72,7 @@ def _numa(node: Report) -> list[str]:
     for each in node['numa']:
         free = each['dedicated_free']
         pages = [
-            f'{p["free"]} of {p["total"]} pages of {size(p["size_kb"])} free'
+            f'{p["free"]} of {p["total"]} pages of {size_text(p["size_kb"])} free'
             for p in each['pages']
         ]
         cpus = f'CPUs {len(free)} of {each["dedicated_cpus"]} free to be pinned'
@@ -97,23 +96,15 @@ def _holders(report: Report, style: Style) -> list[str]:
         return ['Nothing runs here.']
     if not report['holders']:
         return [f'None of the {counted(report["servers"], "server")} holds any.']
-    names = [
-        'Server',
-        'Name',
-        'Flavor',
-        'Pages',
-        'CPUs',
-        'Devices',
-        'Since',
-        'Decision',
-    ]
+    names = ['Server', 'Name', 'Flavor', 'Pages', 'CPUs', 'Devices']
+    names += ['Since', 'Decision']
     rows = [
         [
             style.uuid(each['server']),
             each['name'] or NOTHING,
             each['flavor'] or NOTHING,
             _joined(
-                f'{p["count"]} of {size(p["size_kb"])} on node {p["node"]}'
+                f'{p["count"]} of {size_text(p["size_kb"])} on node {p["node"]}'
                 for p in each['pages']
             ),
             _joined(f'{ranges(cpus)} on node {n}' for n, cpus in each['pcpu'].items()),
@@ -128,14 +119,6 @@ def _holders(report: Report, style: Style) -> list[str]:
 
 def _joined(texts: Iterable[str]) -> str:
     return ', '.join(texts) or NOTHING
-
-
-def size(size_kb: int) -> str:
-    """Return the size of a memory page in words."""
-    for unit, kib in KIB_OF:
-        if size_kb % kib == 0:
-            return f'{size_kb // kib} {unit}'
-    return f'{size_kb} KiB'
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from novasched.inspection import funnel, render
-from novasched.inspection.text import BOLD, GREEN, RED, SEPARATOR, Style, counted, shown
+from novasched.inspection.text import (
+    BOLD,
+    GREEN,
+    RED,
+    SEPARATOR,
+    Style,
+    columns,
+    counted,
+    shown,
+)
 from novasched.scheduler.reasons import Code
 
 MOST_ALTERNATES = 3
@@ -129,14 +138,7 @@ def _alternates(names: Sequence[str]) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows in columns; those of numbers are on the right."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    numbers = [all(row[place].isdigit() for row in rows) for place in range(len(heads))]
-    for row in (heads, *rows):
-        cells = [
-            f'{cell:>{width}}' if right else f'{cell:<{width}}'
-            for cell, width, right in zip(row, widths, numbers, strict=True)
-        ]
-        yield INDENT + '   '.join(cells).rstrip()
+    return (f'{INDENT}{line}' for line in columns(heads, rows))
 
 
 def _refusals(report: Report, style: Style) -> Iterator[str]:

@@ -170,10 +170,20 @@ def demands(request: Mapping[str, Any], style: Style) -> Iterator[str]:
     for key in ('forced', 'ignored'):
         if request.get(key):
             yield f'{key} {", ".join(request[key])}'
+    for hint in hints(request):
+        if not (group and hint.partition('=')[0] == 'group'):
+            yield f'hint {hint}'
+    yield from counts_and_kinds(request)
+
+
+def hints(request: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the hints of a request, as far as they are kept."""
     for key, values in sorted((request.get('hints') or {}).items()):
-        if key == 'group' and group:
-            continue
-        yield f'hint {key}' if values is None else f'hint {key}={",".join(values)}'
+        yield key if values is None else f'{key}={",".join(values)}'
+
+
+def counts_and_kinds(request: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many of some things a request asks for, and whether it is a move."""
     for key, noun in COUNTED:
         if request.get(key):
             yield counted(request[key], noun)

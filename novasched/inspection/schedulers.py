@@ -4,32 +4,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
-    from novasched.rpc.inspection_client import InspectionReply
+    from novasched.rpc.inspection_client import InspectionClient, InspectionReply
 
 RETRY_AFTER_S = 20.0
 """A scheduler that did not answer is asked again after so long."""
 HOSTS_FOR_S = 60.0
 """After so long it is looked who is live, and what they run."""
 ALL_OTHERS = 'other schedulers'
-
-
-class InspectionAsker(Protocol):
-    """Asks the schedulers of hosts; rpc.inspection_client has it."""
-
-    def ask(
-        self, hosts: Collection[str], method: str, **arguments: Any
-    ) -> Iterator[InspectionReply]:
-        """Ask all at once; yield one reply for each host."""
-
-    def close(self) -> None:
-        """Close its connections."""
 
 
 class OtherSchedulers:
@@ -44,7 +32,7 @@ class OtherSchedulers:
     def __init__(
         self,
         find_hosts: Callable[[], Sequence[str]],
-        connect: Callable[[], InspectionAsker],
+        connect: Callable[[], InspectionClient],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._find_hosts = find_hosts
@@ -53,7 +41,7 @@ class OtherSchedulers:
         self._turn = threading.Lock()
         self._hosts: Sequence[str] = ()
         self._hosts_until = float('-inf')
-        self._asker: InspectionAsker | None = None
+        self._asker: InspectionClient | None = None
         self._unanswered: dict[str, tuple[float, str]] = {}
         self.without_log: list[str] = []
 
@@ -83,9 +71,11 @@ class OtherSchedulers:
     ) -> list[InspectionReply]:
         """Return the answers of those that answer, or of one ``only``."""
         with self._turn:
+            if self._clock.monotonic() >= self._hosts_until:
+                self._look()
             asked = [
                 host
-                for host in self._live()
+                for host in self._hosts
                 if host not in self.without_log
                 and self._is_due(host)
                 and only in (None, host)
@@ -97,11 +87,6 @@ class OtherSchedulers:
                 for reply in self._asker.ask(asked, method, **arguments)
                 if self._has_answered(reply)
             ]
-
-    def _live(self) -> Sequence[str]:
-        if self._clock.monotonic() >= self._hosts_until:
-            self._look()
-        return self._hosts
 
     def _look(self) -> None:
         """Find out who is live; if that cannot be known now, they are as before."""

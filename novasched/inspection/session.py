@@ -19,7 +19,7 @@ from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.deadline import Check, never
 from novasched.decision_log import files
-from novasched.inspection import dry
+from novasched.inspection import catalogue, dry
 from novasched.inspection.copies import Copies
 from novasched.inspection.dry import DryRun
 from novasched.inspection.pci_aliases import PciAliases
@@ -28,6 +28,7 @@ from novasched.inspection.servers import ServerFinder
 from novasched.inspection.table_placement import TablePlacement
 from novasched.inspection.what_if import WhatIf
 from novasched.mirror import uses_copy
+from novasched.objects.flavor import Flavor
 from novasched.placement import shared
 from novasched.providers.diagnosis import conditions, diagnose
 from novasched.providers.hints import CloudHints
@@ -168,6 +169,11 @@ class Inspection:
     def copies(self) -> Copies:
         """The copies of placement that are read."""
         return self.placement.copies
+
+    def flavor(self, text: str, path: str | None = None) -> Flavor:
+        """Return the flavor that a text names, here or in a file, or says in full.
+        Raises errors.OptionError."""
+        return catalogue.flavor_of(text, path, self.api.flavor, {})
 
     def cells_left_out(self) -> list[str]:
         """Return the names of the cells that do not answer, or have stopped to."""

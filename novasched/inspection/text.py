@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 BOLD, DIM, GREEN, RED = '1', '2', '1;32', '1;31'
@@ -76,6 +76,27 @@ class Style(NamedTuple):
             line = f'{line}{gap}{item}' if line else item
         if line:
             yield from self.wrapped(start, line)
+
+
+def columns(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Collection[str] | None = None,
+) -> list[str]:
+    """Return lines of a table. The columns in ``left`` are aligned there; None: all
+    but those of numbers."""
+    lines = [list(names), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if left is None:
+        listed = zip(names, *rows, strict=True)
+        left = [name for name, *cells in listed if not all(map(str.isdigit, cells))]
+    return [
+        '   '.join(
+            text.ljust(width) if name in left else text.rjust(width)
+            for text, width, name in zip(line, widths, names, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
 
 
 def unbroken(text: str) -> str:

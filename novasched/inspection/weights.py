@@ -112,7 +112,7 @@ def _remarks(explained: Mapping[str, Any], style: Style) -> dict[str, str]:
     """Return the remarks on hosts beside their weights."""
     found = roles(explained)
     if picked := explained['picked']:
-        tries = tries_of(explained, picked) if style.width >= WIDE else ''
+        tries = tries_of(explained) if style.width >= WIDE else ''
         found[picked] = f'<- selected{tries}'
     return found
 
@@ -132,8 +132,10 @@ def roles(explained: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def tries_of(explained: Mapping[str, Any], picked: str) -> str:
-    """Return at which try the claim for the picked host was granted."""
+def tries_of(explained: Mapping[str, Any]) -> str:
+    """Return at which try the claim for the picked host was granted; '': no claim of
+    one server was."""
+    picked = explained['picked']
     outcomes = [(each['host'], each['outcome']) for each in explained['claims']]
     if explained['servers_total'] > 1 or (picked, 'claimed') not in outcomes:
         return ''

@@ -7,6 +7,7 @@ Rows and providers are changed as they are read; nothing is written.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import json
 import math
 import re
@@ -384,11 +385,12 @@ class _Members:
             members = found.hosts | hosts if are else found.hosts - hosts
             rows.aggregates[place] = replace(found, hosts=frozenset(members))
             if found.uuid is not None:
-                what_if.edit(_members_edit(found.uuid, _uuids(rows, hosts), are))
-
-
-def _members_edit(aggregate: str, uuids: Sequence[str], are: bool) -> Edit:
-    return lambda contents: edits.with_members(contents, uuids, aggregate, are)
+                uuids = _uuids(rows, hosts)
+                what_if.edit(
+                    functools.partial(
+                        edits.with_members, uuids=uuids, aggregate=found.uuid, are=are
+                    )
+                )
 
 
 @dataclass(frozen=True)

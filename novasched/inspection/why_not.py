@@ -14,6 +14,7 @@ import numpy as np
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.inspection import changes, unchecked
+from novasched.inspection.capacity import zone_of
 from novasched.inspection.dry import DryRun
 from novasched.inspection.explain import number
 from novasched.inspection.host import holders
@@ -56,7 +57,9 @@ def why_not(
     table = changes.all_hosts(run, tried.recorder, tried.recorder.request)
     table = table[table.host == host]
     if not len(table):
-        raise _unknown(run, host)
+        view = run.reader.view
+        known = view.hosts(None).host.tolist()
+        raise errors.UnknownHost(host, known, list(view.unavailable_cells()))
     run.forget()
     state, recorder = table.state(0), tried.recorder
     judged = [
@@ -119,14 +122,8 @@ def _only(request: RequestSpec, host: str) -> RequestSpec:
     return request.replaced(requested_destination=before.replaced(host=host, node=None))
 
 
-def _unknown(run: DryRun, host: str) -> errors.UnknownHost:
-    known = run.reader.view.hosts(None).host.tolist()
-    return errors.UnknownHost(host, known, list(run.reader.view.unavailable_cells()))
-
-
 def _about(run: DryRun, host: HostState) -> Report:
     """Return the summary of a host."""
-    zones = [zone for each in host.aggregates if (zone := each.availability_zone)]
     default = run.reader.driver.parts.default_availability_zone
     cell = run.reader.view.cells.get(host.cell_uuid)
     seen = host.service.get('last_seen_up')
@@ -135,7 +132,7 @@ def _about(run: DryRun, host: HostState) -> Report:
         now = SYSTEM_CLOCK.utcnow()
         heard_s = max(0, round((now - seen.replace(tzinfo=None)).total_seconds()))
     return {
-        'zone': zones[0] if zones else default,
+        'zone': zone_of(host.aggregates, default),
         'cell': (cell.name or cell.uuid) if cell else host.cell_uuid,
         'enabled': not host.service_disabled,
         'up': bool(host.service_up),
@@ -252,17 +249,15 @@ def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
         each.name: number(each.scores[best] - each.scores[own])
         for each in decision.weighed.weighings
     }
-    leading = {name: by for name, by in ahead.items() if by is None or by > 0}
+    # Those that gave no number come first.
+    leading = sorted(
+        ((name, by) for name, by in ahead.items() if by is None or by > 0),
+        key=lambda each: -math.inf if each[1] is None else -each[1],
+    )
     return found | {
         'beaten_by': {
             'host': names[0],
             'by': number(decision.totals[0] - decision.totals[names.index(host)]),
-            'weighers': dict(sorted(leading.items(), key=_most_ahead)),
+            'weighers': dict(leading),
         }
     }
-
-
-def _most_ahead(weigher: tuple[str, float | None]) -> float:
-    """Return the place of a weigher: those that gave no number come first."""
-    by = weigher[1]
-    return -math.inf if by is None else -by

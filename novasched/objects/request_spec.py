@@ -231,6 +231,12 @@ class RequestSpec(AnswersAsDict, NovaObject):
         found = None if image is None else image.if_set('properties')
         return found or ImageMetaProps()
 
+    def of_image(self, name: str) -> str | None:
+        """Return the ``name``, or the ``id``, of the image; None when it has none, as
+        that of a volume."""
+        image = self.if_set('image')
+        return None if image is None else image.if_set(name)
+
     @property
     def is_rebuild(self) -> bool:
         """The instance stays on its host and holds its resources already."""

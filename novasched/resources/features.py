@@ -45,18 +45,6 @@ def flavor_name(request: RequestSpec) -> str | None:
     return request.flavor.name if 'name' in request.flavor else None
 
 
-def image_name(request: RequestSpec) -> str | None:
-    """Return the name of the image; None when it has none."""
-    image = request.image if 'image' in request else None
-    return image.name if image is not None and 'name' in image else None
-
-
-def image_id(request: RequestSpec) -> str | None:
-    """Return the id of the image; None when it has none, as that of a volume."""
-    image = request.image if 'image' in request else None
-    return image.id if image is not None and 'id' in image else None
-
-
 def agreed(request: RequestSpec, name: str) -> str | None:
     """Return the value of the extra spec, else of the property; None: neither.
 
@@ -79,7 +67,7 @@ def conflict(
     """
     return errors.FlavorImageConflict(
         f'Flavor {flavor_name(request)} has {name} extra spec explicitly set to '
-        f'{wanted}, conflicting with image {image_name(request)} which has '
+        f'{wanted}, conflicting with image {request.of_image("name")} which has '
         f'{property_of(name)} {says}'
     )
 
@@ -251,7 +239,7 @@ def _encryption_requesters(request: RequestSpec) -> list[str]:
             f'{_ENCRYPTION_SPEC} extra spec in {flavor_name(request)} flavor'
         )
     if of_image:
-        image = image_id(request) or _NO_IMAGE_ID
+        image = request.of_image('id') or _NO_IMAGE_ID
         requesters.append(f'{_ENCRYPTION_PROPERTY} property of image {image}')
     return requesters
 
@@ -285,7 +273,7 @@ def _check_machine(request: RequestSpec, model: str) -> None:
     machine: str | None = request.image_properties.get('hw_machine_type')
     if machine is not None and 'q35' not in machine:
         reason = f'q35 type is required for {model} to work'
-        name, id_ = image_name(request), image_id(request) or _NO_IMAGE_ID
+        name, id_ = request.of_image('name'), request.of_image('id') or _NO_IMAGE_ID
         raise errors.InvalidMachineType(
             f"Machine type '{machine}' is not compatible with image {name} ({id_}): "
             f'{reason}',

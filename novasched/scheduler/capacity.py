@@ -124,11 +124,6 @@ class _Guests:
                 checked.append(FitRequirements(None, booked.requests))
         return cls(booked, tuple(checked)) if checked else None
 
-    @property
-    def limits_nodes(self) -> bool:
-        """Whether a filter sets the limits of nodes."""
-        return any(each.guest is not None for each in self.checked)
-
     def fit(self, capacity: HostCapacity) -> bool:
         """Return whether the filters would pass a host."""
         return all(any(each.fits(capacity, [None])) for each in self.checked)
@@ -149,7 +144,7 @@ def _capacities(hosts: HostTable, guests: _Guests) -> list[HostCapacity]:
     """Return the resources of each host for guests."""
     networks = guests.booked.networks
     limits: list[CellLimits | None] = [None] * len(hosts)
-    if guests.limits_nodes:
+    if any(each.guest is not None for each in guests.checked):
         ratios = zip(
             hosts.cpu_allocation_ratio.tolist(),
             hosts.ram_allocation_ratio.tolist(),

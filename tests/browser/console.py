@@ -20,7 +20,7 @@ from pathlib import Path
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
 from novasched.console import app, cloud, security, web_server
-from novasched.console.reader import CloudReader
+from novasched.console.cloud import Cloud
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
 from novasched_lab.local import console_demo
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def made(directory: Path, shape: inventory.Shape) -> Iterator[CloudReader]:
+def made(directory: Path, shape: inventory.Shape) -> Iterator[Cloud]:
     """Make a cloud in a directory, and let a scheduler decide; yield its reader."""
     with EmbeddedPlacement(directory / 'placement.sqlite') as adapter:
         for names in ('/resource_classes', '/traits'):
@@ -81,7 +81,7 @@ def keystone_conf(directory: Path, url: str | None) -> Path | None:
 
 
 @contextlib.contextmanager
-def served(reader: CloudReader, identity: Path | None = None) -> Iterator[Address]:
+def served(reader: Cloud, identity: Path | None = None) -> Iterator[Address]:
     """Serve the console, to those that a keystone knows if there is one; yield where.
 
     ``identity`` is a configuration file that names it.

@@ -110,7 +110,6 @@ def test_a_plan_that_makes_no_sense(reader):
         PlanOrder(),
         PlanOrder(flavor='huge'),
         PlanOrder(flavor=SMALL, zone='az9'),
-        PlanOrder(flavor=SMALL, count=0),
         PlanOrder(flavor=SMALL, hints=('a',)),
         PlanOrder(flavor=SMALL, what_if=('hope',)),
         PlanOrder(like='d-0000000000000'),

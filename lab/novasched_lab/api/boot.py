@@ -15,6 +15,7 @@ from typing import Any
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
+from novasched.commands.plan import POLICIES
 from novasched.db.server_groups import ServerGroup
 from novasched.inspection.server_request import destined, request_spec
 from novasched.objects.context import RequestContext
@@ -26,7 +27,6 @@ from novasched_lab.api.new_instance import instance_of
 from novasched_lab.api.service import ApiContext
 from novasched_lab.rpc_api import build_request_of
 
-POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'
 ZONE = 'availability_zone'
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from novasched import errors
-from novasched.commands.base import ConfiguredCommand, TableCommand
+from novasched.commands.base import (
+    ConfiguredCommand,
+    TableCommand,
+    add_flavor_file,
+    add_owner,
+)
 
 if TYPE_CHECKING:
     from novasched.objects.context import RequestContext
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from novasched_lab.api.servers import ServerSummary
     from novasched_lab.api.service import ApiContext
 
-DEFAULT_OWNER = 'admin'
 WAIT_S = 300.0
 POLL_S = 0.5
 COLUMNS = ('ID', 'Name', 'Status', 'Host', 'Fault')
@@ -30,13 +33,7 @@ class ServerCommand(ConfiguredCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for who, default in (('project', 'OS_PROJECT_ID'), ('user', 'OS_USER_ID')):
-            parser.add_argument(
-                f'--{who}-id',
-                metavar='ID',
-                default=os.environ.get(default) or DEFAULT_OWNER,
-                help=f'the {who} that asks (default: {default}, else {DEFAULT_OWNER})',
-            )
+        add_owner(parser)
         return parser
 
     @contextlib.contextmanager
@@ -84,9 +81,7 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
         'm1.small, m1.medium, m1.large), or one in full, such as '
         f'vcpus=2,ram=2048,disk=20,hw:cpu_policy=dedicated{shown}',
     )
-    parser.add_argument(
-        '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
-    )
+    add_flavor_file(parser)
 
 
 def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:

@@ -12,7 +12,8 @@ from cliff.columns import FormattableColumn
 from cliff.show import ShowOne
 
 from novasched import errors
-from novasched.commands.base import Rows
+from novasched.commands.base import Rows, positive
+from novasched.commands.plan import POLICIES
 from novasched_lab.commands.command import (
     COLUMNS,
     ServerCommand,
@@ -51,7 +52,6 @@ MOVE_COLUMNS = ('ID', 'Name', 'Status', 'From', 'To', 'Move', 'Fault')
 MOVED = 'confirmed'
 DELETE_COLUMNS = ('ID', 'Name', 'Host', 'Outcome')
 UNCONFIRMED = 2
-POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
 class ListServers(ServerLister):
@@ -199,7 +199,7 @@ class BootServers(ServerLister):
         )
         parser.add_argument(
             '--count',
-            type=_positive,
+            type=positive,
             default=1,
             metavar='N',
             help='how many servers (default: 1)',
@@ -252,7 +252,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--max-per-host',
-        type=_positive,
+        type=positive,
         metavar='N',
         help='how many of the group a host may have, under anti-affinity',
     )
@@ -271,13 +271,6 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--host', help='the host where they go, if its filters agree')
 
 
-def _positive(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f'{text} is no number from 1 up')
-    return number
-
-
 def _order(
     api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
@@ -290,8 +283,7 @@ def _order(
             '--policy', 'there is no group that has it', 'Give --group NAME, too'
         )
     flavor = flavor_of(api, parsed_args)
-    image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
-    catalogue.check_fit(flavor, image)
+    image = catalogue.image_for(flavor, parsed_args.image, parsed_args.image_file)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
     boot.check_places(api, parsed_args.availability_zone, parsed_args.host)
     group = parsed_args.group and boot.group_for(

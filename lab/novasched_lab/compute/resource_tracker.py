@@ -27,7 +27,7 @@ from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed
 from novasched.scheduler.fit.requirements import (
     HostCapacity,
     guest_of,
-    networks_of,
+    limits_of,
     topology_of,
 )
 from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell
@@ -213,7 +213,7 @@ class ResourceTracker:
         """Fit the NUMA cells of an instance onto those of the host, if it has any."""
         if not demand.topology:
             return None
-        guest, limits = guest_of(demand.topology), _limits(demand.limits)
+        guest, limits = guest_of(demand.topology), limits_of(demand.limits)
         requests = requests_of(demand.devices)
         devices = self._capacity(limits).devices(requests, None)
         attempt = self._fitting.attempt(self.cells, guest, limits, devices)
@@ -245,14 +245,6 @@ class ResourceTracker:
 
 def _with(cells: tuple[HostCell, ...], guest: Guest | None) -> tuple[HostCell, ...]:
     return cells if guest is None else with_usage(cells, guest, False)
-
-
-def _limits(limits: NUMATopologyLimits | None) -> CellLimits | None:
-    if limits is None:
-        return None
-    asked = limits.network_metadata if 'network_metadata' in limits else None
-    cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
-    return CellLimits(cpu, ram, networks_of(asked))
 
 
 def _counted(pools: Pools) -> Counter[object]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from novasched.db import cells
+from novasched.db.hosts import chunks
 from novasched.db.server_groups import ServerGroup, by_name
 from novasched.db.servers import SqlServers
 from novasched.db.tables import cell_mappings
@@ -21,7 +22,7 @@ from novasched.db.transactions import Database
 from novasched.objects.base import parse
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
-from novasched_lab.db.cell_servers import in_chunks, now
+from novasched_lab.db.cell_servers import now
 from novasched_lab.db.server_tables import (
     build_requests,
     instance_group_member,
@@ -78,9 +79,9 @@ class ApiServers(SqlServers):
 
     def is_asked_for(self, uuid: str) -> bool:
         """Return whether the build request of an instance exists."""
-        return (
-            self._scalar(sa.select(_b.id).where(_b.instance_uuid == uuid)) is not None
-        )
+        query = sa.select(_b.id).where(_b.instance_uuid == uuid)
+        with self._writes.read() as connection:
+            return connection.execute(query).scalar() is not None
 
     def delete_build(self, uuid: str) -> bool:
         """Delete a build request; return False if there is none."""
@@ -124,7 +125,7 @@ class ApiServers(SqlServers):
         query = sa.select(*_MAPPING, _b.instance).select_from(joined).order_by(_m.id)
         queries = [query]
         if uuids is not None:
-            parts = in_chunks(uuids)
+            parts = chunks(uuids)
             queries = [query.where(_m.instance_uuid.in_(part)) for part in parts]
         with self._writes.read() as connection:
             return [
@@ -132,10 +133,6 @@ class ApiServers(SqlServers):
                 for each in queries
                 for found in _with_instances(connection.execute(each))
             ]
-
-    def _scalar(self, query: sa.Select[Any]) -> Any:
-        with self._writes.read() as connection:
-            return connection.execute(query).scalar()
 
 
 def _with_instances(

@@ -6,12 +6,13 @@ from __future__ import annotations
 import datetime
 import json
 import uuid as uuids_
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 from oslo_utils import timeutils
 
+from novasched.db.hosts import chunks
 from novasched.db.tables import instance_system_metadata, instances
 from novasched.db.transactions import Database
 from novasched.objects.base import NovaObject, parse
@@ -55,7 +56,6 @@ _READ = (
 _PCI_REQUEST = (
     'count', 'spec', 'alias_name', 'is_new', 'numa_policy', 'request_id', 'requester_id'
 )  # fmt: skip
-CHUNK = 500
 LONGEST_MESSAGE = 255
 UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')
 
@@ -64,12 +64,6 @@ def now() -> datetime.datetime:
     """Return the time of day as rows have it: UTC, whole seconds, no zone."""
     time: datetime.datetime = timeutils.utcnow().replace(microsecond=0)
     return time
-
-
-def in_chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield values in parts of at most CHUNK, as databases limit a statement."""
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
 
 
 def _insert_instance(connection: sa.Connection, instance: Instance) -> None:
@@ -116,7 +110,7 @@ def _read_instances(
     """Return the live instances that meet all conditions, by id."""
     rows = connection.execute(_READ.where(*conditions)).mappings().all()
     metadata: dict[str, dict[str, str | None]] = {row['uuid']: {} for row in rows}
-    for part in in_chunks(list(metadata)):
+    for part in chunks(list(metadata)):
         query = sa.select(_s.instance_uuid, _s.key, _s.value).where(
             _s.instance_uuid.in_(part), _s.deleted == 0
         )
@@ -311,7 +305,7 @@ class CellServers:
         query = sa.select(*columns).where(_i.deleted == 0).order_by(_i.id)
         queries = [query]
         if uuids is not None:
-            queries = [query.where(_i.uuid.in_(part)) for part in in_chunks(uuids)]
+            queries = [query.where(_i.uuid.in_(part)) for part in chunks(uuids)]
         with self.database.read() as connection:
             return {
                 row.uuid: LiveRow._make(row)
@@ -354,7 +348,7 @@ class CellServers:
         with self.database.read() as connection:
             return {
                 uuid: Fault(message or '', details or '', code)
-                for part in in_chunks(uuids)
+                for part in chunks(uuids)
                 for uuid, message, details, code in connection.execute(
                     query.where(_f.instance_uuid.in_(part))
                 )

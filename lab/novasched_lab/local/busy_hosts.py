@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from novasched.inspection.catalogue import name_uuid
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
@@ -20,7 +21,6 @@ from novasched_lab.host_inventory import (
     Devices,
     SimulatedHost,
     Usage,
-    name_uuid,
     numa_cells_of,
     provider_of,
     usage_columns,

@@ -91,11 +91,6 @@ def _maps(
     ]
 
 
-def heat_view(slots: Mapping[str, Any]) -> View:
-    """Return the values for the page of the heat map."""
-    return {'heat': heat.view(slots)}
-
-
 def _row(
     row: Mapping[str, Any], by: str, asked: PageQuery, typed: Mapping[str, str]
 ) -> View:
@@ -135,7 +130,6 @@ def _stranded(resource: str, said: Mapping[str, Any]) -> View:
     return {
         'free': free,
         'usable': usable,
-        'stranded': stranded,
         'percent': f'{100 * stranded / free if free else 0:.0f} %',
         'usable_share': shapes.share(usable, free),
         'headings': [

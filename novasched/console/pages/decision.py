@@ -12,6 +12,13 @@ from novasched.console.pages.words import Link, View
 from novasched.inspection import causes, render, weights
 from novasched.inspection.text import counted
 
+HEAD = {
+    'flavor': 'flavor',
+    'zone': 'zone',
+    'project_id': 'project',
+    'request_id': 'request',
+}
+"""Fields, and the criteria by which there are other decisions of them."""
 HEAD_ONLY = render.HEAD_ONLY[0].upper() + render.HEAD_ONLY[1:] + '.'
 
 
@@ -21,17 +28,18 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
     said = _counted_from_one(explained)
     return {
         **_head(said),
-        'is_scheduled': is_scheduled,
         'blocked': '' if is_scheduled else _sentence(causes.blocked(said)),
         'remedies': [] if is_scheduled else causes.remedies(explained),
         'won_by': weights.gap_text(explained) if is_scheduled else '',
         'decisive': _decisive(explained) if is_scheduled else [],
-        'tries': _tries(explained),
+        'tries': weights.tries_of(explained).lstrip(', '),
         'servers': _servers(explained, asked),
-        'plan': _plan(explained),
+        'plan': query.address('/plan', [('like', explained['id'])])
+        if explained['kept'] == 'whole'
+        else '',
         'missing': [
             *render.unavailable_cells(explained),
-            *words.missing(_others(explained)),
+            *words.missing({'unanswered': explained['unanswered']}),
         ],
         'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',
         'funnel': funnel.view(
@@ -41,10 +49,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         'scores': scores.view(explained),
         'outcomes': outcomes.view(explained, asked),
         'diagnosis': _diagnosis(explained),
-        'claims': [
-            {**each, 'link': _host(each['host']), 'took': words.duration(each['ms'])}
-            for each in explained['claims']
-        ],
+        'claims': [{**e, 'link': _host(e['host'])} for e in explained['claims']],
         'more_claims': explained['claims_total'] - len(explained['claims']),
         'took': _took(explained),
         'request': _request(explained),
@@ -68,10 +73,6 @@ def _decisive(explained: Mapping[str, Any]) -> list[View]:
     ]
 
 
-def _others(explained: Mapping[str, Any]) -> View:
-    return {'unanswered': explained['unanswered']}
-
-
 def _head(explained: Mapping[str, Any]) -> View:
     return {
         'id': explained['id'],
@@ -80,21 +81,12 @@ def _head(explained: Mapping[str, Any]) -> View:
         if explained['result'] == 'unschedulable'
         else _capital(render.result_of(explained)[0]),
         'at': explained['at'],
-        'time': words.time(explained['at']),
         'worker': explained['worker'].rpartition(':')[0] or explained['worker'],
-        'duration': words.duration(explained['took_ms']),
-        'flavor': Link(
-            explained['flavor'], query.of_decisions(flavor=explained['flavor'])
-        ),
-        'zone': Link(explained['zone'], query.of_decisions(zone=explained['zone'])),
-        'project': Link(
-            explained['project_id'],
-            query.of_decisions(project=explained['project_id']),
-        ),
-        'request_id': Link(
-            explained['request_id'],
-            query.of_decisions(request=explained['request_id']),
-        ),
+        'took_ms': explained['took_ms'],
+        **{
+            name: words.to_decisions(explained[name], **{criterion: explained[name]})
+            for name, criterion in HEAD.items()
+        },
         'command': f'novasched explain {explained["id"]}',
     }
 
@@ -110,19 +102,8 @@ def _capital(text: str) -> str:
     return f'{first.capitalize()} {rest}'.rstrip()
 
 
-def _tries(explained: Mapping[str, Any]) -> str:
-    picked = explained['picked']
-    return weights.tries_of(explained, picked).lstrip(', ') if picked else ''
-
-
-def _plan(explained: Mapping[str, Any]) -> str:
-    """Return the address of a plan of the same, where the request is kept."""
-    is_whole = explained['kept'] == 'whole'
-    return query.of_plan_like(explained['id']) if is_whole else ''
-
-
 def _host(name: str | None) -> Link:
-    return Link(name, query.of_host(name)) if name else Link('several hosts')
+    return words.to_host(name) if name else Link('several hosts')
 
 
 def _servers(explained: Mapping[str, Any], asked: PageQuery) -> list[View]:
@@ -133,14 +114,11 @@ def _servers(explained: Mapping[str, Any], asked: PageQuery) -> list[View]:
             'number': number + 1,
             'href': asked.href(index=number, stage=None, after=None, page=None),
             'is_shown': several and number == explained['index'],
-            'uuid': Link(
-                each['uuid'] or words.NOTHING,
-                query.of_decisions(server=each['uuid'] or ''),
+            'uuid': words.to_decisions(
+                each['uuid'] or words.NOTHING, server=each['uuid'] or ''
             ),
-            'host': _host(each['host']) if each['host'] else Link(words.NOTHING),
-            'alternates': [
-                Link(name, query.of_host(name)) for name in each.get('alternates') or ()
-            ],
+            'host': words.to_host(each['host']),
+            'alternates': [*map(words.to_host, each.get('alternates') or ())],
         }
         for number, each in enumerate(explained['servers'])
     ]
@@ -153,7 +131,7 @@ def _diagnosis(explained: Mapping[str, Any]) -> list[View]:
         {
             **each,
             'name': f'{each["code"]} {each["named"] or each["what"]}'.strip(),
-            'example': Link(each['example'], query.of_host(each['example'])),
+            'example': words.to_host(each['example']),
         }
         for each in reasons
     ]
@@ -210,8 +188,8 @@ def _request(explained: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         ),
         ('Forced hosts', list(request.get('forced') or ())),
         ('Ignored hosts', list(request.get('ignored') or ())),
-        ('Hints', list(_hints(request.get('hints') or {}))),
-        ('Also', list(_also(request))),
+        ('Hints', list(render.hints(request))),
+        ('Also', list(render.counts_and_kinds(request))),
     ]
     return [(name, lines) for name, lines in made if lines]
 
@@ -240,20 +218,6 @@ def _group(group: Mapping[str, Any]) -> Iterator[str]:
     if group:
         yield group['uuid'] or 'a new one'
         yield f'{"/".join(group["policies"])}, {counted(group["members"], "member")}'
-
-
-def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
-    for key, values in sorted(hints.items()):
-        yield key if values is None else f'{key}={",".join(values)}'
-
-
-def _also(request: Mapping[str, Any]) -> Iterator[str]:
-    for key, noun in render.COUNTED:
-        if request.get(key):
-            yield counted(request[key], noun)
-    for key, word in render.KINDS:
-        if request.get(key):
-            yield word
 
 
 def _policy(policy: Mapping[str, Any]) -> View | None:

@@ -113,7 +113,7 @@ def _opened(by: str, row: Mapping[str, Any], asked: PageQuery) -> Link:
         changes[words.criterion(most_often)] = most_often
     else:
         changes[by] = value
-    return Link(value, query.of_decisions(**changes))
+    return words.to_decisions(value, **changes)
 
 
 def _span(by: str, value: str) -> dict[str, str]:
@@ -125,30 +125,11 @@ def _span(by: str, value: str) -> dict[str, str]:
 
 def _criteria(asked: PageQuery) -> View:
     """Return the fields of the form, and what is chosen."""
-    chosen = [
-        {
-            'label': LABELS[name],
-            'value': value,
-            'without': asked.href(**{name: None, 'before': None, 'first': None}),
-        }
-        for name, value in _kept(asked)
-    ]
-    fields = [
-        {
-            'name': name,
-            'label': label,
-            'value': asked.text(name),
-            'hint': HINTS.get(name, ''),
-            'options': words.options(words.RESULTS, asked.text(name))
-            if name == 'result'
-            else None,
-        }
-        for name, label in LABELS.items()
-    ]
+    fields = words.fields(asked, LABELS, HINTS, {'result': words.RESULTS})
     by_name = {each['name']: each for each in fields}
     return {
         'fields': [by_name[name] for name in FIRST],
         'more_fields': [each for each in fields if each['name'] not in FIRST],
         'has_more': any(asked.text(n) for n in LABELS if n not in FIRST),
-        'chosen': chosen,
+        'chosen': words.chosen(asked, LABELS, 'before', 'first'),
     }

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from novasched.console.pages import query, words
-from novasched.console.pages.words import Link, View
+from novasched.console.pages import words
+from novasched.console.pages.words import View
 
 SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
 NAMES = {'api_database': 'API database', 'decisions': 'decision log'}
@@ -31,7 +31,6 @@ def view(answer: Mapping[str, Any]) -> View:
                 'status': _status(each['status']),
                 'output': each.get('output') or WELL.get(name, 'It answers.'),
                 'at': each.get('time') or '',
-                'time': words.time(each.get('time') or ''),
             }
             for name, each in answer['checks'].items()
         ],
@@ -39,9 +38,7 @@ def view(answer: Mapping[str, Any]) -> View:
             {
                 'flavor': flavor,
                 'zone': zone,
-                'slots': Link(
-                    str(number), query.of_hosts(flavor=flavor, zone=zone or '')
-                ),
+                'slots': words.to_hosts(str(number), flavor=flavor, zone=zone or ''),
             }
             for flavor, zone, number in answer['free_slots']
         ],

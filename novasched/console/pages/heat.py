@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query, shapes, words
@@ -40,7 +40,10 @@ def view(answer: Mapping[str, Any]) -> View:
     groups = answer['groups']
     total = sum(len(each['hosts']) for each in groups)
     together = TOGETHER if total > MOST_SINGLE else 1
-    bundled = [list(_bundles(each['hosts'], together)) for each in groups]
+    bundled = [
+        [all_[start : start + together] for start in range(0, len(all_), together)]
+        for all_ in (each['hosts'] for each in groups)
+    ]
     largest = max(
         (sum(n or 0 for _, n in bundle) for each in bundled for bundle in each),
         default=0,
@@ -88,11 +91,6 @@ def _counting(name: str) -> list[tuple[int, int, str]]:
     """Return a key that puts rack-9 before rack-10."""
     parts = re.findall('([0-9]+)|([^0-9]+)', name)
     return [(0, int(digits), '') if digits else (1, 0, text) for digits, text in parts]
-
-
-def _bundles(hosts: Slots, together: int) -> Iterator[Slots]:
-    for start in range(0, len(hosts), together):
-        yield hosts[start : start + together]
 
 
 def _group(

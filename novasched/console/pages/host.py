@@ -8,9 +8,10 @@ from typing import Any
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.hosts import state, usage
-from novasched.console.pages.words import Link, View
-from novasched.inspection.host_text import ranges, size
+from novasched.console.pages.words import View
+from novasched.inspection.host_text import ranges
 from novasched.inspection.text import counted
+from novasched.scheduler.fit.numa import size_text
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
 KIB_OF_MIB = 1024
@@ -28,23 +29,12 @@ def view(answer: Mapping[str, Any]) -> View:
         'holders': [_holder(each) for each in holders],
         'has': {kind: any(each[kind] for each in holders) for kind in KINDS},
         'slots': [
-            {
-                **each,
-                'link': Link(
-                    each['flavor'],
-                    query.address('/capacity', [('heat', each['flavor'])]),
-                ),
-            }
+            {**each, 'link': query.address('/capacity', [('heat', each['flavor'])])}
             for each in answer['slots'] or ()
         ],
         'is_counted': answer['slots'] is not None,
         'decisions': [
-            {
-                'link': Link(each['id'], query.of_decision(each['id'])),
-                'at': each['at'],
-                'time': words.time(each['at']),
-                'flavor': each['flavor'],
-            }
+            {**each, 'href': query.of_decision(each['id'])}
             for each in answer['decisions']
         ],
         'all_decisions': query.of_decisions(host=answer['host']),
@@ -60,28 +50,21 @@ def _node(node: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> View
     if node['forced_down']:
         said.append('forced down')
     return {
-        'node': node['node'],
+        **node,
         'state': state(kind, node['disabled_reason'] if not node['enabled'] else ''),
         'said': said,
-        'heard_from': node['heard_from'],
-        'heard_time': words.time(node['heard_from']) if node['heard_from'] else '',
-        'cell': Link(node['cell'], query.of_hosts(cell=node['cell'])),
+        'cell': words.to_hosts(node['cell'], cell=node['cell']),
         'aggregates': [
             {
-                'link': Link(
-                    each['name'] or words.NOTHING,
-                    query.of_hosts(aggregate=each['name'] or ''),
+                'link': words.to_hosts(
+                    each['name'] or words.NOTHING, aggregate=each['name'] or ''
                 ),
                 'properties': [f'{k}={v}' for k, v in each['properties'].items()],
             }
             for each in node['aggregates']
         ],
-        'instances': node['instances'],
-        'io_ops': node['io_ops'],
-        'traits': node['traits'],
         'resources': list(_resources(node)),
         'numa': [_numa(each, holders) for each in node['numa']],
-        'devices': [_device(each) for each in node['devices']],
     }
 
 
@@ -131,7 +114,7 @@ def _pages(pages: Mapping[str, Any]) -> View:
         of_memory = (round(number * size_kb / KIB_OF_MIB) for number in (free, total))
         said = f'{words.part("MEMORY_MB", *of_memory)} free'
     return {
-        'name': f'pages of {size(size_kb)}',
+        'name': f'pages of {size_text(size_kb)}',
         'text': said,
         'share': shapes.share(total - free, total),
     }
@@ -155,39 +138,21 @@ def _cpus(cell: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> list
     return [*made, *[{'kind': UNKNOWN, 'title': 'taken'}] * unknown]
 
 
-def _device(device: Mapping[str, Any]) -> View:
-    node = device['numa_node']
-    return {
-        'kind': f'{device["vendor_id"]}:{device["product_id"]}',
-        'near': '' if node is None else f'near node {node}',
-        'free': device['free'],
-    }
-
-
 def _holder(holder: Mapping[str, Any]) -> View:
     memory = words.amount('MEMORY_MB', holder['memory_mb'])
+    uuid, flavor = holder['server'], holder['flavor'] or ''
     return {
-        'server': Link(
-            holder['name'] or holder['server'],
-            query.of_decisions(server=holder['server']),
-        ),
-        'uuid': holder['server'],
-        'flavor': Link(
-            holder['flavor'] or '', query.of_decisions(flavor=holder['flavor'] or '')
-        ),
-        'state': holder['state'] or words.NOTHING,
+        **holder,
+        'server': words.to_decisions(holder['name'] or uuid, server=uuid),
+        'uuid': uuid,
+        'flavor': words.to_decisions(flavor, flavor=flavor),
         'size': f'{counted(holder["vcpus"], "CPU")}, {memory}',
         'pages': [
-            f'{each["count"]} × {size(each["size_kb"])}, node {each["node"]}'
+            f'{each["count"]} × {size_text(each["size_kb"])}, node {each["node"]}'
             for each in holder['pages']
         ],
         'pcpu': [
             f'{ranges(cpus)}, node {node}' for node, cpus in holder['pcpu'].items()
         ],
-        'pci': holder['pci'],
-        'since': holder['since'],
-        'since_time': words.time(holder['since']) if holder['since'] else '',
-        'decision': Link(
-            holder['decision'] or '', query.of_decision(holder['decision'] or '')
-        ),
+        'href': query.of_decision(holder['decision'] or ''),
     }

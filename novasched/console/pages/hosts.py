@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from novasched.console.pages import query, shapes, words
+from novasched.console.pages import shapes, words
 from novasched.console.pages.query import STATES, PageQuery
-from novasched.console.pages.words import Link, View
+from novasched.console.pages.words import View
 
 CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
 MOST_CLASSES = 4
@@ -30,6 +30,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
     page, pages = answer['page'], answer['pages']
     missing = list(words.missing(answer))
     has_cells = len(answer['cells']) > 1 or bool(asked.text('cell'))
+    labels = {n: label for n, label in LABELS.items() if has_cells or n != 'cell'}
     if problem := answer.get('problem'):
         missing.append(f'It is not known how much is used. {problem}')
     known = {
@@ -40,29 +41,9 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
         'flavor': flavors,
     }
     return {
-        'fields': [
-            {
-                'name': name,
-                'label': label,
-                'value': asked.text(name),
-                'hint': 'part of it' if name == 'name' else '',
-                'options': words.options(known[name], asked.text(name))
-                if name in known
-                else None,
-            }
-            for name, label in LABELS.items()
-            if has_cells or name != 'cell'
-        ],
+        'fields': words.fields(asked, labels, {'name': 'part of it'}, known),
         'has_cells': has_cells,
-        'chosen': [
-            {
-                'label': LABELS[name],
-                'value': value,
-                'without': asked.href(**{name: None, 'page': None}),
-            }
-            for name, value in asked.given
-            if name in LABELS
-        ],
+        'chosen': words.chosen(asked, LABELS, 'page'),
         'flavor': asked.text('flavor'),
         'classes': [words.resource(name) for name in classes],
         'rows': [_row(each, classes) for each in rows],
@@ -110,12 +91,12 @@ def _used(name: str, used: float, total: float) -> View:
 
 def _row(row: Mapping[str, Any], classes: Sequence[str]) -> View:
     return {
-        'host': Link(row['host'], query.of_host(row['host'])),
+        'host': words.to_host(row['host']),
         'state': state(row['state'], row['reason']),
-        'cell': Link(row['cell'], query.of_hosts(cell=row['cell'])),
-        'zone': Link(row['zone'], query.of_hosts(zone=row['zone'])),
+        'cell': words.to_hosts(row['cell'], cell=row['cell']),
+        'zone': words.to_hosts(row['zone'], zone=row['zone']),
         'aggregates': [
-            Link(name, query.of_hosts(aggregate=name))
+            words.to_hosts(name, aggregate=name)
             for name in row['aggregates']
             if name != row['zone']
         ],

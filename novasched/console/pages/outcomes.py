@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from novasched.console.pages import query
+from novasched.console.pages import words
 from novasched.console.pages.funnel import HOSTS
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
@@ -130,7 +130,7 @@ def _row(
 ) -> View:
     passed = outcome == stages.PASSED_ALL
     return {
-        'host': Link(host, query.of_host(host)),
+        'host': words.to_host(host),
         'outcome': SAID.get(outcome, outcome),
         'is_passed': passed,
         'why': roles.get(host, '') if passed else _why(host, outcome, explained),

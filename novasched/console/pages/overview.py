@@ -23,7 +23,9 @@ def view(answer: Mapping[str, Any]) -> View:
     results = answer['results']
     return {
         'until': answer['until'],
-        'window': _window(answer['window_s']),
+        'window': 'last hour'
+        if answer['window_s'] == 3600
+        else f'last {words.age(answer["window_s"])}',
         'figures': list(_figures(answer)),
         'results': [
             {
@@ -43,12 +45,6 @@ def view(answer: Mapping[str, Any]) -> View:
         'newest': rows,
         'is_empty': not rows,
     }
-
-
-def _window(seconds: float) -> str:
-    if seconds == 3600:
-        return 'last hour'
-    return f'last {words.age(seconds)}'
 
 
 def _since(answer: Mapping[str, Any]) -> str:

@@ -60,8 +60,8 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
     most = max((each['servers'] for each in answer['hosts']), default=0)
     unplaced: Mapping[str, Any] = next(iter(answer['unplaced']), {})
     explained = unplaced.get('explanation')
+    first = next(iter(answer.get('explanations') or ()), None)
     return {
-        'fits': fits,
         'kind': 'scheduled' if fits else 'unschedulable',
         'sign': words.SIGNS['scheduled' if fits else 'unschedulable'],
         'verdict': _verdict(answer),
@@ -72,11 +72,10 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
         'hosts': [
             {
                 **each,
-                'link': Link(each['host'], query.of_host(each['host'])),
+                'link': words.to_host(each['host']),
                 'share': shapes.share(each['servers'], most),
                 'alternates': [
-                    Link(name, query.of_host(name))
-                    for name in each['alternates'][:MOST_ALTERNATES]
+                    words.to_host(name) for name in each['alternates'][:MOST_ALTERNATES]
                 ],
             }
             for each in answer['hosts']
@@ -95,7 +94,7 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
         ],
         'remarks': answer['notes'],
         'missing': list(words.missing(answer)),
-        'scores': _scores(answer),
+        'scores': scores.view(first) if first else None,
         'command': command(asked),
     }
 
@@ -118,12 +117,6 @@ def _changes(answer: Mapping[str, Any]) -> list[View]:
         for each in answer['changes']
         if each['hosts']
     ]
-
-
-def _scores(answer: Mapping[str, Any]) -> View | None:
-    """Return the weights of the first request, where the answer has them."""
-    explanations: Sequence[Mapping[str, Any]] = answer.get('explanations') or ()
-    return scores.view(explanations[0]) if explanations else None
 
 
 def command(asked: PageQuery) -> str:

@@ -14,6 +14,8 @@ from novasched.commands.console_client import of_host as of_host
 from novasched.commands.decisions import RESULTS, moment
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, HostsOrder, PlanOrder
 from novasched.decision_log.reading import Criteria
+from novasched.inspection.capacity import BY as BY
+from novasched.inspection.hosts import STATES as STATES
 
 LONGEST = 2000
 LATEST = 1 << 60
@@ -27,8 +29,6 @@ WORDS = (
 )
 """Criteria of decisions that are words, in the order in which they are shown."""
 TIMES = ('since', 'until')
-BY = ('zone', 'aggregate', 'cell', 'host')
-STATES = ('enabled', 'disabled', 'down')
 
 
 class PageQuery:
@@ -164,8 +164,3 @@ def of_decisions(**criteria: str) -> str:
 def of_hosts(**order: str | int) -> str:
     """Return the address of a list of hosts."""
     return address('/hosts', [(n, str(v)) for n, v in order.items() if v != ''])
-
-
-def of_plan_like(decision: str) -> str:
-    """Return the address of a plan of what a decision was asked."""
-    return address('/plan', [('like', decision)])

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from novasched.console.pages import query, shapes
-from novasched.console.pages.words import Link, View
+from novasched.console.pages import shapes, words
+from novasched.console.pages.words import View
 from novasched.inspection import weights
 from novasched.inspection.text import shown
 
@@ -19,8 +19,11 @@ def view(explained: Mapping[str, Any]) -> View | None:
     rows: Sequence[Mapping[str, Any]] = explained['top']
     if not rows:
         return None
-    names = [name for name in rows[0]['weights'] if _tells(name, rows)]
-    idle = [name for name in rows[0]['weights'] if name not in names]
+    names: list[str] = []
+    idle: list[str] = []
+    for name in rows[0]['weights']:
+        adds = any(row['weights'][name]['adds'] != 0.0 for row in rows)
+        (names if adds else idle).append(name)
     roles = weights.roles(explained)
     largest = max(
         (abs(row['weights'][name]['adds'] or 0.0) for row in rows for name in names),
@@ -40,7 +43,7 @@ def view(explained: Mapping[str, Any]) -> View | None:
         ],
         'rows': [
             {
-                'host': Link(row['host'], query.of_host(row['host'])),
+                'host': words.to_host(row['host']),
                 'role': roles.get(row['host'], ''),
                 'is_picked': is_scheduled and row['host'] == explained['picked'],
                 'total': shown(row['total']),
@@ -53,11 +56,6 @@ def view(explained: Mapping[str, Any]) -> View | None:
             (row['weights'][name]['adds'] or 0.0) < 0 for row in rows for name in names
         ),
     }
-
-
-def _tells(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a weigher adds anything to any host."""
-    return any(row['weights'][name]['adds'] != 0.0 for row in rows)
 
 
 def _cell(weight: Mapping[str, float | None], largest: float) -> View:

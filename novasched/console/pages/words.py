@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query
+from novasched.console.pages.query import PageQuery
 from novasched.inspection import advice, top
 from novasched.scheduler.reasons import Code
 
@@ -28,6 +29,21 @@ class Link(NamedTuple):
 
     text: str
     href: str = ''
+
+
+def to_host(name: str | None) -> Link:
+    """Return a host, and its page."""
+    return Link(name or '', query.of_host(name) if name else '')
+
+
+def to_hosts(text: str | None, **order: str) -> Link:
+    """Return a text that stands for hosts, and the list of these."""
+    return Link(text or '', query.of_hosts(**order))
+
+
+def to_decisions(text: str | None, **criteria: str) -> Link:
+    """Return a text, and the decisions that meet criteria."""
+    return Link(text or '', query.of_decisions(**criteria))
 
 
 class Option(NamedTuple):
@@ -153,7 +169,7 @@ def criterion(name: str) -> str:
 
 def blamed(name: str, **others: str) -> Link:
     """Return a filter or reason, and the decisions that it ended."""
-    return Link(name, query.of_decisions(**{criterion(name): name}, **others))
+    return to_decisions(name, **{criterion(name): name}, **others)
 
 
 def row(head: Mapping[str, Any]) -> View:
@@ -167,15 +183,13 @@ def row(head: Mapping[str, Any]) -> View:
         'id': head['id'],
         'href': query.of_decision(head['id']),
         'at': head['at'],
-        'clock': clock(head['at']),
-        'time': time(head['at']),
         'result': result(head['result']),
-        'flavor': Link(head['flavor'], query.of_decisions(flavor=head['flavor'])),
+        'flavor': to_decisions(head['flavor'], flavor=head['flavor']),
         'zone': head['zone'],
-        'server': Link(server[: top.SHORT_UUID], query.of_decisions(server=server)),
+        'server': to_decisions(server[: top.SHORT_UUID], server=server),
         'server_uuid': server,
         'others': head['servers'] - 1,
-        'hosts': [Link(name, query.of_host(name)) for name in hosts[:MOST_NAMED]],
+        'hosts': [to_host(name) for name in hosts[:MOST_NAMED]],
         'more_hosts': max(0, len(hosts) - MOST_NAMED),
         'why': why,
         'plugin': '' if is_scheduled else plugin,
@@ -201,3 +215,40 @@ def options(known: Sequence[str], chosen: str) -> list[Option]:
     """Return values to choose; one that is chosen is there, known or not."""
     listed = [*known, *([chosen] if chosen and chosen not in known else [])]
     return [Option(each, each == chosen) for each in listed]
+
+
+def fields(
+    asked: PageQuery,
+    labels: Mapping[str, str],
+    hints: Mapping[str, str],
+    known: Mapping[str, Sequence[str]],
+) -> list[View]:
+    """Return the fields of a form; of those that are ``known``, values to choose."""
+    return [
+        {
+            'name': name,
+            'label': label,
+            'value': asked.text(name),
+            'hint': hints.get(name, ''),
+            'options': options(known[name], asked.text(name))
+            if name in known
+            else None,
+        }
+        for name, label in labels.items()
+    ]
+
+
+def chosen(asked: PageQuery, labels: Mapping[str, str], *places: str) -> list[View]:
+    """Return the conditions that are given, each with the address without it.
+
+    That address is of the first page: it leaves out the ``places``.
+    """
+    return [
+        {
+            'label': labels[name],
+            'value': value,
+            'without': asked.href(**dict.fromkeys((name, *places))),
+        }
+        for name, value in asked.given
+        if name in labels
+    ]

@@ -17,7 +17,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.resources.features import (
     agreed,
     flavor_name,
-    image_name,
     one_of,
     property_of,
     trusted_platform_module,
@@ -202,8 +201,9 @@ def _is_encryption_wanted(request: RequestSpec) -> bool:
     if None not in (of_flavor, of_image) and of_flavor != of_image:
         raise errors.FlavorImageConflict(
             f'Flavor {flavor_name(request)} has hw:ephemeral_encryption extra spec '
-            f'explicitly set to {text}, conflicting with image {image_name(request)} '
-            f'which has hw_eph_encryption property explicitly set to {of_image}'
+            f'explicitly set to {text}, conflicting with image '
+            f'{request.of_image("name")} which has hw_eph_encryption property '
+            f'explicitly set to {of_image}'
         )
     return bool(of_flavor or of_image)
 

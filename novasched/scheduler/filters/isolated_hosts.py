@@ -72,21 +72,16 @@ class IsolatedHostsFilter(ColumnFilter):
         )
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        isolated_image = _image_id(request) in self.images
+        isolated_image = request.of_image('id') in self.images
         if not isolated_image and (not self.restrict or not self.hosts):
             return np.ones(len(hosts), bool)
         isolated: Mask = np.array([h in self.hosts for h in hosts.host.tolist()], bool)
         return isolated if isolated_image else ~isolated
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
-        image = _image_id(request)
+        image = request.of_image('id')
         if image in self.images:
             text = f'image {image} is isolated, the host is not'
             return Reason(Code.HOST_NOT_ISOLATED, text)
         text = f'the host is isolated, image {image} is not'
         return Reason(Code.HOST_ISOLATED, text)
-
-
-def _image_id(request: RequestSpec) -> str | None:
-    image = request.image if 'image' in request else None
-    return image.id if image is not None and 'id' in image else None

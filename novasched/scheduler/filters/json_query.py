@@ -7,6 +7,7 @@ A query is ``[command, argument, ...]``. An argument is a query, text such as
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -79,14 +80,6 @@ def _negations(arguments: Sequence[Values], count: int) -> Values:
     return np.fromiter(zip(*negated, strict=True), object, count)
 
 
-def _all(arguments: Sequence[Values], count: int) -> Values:
-    return _combined(np.logical_and, arguments, count)
-
-
-def _any(arguments: Sequence[Values], count: int) -> Values:
-    return _combined(np.logical_or, arguments, count)
-
-
 COMMANDS: dict[str, Command] = {
     '=': _comparison(operator.eq),
     '<': _comparison(operator.lt),
@@ -95,8 +88,8 @@ COMMANDS: dict[str, Command] = {
     '>=': _comparison(operator.ge),
     'in': _among,
     'not': _negations,
-    'and': _all,
-    'or': _any,
+    'and': functools.partial(_combined, np.logical_and),
+    'or': functools.partial(_combined, np.logical_or),
 }
 
 

@@ -32,7 +32,8 @@ class MetricsFilter(ColumnFilter):
         self.names = frozenset(names)
         self.ignored = ignored
         self._lacking: PerValue[str | None] = PerValue(
-            lambda reported: bool(self._missing(reported)), bool
+            lambda said: bool(self.names - {m.name for m in metrics.reported(said)}),
+            bool,
         )
 
     @classmethod
@@ -40,9 +41,6 @@ class MetricsFilter(ColumnFilter):
         setting = conf.metrics.weight_setting
         names = (name for name, _ in metrics.ratios(setting))
         return cls(names, metrics.invalid_ratios(setting))
-
-    def _missing(self, reported: Any) -> frozenset[str]:
-        return self.names - {metric.name for metric in metrics.reported(reported)}
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         if None in hosts.uuid.tolist():

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.errors import RequestError
-from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
+from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
@@ -20,11 +20,10 @@ from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed
 from novasched.scheduler.fit.requirements import (
     FitRequirements,
     HostCapacity,
-    networks_of,
+    limits_of,
     topology_of,
 )
 from novasched.scheduler.fit.topology import (
-    CellLimits,
     Cpus,
     Guest,
     GuestCell,
@@ -65,7 +64,8 @@ def book(hosts: HostTable, row: int, request: RequestSpec, fitting: Fitting) -> 
     if requirements.guest is None and not requirements.requests:
         return Booked(hosts, topology)
     host = HostState(hosts.snapshot, row)
-    before = HostCapacity(host.numa_topology or NOWHERE, host.pci_stats, _limits(host))
+    limits = limits_of(host.limits.get('numa_topology'))
+    before = HostCapacity(host.numa_topology or NOWHERE, host.pci_stats, limits)
     after, guest, problem = book_on(before, requirements, _providers(request))
     changes: dict[str, Any] = {}
     if after.topology is not before.topology:
@@ -143,16 +143,6 @@ def _served(
     except DeviceRequestFailed as problem:
         as_nova = requirements.fitting.as_nova
         return problem.left if as_nova else capacity.pools.free, problem
-
-
-def _limits(host: HostState) -> CellLimits | None:
-    """Return the limits that a filter recorded."""
-    limits: NUMATopologyLimits | None = host.limits.get('numa_topology')
-    if limits is None:
-        return None
-    asked = limits.network_metadata if 'network_metadata' in limits else None
-    cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
-    return CellLimits(cpu, ram, networks_of(asked))
 
 
 def _providers(request: RequestSpec) -> Mapping[str, Sequence[str]] | None:

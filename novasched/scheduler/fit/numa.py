@@ -189,7 +189,7 @@ def _pages_hold(count: int, guest: GuestCell, pages: Pages) -> bool:
 def _page_refusal(guest: GuestCell, allowed: list[Pages]) -> CellRefusal:
     if not allowed:
         asked = guest.pagesize or 0
-        text = _MISSING.get(asked, f'no pages of {_size_text(asked)}')
+        text = _MISSING.get(asked, f'no pages of {size_text(asked)}')
         return CellRefusal(Code.PAGE_SIZE_MISSING, text)
     fitting = [pages for pages in allowed if _is_whole(guest, pages)]
     if not fitting:
@@ -199,7 +199,7 @@ def _page_refusal(guest: GuestCell, allowed: list[Pages]) -> CellRefusal:
             Code.NOT_ENOUGH_PAGES,
             pages.free,
             guest.memory * 1024 // pages.size_kb,
-            f'pages of {_size_text(pages.size_kb)} free',
+            f'pages of {size_text(pages.size_kb)} free',
         )
         for pages in fitting
     )
@@ -210,7 +210,7 @@ def _page_refusal(guest: GuestCell, allowed: list[Pages]) -> CellRefusal:
 
 
 def _not_whole(guest: GuestCell, pages: Pages) -> CellRefusal:
-    text = f'{guest.memory} MiB are not whole pages of {_size_text(pages.size_kb)}'
+    text = f'{guest.memory} MiB are not whole pages of {size_text(pages.size_kb)}'
     return CellRefusal(Code.NOT_ENOUGH_PAGES, text)
 
 
@@ -237,7 +237,7 @@ def memory_shortage(host: HostCell, guest: GuestCell) -> CellRefusal | None:
     return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, guest.memory, words)
 
 
-def _size_text(kib: int) -> str:
+def size_text(kib: int) -> str:
     """Return '4 KiB', '2 MiB' or '1 GiB': the largest unit of which it is a whole."""
     for unit, words in ((1024**2, 'GiB'), (1024, 'MiB')):
         if kib and kib % unit == 0:

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from novasched.objects.network import NetworkMetadata
-from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from novasched.objects.numa import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NUMATopologyLimits,
+)
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostPools, HostTopology
@@ -210,3 +214,12 @@ def networks_of(metadata: NetworkMetadata | None) -> Networks | None:
     if metadata is None:
         return None
     return Networks(frozenset(metadata.physnets), metadata.tunneled)
+
+
+def limits_of(limits: NUMATopologyLimits | None) -> CellLimits | None:
+    """Read the limits that a filter recorded for the cells of a host."""
+    if limits is None:
+        return None
+    asked = limits.network_metadata if 'network_metadata' in limits else None
+    cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
+    return CellLimits(cpu, ram, networks_of(asked))

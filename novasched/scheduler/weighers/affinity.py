@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,14 +45,10 @@ def members_on(hosts: HostTable, request: RequestSpec, policy: str) -> Ints:
     return counts
 
 
-class ServerGroupSoftAffinityWeigher(Weigher):
-    """Prefer hosts with more members of the request's soft-affinity group.
+class _GroupWeigher(Weigher):
+    """Counts the members of the request's group, if it has the policy."""
 
-    Nova: scheduler/weights/affinity.py.
-    """
-
-    policy_name = 'soft-affinity'
-    option = 'soft_affinity_weight_multiplier'
+    policy_name: ClassVar[str]
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
         return () if request.instance_group is None else None
@@ -60,7 +57,17 @@ class ServerGroupSoftAffinityWeigher(Weigher):
         return members_on(hosts, request, self.policy_name)
 
 
-class ServerGroupSoftAntiAffinityWeigher(Weigher):
+class ServerGroupSoftAffinityWeigher(_GroupWeigher):
+    """Prefer hosts with more members of the request's soft-affinity group.
+
+    Nova: scheduler/weights/affinity.py.
+    """
+
+    policy_name = 'soft-affinity'
+    option = 'soft_affinity_weight_multiplier'
+
+
+class ServerGroupSoftAntiAffinityWeigher(_GroupWeigher):
     """Prefer hosts with fewer members of the request's soft-anti-affinity group.
 
     Nova: scheduler/weights/affinity.py.
@@ -69,8 +76,5 @@ class ServerGroupSoftAntiAffinityWeigher(Weigher):
     policy_name = 'soft-anti-affinity'
     option = 'soft_anti_affinity_weight_multiplier'
 
-    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
-        return () if request.instance_group is None else None
-
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return -members_on(hosts, request, self.policy_name)
+        return -super().weigh(hosts, request)

@@ -110,10 +110,10 @@ def test_an_image_is_the_same_every_time(path):
 
 
 def test_an_image_must_fit_into_the_flavor(path):
-    image = catalogue.image_of('windows', path)
-    catalogue.check_fit(catalogue.flavor_of('m1.medium'), image)
+    medium, small = map(catalogue.flavor_of, ('m1.medium', 'm1.small'))
+    assert catalogue.image_for(medium, 'windows', path)['name'] == 'windows'
     with pytest.raises(errors.OptionError, match='needs 4096 MiB of memory'):
-        catalogue.check_fit(catalogue.flavor_of('m1.small'), image)
+        catalogue.image_for(small, 'windows', path)
 
 
 @cases(

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from novasched import errors
 from novasched.inspection.hosts import HostCriteria, ListedHosts
 from novasched.providers.contents import Contents, build
 from novasched.scheduler.aggregates import Aggregate
@@ -124,8 +123,6 @@ def test_pages(listed):
     assert (names(found), found['total'], found['pages']) == (['c'], 3, 2)
     assert page(listed, number=9, limit=2)['hosts'] == []
     assert page(listed, name='nothing')['pages'] == 1
-    with pytest.raises(errors.OptionError):
-        page(listed, number=0)
 
 
 def test_slots_are_those_of_all_nodes(listed, nodes):

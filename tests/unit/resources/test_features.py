@@ -40,8 +40,8 @@ def test_agreed(of_flavor, of_image, wanted):
 def test_the_names():
     request = request_of(given(image={'os_secure_boot': 'optional'}))
     assert features.flavor_name(request) == 'flavor'
-    assert features.image_name(request) == 'image'
-    assert features.image_id(request) == IMAGE_ID
+    assert request.of_image('name') == 'image'
+    assert request.of_image('id') == IMAGE_ID
 
 
 @cases(
@@ -52,8 +52,8 @@ def test_the_names():
 )
 def test_what_has_no_name(request_):
     assert features.flavor_name(request_) is None
-    assert features.image_name(request_) is None
-    assert features.image_id(request_) is None
+    assert request_.of_image('name') is None
+    assert request_.of_image('id') is None
 
 
 def test_a_conflict_needs_no_names():

@@ -9,7 +9,7 @@ from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched.db import tables
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched_lab.db import server_tables
-from novasched_lab.db.cell_servers import Fault, Migration, in_chunks
+from novasched_lab.db.cell_servers import Fault, Migration
 from tests import factories
 from tests.cases import cases
 
@@ -205,7 +205,3 @@ def test_moves_are_in_order(two):
     for host in ('h1', 'h2'):
         cell.add_migration(Migration.of(first, 'migration', host, host))
     assert [move.source_compute for move, _ in cell.moves(first)] == ['h1', 'h2']
-
-
-def test_many_values_are_asked_for_in_parts():
-    assert len(list(in_chunks(range(1001)))) == 3
