@@ -34,10 +34,10 @@ Seconds that a request waits for a service that is away.
 
 Placement, keystone, the network service and the databases are restarted in every cloud.
 A request that would end without a host, or with an error, since one of them did not
-answer, waits until it answers, and is then decided from the start. When its time is
-over it ends as it would have at once. It never waits for longer than its caller, and
-not for a service that has been away for ten times as long. 0: nothing is waited for, as
-in nova.
+answer, waits until it answers, and is then decided from the start, when its turn comes.
+When its time is over and the service still away it ends as it would have at once. It
+never waits for longer than its caller, and not for a service that has been away for ten
+times as long. 0: nothing is waited for, as in nova.
 """,
         )
     ]
@@ -96,6 +96,12 @@ class Outage(NamedTuple):
     since_s: float
     waiting: int
     in_vain: int
+
+    def __str__(self) -> str:
+        return (
+            f'{self.service} is away since {self.since_s:.0f} s, {self.waiting} '
+            f'requests wait, of {self.in_vain} the time was over: {self.problem}'
+        )
 
 
 @dataclass(eq=False)
@@ -189,17 +195,10 @@ class Outages:
                 if not each.is_back
             ]
 
-    def wait(
-        self,
-        service: str,
-        problem: str,
-        until_s: float,
-        ends_s: float,
-        check: Callable[[], None],
-    ) -> bool:
-        """Wait until a service answers, until ``until_s``, and then for the turn, until
-        ``ends_s``; then done() is to be called. False: it was in vain. ``check`` may
-        raise."""
+    def wait(self, service: str, problem: str, left_s: Callable[[bool], float]) -> bool:
+        """Wait until a service answers, and it is the turn of who waits; then done()
+        is to be called. False: it was in vain. ``left_s`` returns for how long it may
+        wait still, given whether the service is back; it may raise."""
         began_s, turn, is_wanted = self._clock.monotonic(), threading.Event(), False
         with self._lock:
             away = self._known(service, problem)
@@ -210,13 +209,8 @@ class Outages:
             self._on_waiting(service, len(away.queue))
             away.admit()
         try:
-            while not turn.is_set():
-                check()
-                left_s = ends_s if away.is_back else until_s
-                left_s -= self._clock.monotonic()
-                if left_s <= 0:
-                    break
-                turn.wait(min(left_s, CALLER_LOOK_S))
+            while not turn.is_set() and (wait_s := left_s(away.is_back)) > 0:
+                turn.wait(min(wait_s, CALLER_LOOK_S))
             is_wanted = True
         finally:
             with self._lock:
@@ -316,9 +310,13 @@ class OutagePatience:
         self._served = 0
         self.is_over = left_s <= 0
 
-    def left_s(self) -> float:
-        """Return for how long the request may wait from now."""
-        return self._until_s - self._clock.monotonic()
+    def left_s(self, is_back: bool = False) -> float:
+        """Return for how long the request may wait from now: the patience counts until
+        a service ``is_back``. Raises CallerGone."""
+        if self._caller is not None:
+            self._caller.check()
+        ends_s = self._ends_s if is_back else self._until_s
+        return ends_s - self._clock.monotonic()
 
     def attempted(self, away: Collection[str]) -> None:
         """An attempt has ended, which these services did not answer: it is the turn of
@@ -347,9 +345,7 @@ class OutagePatience:
                 self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
                 self.attempted(away)  # it is the turn at the last one alone
-                if not self._outages.wait(
-                    service, problem, self._until_s, self._ends_s, self._caller.check
-                ):
+                if not self._outages.wait(service, problem, self.left_s):
                     self.is_over = True
                     return False
                 self._turns.append(service)
