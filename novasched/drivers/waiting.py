@@ -83,9 +83,9 @@ class PatientRequest:
                     self._look_for_cells(attempt, failure)
                     if not self._is_worth_another(attempt, failure):
                         raise
-        except BaseException:  # recovery undoes what is lost
+        except BaseException as ended:  # recovery undoes what is lost
             for lost in self._lost:
-                lost.leave()
+                lost.leave(is_alone=not isinstance(ended, CallerGone))
             raise
         finally:
             self._patience.attempted(attempt.away)

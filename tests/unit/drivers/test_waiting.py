@@ -230,16 +230,18 @@ def test_a_claim_that_arrives_late_is_undone():
 
 
 @cases(
-    'failure',
-    ('an error of the request', NO_HOST),
-    ('a defect', KeyError('a defect')),
+    'failure, is_alone',
+    ('an error of the request', NO_HOST, True),
+    ('a defect', KeyError('a defect'), True),
+    ('its caller may have sent it again', CallerGone('gone'), False),
 )
-def test_what_cannot_be_undone_is_left_to_the_journal(failure):
+def test_what_cannot_be_undone_is_left_to_the_journal(failure, is_alone):
     scene = Scene(placement=Undoing(MAY_ARRIVE))
     scene.outcomes = [scene.loses(ClaimUnknown), failure]
     with pytest.raises(type(failure)):
         scene.run()
     assert scene.journal.told == [('c', 'to be undone')]
+    assert (scene.journal.made_s_ago == [0.0]) == is_alone
     scene.outages.close()
 
 
