@@ -130,16 +130,13 @@ class PatientRequest:
 
     def _waited(self, attempt: RequestAttempt) -> bool:
         """Wait until services answer, and nothing is held of earlier attempts."""
-        away, recorder = dict(attempt.away), self._work.recorder
-        began_s = self._clock.monotonic()
+        began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            while waited := self._patience.wait(away):
-                if self._settle():
-                    break
-                if self._is_unsure:
-                    waited = False
-                    break
-                away = {PLACEMENT: self._lost[0].why}
+            waited = self._patience.wait(attempt.away)
+            while waited and not self._settle():
+                waited = not self._is_unsure and self._patience.wait(
+                    {PLACEMENT: self._lost[0].why}
+                )
         attempt.waited_s = self._clock.monotonic() - began_s
         successor = self._outages.successor
         is_free = not self._lost and not self._is_unsure

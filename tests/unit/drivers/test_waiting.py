@@ -208,6 +208,26 @@ def test_placement_that_is_away_again_is_waited_for_again():
     scene.outages.close()
 
 
+@cases(
+    'why, told',
+    ('it is there still', 'away', 'to be undone'),
+    ('it seems to be undone', None, 'settled'),
+)
+def test_an_undo_that_may_be_carried_out_later_ends_it(why, told):
+    class Unsure(Undoing):
+        def undo(self, context, claims, within_s=None):
+            left = super().undo(context, claims, within_s)
+            left.unsure.add('c')
+            return left
+
+    scene = Scene(placement=Unsure(why))
+    scene.outcomes = [scene.loses()]
+    with pytest.raises(errors.AllocationUpdateFailed):
+        scene.run()
+    assert scene.journal.told == [('c', told)]
+    scene.outages.close()
+
+
 def test_a_claim_that_may_arrive_is_settled_with_the_answer():
     scene = Scene(placement=Undoing(MAY_ARRIVE))
     scene.outcomes = [
