@@ -137,6 +137,24 @@ def test_what_is_away_is_waited_for(failed, away):
     scene.outages.close()
 
 
+@cases(
+    'second, is_well',
+    ('it has served the request', 'hosts', True),
+    ('it was not needed, and is away', missing(PLACEMENT, failure='hosts'), False),
+)
+def test_a_turn_has_gone_well_if_the_service_answered(second, is_well):
+    class Turns(Outages):
+        def done(self, service, is_well):
+            gone_well.append(is_well)
+            super().done(service, is_well)
+
+    gone_well, scene = [], Scene(missing(PLACEMENT), second)
+    scene.outages = Turns(30.0, lambda service: scene.probe)
+    assert scene.run() == 'hosts'
+    assert gone_well == [is_well]
+    scene.outages.close()
+
+
 def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
     scene = Scene(NO_HOST, 'hosts')
     scene.view.silent = {'far'}
