@@ -2,17 +2,17 @@
 """Outages of services that decisions need: requests wait for their end.
 
 Who waits asks nothing. One thread looks for each service that is away; once it answers,
-the requests that waited for it go on by and by, twice as many at a time while all goes
-well.
+the requests that waited for it go on in their order, twice as many at a time while all
+goes well.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -34,10 +34,10 @@ Seconds that a request waits for a service that is away.
 
 Placement, keystone, the network service and the databases are restarted in every cloud.
 A request that would end without a host, or with an error, since one of them did not
-answer, waits until it answers, and is then decided from the start. When its time is
-over it ends as it would have at once. It never waits for longer than its caller, and
-not for a service that has been away for ten times as long. 0: nothing is waited for, as
-in nova.
+answer, waits until it answers, and is then decided from the start, when its turn comes.
+When its time is over and the service still away it ends as it would have at once. It
+never waits for longer than its caller, and not for a service that has been away for ten
+times as long. 0: nothing is waited for, as in nova.
 """,
         )
     ]
@@ -58,6 +58,9 @@ request itself that fails."""
 LONGEST_REST_S = 2.0
 """So long a request rests at most that fails again though its service seems to be
 back: one of several servers may be away, or it takes no writes yet."""
+MOST_AT_ONCE = 8
+"""So many of the requests that waited for a service are under way at once at most: who
+has waited longest is to be answered first, not all at the same time."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
 TELL_AGAIN_S = 60.0
@@ -94,24 +97,36 @@ class Outage(NamedTuple):
     waiting: int
     in_vain: int
 
+    def __str__(self) -> str:
+        return (
+            f'{self.service} is away since {self.since_s:.0f} s, {self.waiting} '
+            f'requests wait, of {self.in_vain} the time was over: {self.problem}'
+        )
+
 
 @dataclass(eq=False)
 class _Away:
     """A service that is away, or was, and those of its requests that go on by and by:
-    ``running`` are under way, and at most ``limit`` may be."""
+    ``running`` are under way, and at most ``limit`` may be. Each of the ``queue`` is
+    set when it is its turn."""
 
     service: str
-    changed: threading.Condition
     problem: str = ''
     since_s: float = 0.0
     is_back: bool = True
-    waiting: int = 0
+    queue: deque[threading.Event] = field(default_factory=deque)
     waited: int = 0
     in_vain: int = 0
     running: int = 0
     limit: int = 1
     told_s: float = float('-inf')
     level: int = logging.WARNING
+
+    def admit(self) -> None:
+        """Let those go on whose turn it is."""
+        while self.is_back and self.queue and self.running < self.limit:
+            self.running += 1
+            self.queue.popleft().set()
 
 
 def _ignore(*what: object) -> None:
@@ -152,7 +167,8 @@ class Outages:
         self._closed.set()
         with self._lock:
             for away in self._away.values():
-                away.changed.notify_all()
+                for turn in away.queue:
+                    turn.set()
 
     def rest(self, seconds: float) -> None:
         """Return after so long, or when nobody waits any more."""
@@ -172,45 +188,42 @@ class Outages:
                     each.service,
                     each.problem,
                     now_s - each.since_s,
-                    each.waiting,
+                    len(each.queue),
                     each.in_vain,
                 )
                 for each in self._away.values()
                 if not each.is_back
             ]
 
-    def wait(
-        self, service: str, problem: str, until_s: float, check: Callable[[], None]
-    ) -> bool:
+    def wait(self, service: str, problem: str, left_s: Callable[[bool], float]) -> bool:
         """Wait until a service answers, and it is the turn of who waits; then done()
-        is to be called. False: it was in vain. ``check`` may raise."""
+        is to be called. False: it was in vain. ``left_s`` returns for how long it may
+        wait still, given whether the service is back; it may raise."""
+        began_s, turn, is_wanted = self._clock.monotonic(), threading.Event(), False
         with self._lock:
             away = self._known(service, problem)
             if away is None:
                 return False
-            away.waiting += 1
             away.waited += 1
-            self._on_waiting(service, away.waiting)
-        began_s, is_over = self._clock.monotonic(), False
+            away.queue.append(turn)
+            self._on_waiting(service, len(away.queue))
+            away.admit()
         try:
-            while not is_over:
-                check()
-                with self._lock:
-                    if away.is_back and away.running < away.limit:
-                        away.running += 1
-                        return True
-                    left_s = until_s - self._clock.monotonic()
-                    is_over = left_s <= 0 or self._closed.is_set()
-                    if not is_over:
-                        away.changed.wait(min(left_s, CALLER_LOOK_S))
-            return False
+            while not turn.is_set() and (wait_s := left_s(away.is_back)) > 0:
+                turn.wait(min(wait_s, CALLER_LOOK_S))
+            is_wanted = True
         finally:
             with self._lock:
-                away.in_vain += is_over
-                away.waiting -= 1
-                self._on_waiting(service, away.waiting)
+                in_vain = turn in away.queue
+                if in_vain:
+                    away.queue.remove(turn)
+                    away.in_vain += is_wanted
+                self._on_waiting(service, len(away.queue))
             took_s = self._clock.monotonic() - began_s
-            self._on_waited(service, took_s, is_over)
+            self._on_waited(service, took_s, in_vain and is_wanted)
+            if not (in_vain or is_wanted):
+                self.done(service, False)
+        return not in_vain
 
     def done(self, service: str, is_well: bool) -> None:
         """A request that has waited for a service has ended, or needs it again."""
@@ -218,8 +231,8 @@ class Outages:
             away = self._away[service]
             away.running -= 1
             if is_well:
-                away.limit *= 2
-            away.changed.notify(away.limit)
+                away.limit = min(away.limit + 1, MOST_AT_ONCE)
+            away.admit()
 
     def _known(self, service: str, problem: str) -> _Away | None:
         """Return an outage, which begins if it is new; None: it is not waited for."""
@@ -228,7 +241,7 @@ class Outages:
             return None
         now_s, away = self._clock.monotonic(), self._away.get(service)
         if away is None:
-            away = self._away[service] = _Away(service, threading.Condition(self._lock))
+            away = self._away[service] = _Away(service)
         if not away.is_back:
             is_long = now_s - away.since_s > LONG_AWAY * self.patience_s
             return None if is_long else away
@@ -252,21 +265,19 @@ class Outages:
         pause_s = FIRST_LOOK_S
         while not self._closed.wait(pause_s) and not _answers(probe):
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self._closed.is_set():
+            return
         with self._lock:
-            lasted_s = self._clock.monotonic() - away.since_s
-            waited, in_vain = away.waited, away.in_vain
-            away.is_back = not self._closed.is_set()
-            away.changed.notify(away.limit)
-        if not self._closed.is_set():
-            LOG.log(
-                away.level,
-                '%s answers again after %.1f s; %d requests have waited for it, of %d '
-                'the time was over',
-                f'{away.service[:1].upper()}{away.service[1:]}',
-                lasted_s,
-                waited,
-                in_vain,
-            )
+            away.is_back = True
+            away.admit()
+            figures = self._clock.monotonic() - away.since_s, away.waited, away.in_vain
+        LOG.log(
+            away.level,
+            '%s answers again after %.1f s; %d requests have waited for it, of %d '
+            'the time was over',
+            f'{away.service[:1].upper()}{away.service[1:]}',
+            *figures,
+        )
 
 
 def _answers(probe: Probe) -> bool:
@@ -299,9 +310,13 @@ class OutagePatience:
         self._served = 0
         self.is_over = left_s <= 0
 
-    def left_s(self) -> float:
-        """Return for how long the request may wait from now."""
-        return self._until_s - self._clock.monotonic()
+    def left_s(self, is_back: bool = False) -> float:
+        """Return for how long the request may wait from now: the patience counts until
+        a service ``is_back``. Raises CallerGone."""
+        if self._caller is not None:
+            self._caller.check()
+        ends_s = self._ends_s if is_back else self._until_s
+        return ends_s - self._clock.monotonic()
 
     def attempted(self, away: Collection[str]) -> None:
         """An attempt has ended, which these services did not answer: it is the turn of
@@ -330,9 +345,7 @@ class OutagePatience:
                 self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
                 self.attempted(away)  # it is the turn at the last one alone
-                if not self._outages.wait(
-                    service, problem, self._until_s, self._caller.check
-                ):
+                if not self._outages.wait(service, problem, self.left_s):
                     self.is_over = True
                     return False
                 self._turns.append(service)

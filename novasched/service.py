@@ -182,11 +182,7 @@ class Scheduler:
             'cells': cells,
             'hosts': hosts,
             'requests under way': under_way,
-            'outages': {
-                each.service: f'{each.problem}; since {each.since_s:.0f} s, '
-                f'{each.waiting} requests wait'
-                for each in self.outages.now()
-            },
+            'outages': list(map(str, self.outages.now())),
             **({'copy of placement': self.mirror.state()} if self.mirror else {}),
             **_plugins(self.profile),
         }

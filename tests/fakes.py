@@ -389,10 +389,12 @@ class FakeInstances:
 
 
 class FakeJournal:
-    """Keeps what becomes of every intent, by consumer, in order."""
+    """Keeps what becomes of every intent, by consumer, in order, and how long ago those
+    that are to be undone were made."""
 
     def __init__(self):
         self.intents = []
+        self.made_s_ago = []
         self.told = []
 
     def intend(self, intents):
@@ -418,6 +420,7 @@ class FakeEntry:
 
     def undo_later(self, made_s_ago):
         self._journal.told.append((self._consumer, 'to be undone'))
+        self._journal.made_s_ago.append(made_s_ago)
 
 
 class FakeCaller:

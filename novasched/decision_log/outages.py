@@ -31,20 +31,23 @@ class OutageFile:
     clock: Clock = SYSTEM_CLOCK
 
     def write_outages(self) -> None:
-        """Write the outages of now, and remove old files. Raises errors.StoreFailed."""
+        """Write the outages of now, and remove old files, or the own one if there are
+        none. Raises errors.StoreFailed."""
         if self.directory is None:
             return
         path = self.directory / f'outages-{os.getpid()}.json'
         now = [each._asdict() for each in self.outages.now()]
         try:
-            for file, is_fresh in _files(self.directory, self.clock):
-                if not (is_fresh and (now or file != path)):
-                    file.unlink(missing_ok=True)
             if now:
                 state_directory.make(str(self.directory))
+                for file, is_fresh in _files(self.directory, self.clock):
+                    if not is_fresh:
+                        file.unlink(missing_ok=True)
                 made = path.with_suffix('.new')
                 made.write_text(json.dumps(now))
                 made.replace(path)
+            elif path.exists():
+                path.unlink(missing_ok=True)
         except OSError as problem:
             raise errors.StoreFailed('the file of outages', str(problem)) from problem
 

@@ -39,13 +39,15 @@ class LostClaim(NamedTuple):
         if self.entry is not None:
             self.entry.settle()
 
-    def leave(self) -> None:
-        """Leave it to recovery, or to the operator where there is none."""
+    def leave(self, is_alone: bool = False) -> None:
+        """Leave it to recovery, or to the operator where there is none. ``is_alone``:
+        no other request can have made it until now, even if it arrived late."""
         consumer = self.claim.consumer_uuid
         if self.entry is None:
             LOG.error(LEFT_BEHIND, consumer, self.why, consumer)
             return
-        self.entry.undo_later(SYSTEM_CLOCK.monotonic() - self.claim.by_s)
+        made_s_ago = SYSTEM_CLOCK.monotonic() - self.claim.by_s
+        self.entry.undo_later(0.0 if is_alone else made_s_ago)
         LOG.warning(UNDONE_LATER, consumer, self.why)
 
 

@@ -4,8 +4,7 @@ before it is decided from the start."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from novasched import connections, errors
@@ -69,28 +68,27 @@ class PatientRequest:
         Superseded.
         """
         attempt = self._work.attempt
-        with self._leaving():
+        try:
             while True:
-                consumers = frozenset(each.claim.consumer_uuid for each in self._lost)
                 attempt = RequestAttempt(
                     not self._patience.is_over,
                     attempt.was_announced,
-                    may_arrive=consumers,
+                    frozenset(each.claim.consumer_uuid for each in self._lost),
+                    lost=self._lost,
                 )
                 try:
                     result = serve(attempt)
                     break
-                except errors.RequestError as problem:
-                    failure = problem
+                except errors.RequestError as failure:
                     self._look_for_cells(attempt, failure)
-                finally:
-                    self._lost += attempt.lost
-                    self._patience.attempted(attempt.away)
-                if not self._is_worth_another(attempt, failure):
-                    try:
-                        raise failure
-                    finally:
-                        del failure  # it refers to this frame, and so to all candidates
+                    if not self._is_worth_another(attempt, failure):
+                        raise
+        except BaseException as ended:  # recovery undoes what is lost
+            for lost in self._lost:
+                lost.leave(is_alone=not isinstance(ended, CallerGone))
+            raise
+        finally:
+            self._patience.attempted(attempt.away)
         self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
@@ -113,17 +111,6 @@ class PatientRequest:
             for name in self._view.unavailable_cells(cell_uuid, target, providers):
                 attempt.missed(cell(name), 'it does not answer')
 
-    @contextlib.contextmanager
-    def _leaving(self) -> Iterator[None]:
-        """Leave what is lost to recovery, if this context ends by an exception."""
-        try:
-            yield
-        except BaseException:
-            self._patience.attempted(())
-            for each in self._lost:
-                each.leave()
-            raise
-
     def _is_worth_another(
         self, attempt: RequestAttempt, failure: errors.RequestError
     ) -> bool:
@@ -143,16 +130,13 @@ class PatientRequest:
 
     def _waited(self, attempt: RequestAttempt) -> bool:
         """Wait until services answer, and nothing is held of earlier attempts."""
-        away, recorder = dict(attempt.away), self._work.recorder
-        began_s = self._clock.monotonic()
+        began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            while waited := self._patience.wait(away):
-                if self._settle():
-                    break
-                if self._is_unsure:
-                    waited = False
-                    break
-                away = {PLACEMENT: self._lost[0].why}
+            waited = self._patience.wait(attempt.away)
+            while waited and not self._settle():
+                waited = not self._is_unsure and self._patience.wait(
+                    {PLACEMENT: self._lost[0].why}
+                )
         attempt.waited_s = self._clock.monotonic() - began_s
         successor = self._outages.successor
         is_free = not self._lost and not self._is_unsure

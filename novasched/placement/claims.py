@@ -324,6 +324,8 @@ class ConsumerClaim(JointClaim):
         if self._is_made(self._one, held) and self._may_be_ours:
             return self._claimed()
         self._learn(held)
+        if self._conflicted and self._lost:  # the lost one may be written just now
+            return self._unknown(refused.text)
         if self._conflicted:
             raise errors.AllocationUpdateFailed(
                 self._consumer,

@@ -41,6 +41,7 @@ _UNREACHABLE = (
     ksa.ConnectTimeout,
 )
 _NO_SERVER = (502, 503)
+_TOKEN_ENDED = 401
 
 _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
     (ksa.EndpointNotFound, 'The placement API endpoint was not found.'),
@@ -135,7 +136,9 @@ def ask(
     ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
     adapter's. A GET is sent once more when its connection breaks, as the server may
     have closed an idle connection just then, when its answer breaks off, and when a
-    gateway has no server for it. ``is_quiet``: the caller says why there is no answer.
+    gateway has no server for it; any request, when its token has ended, as of several
+    threads keystoneauth1 lets one ask for another token. ``is_quiet``: the caller says
+    why there is no answer.
     """
     headers = http.headers(context)
     if version is not None:
@@ -147,7 +150,8 @@ def ask(
         options['timeout'] = timeout_s
     try:
         answer = adapter.request(url, method, **options)
-        if method != 'GET' or answer.status_code not in _NO_SERVER:
+        no_server = method == 'GET' and answer.status_code in _NO_SERVER
+        if not no_server and answer.status_code != _TOKEN_ENDED:
             return answer
     except (ksa.ConnectFailure, ksa.UnknownConnectionError) as error:
         if method != 'GET' or not _was_sent(error):

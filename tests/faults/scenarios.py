@@ -142,9 +142,10 @@ SCENARIOS = {
     ),
     'F14': Scenario(
         'Placement is away, or restarted behind a load balancer',
-        'Requests wait until it answers, and are then decided from the start; those '
-        'that do not need it go on. Only when `[novasched] outage_patience` is over, '
-        'or their caller is about to give up, they get NoValidHost, as from nova.',
+        'Requests wait until it answers, and are then decided from the start, those '
+        'that have waited longest first; those that do not need it go on. Only when '
+        '`[novasched] outage_patience` is over before that, or their caller is about '
+        'to give up, they get NoValidHost, as from nova.',
         'A service that has been away for ten times the patience is not waited for.',
     ),
     'F15': Scenario(

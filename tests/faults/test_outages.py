@@ -25,9 +25,12 @@ METHODS = ('GET', 'PUT', 'POST', 'DELETE')
 CLAIMS = '^/allocations'
 PATIENT = {'outage_patience': 30}
 OUTAGE_S, EVERY_S, SETTLE_S, WAIT_S = 3, 0.4, 60, 90
+ENDS_WITHIN_S = 5
+"""After its patience a request ends so soon, and so one that waited does after an
+outage."""
 POOL, CONNECTIONS = 64, 30
 """Threads and connections to the broker that a worker keeps, by default."""
-MANY, VERY_MANY, SPARE, MOST_MB = 30, 500, 16, 1.0
+AT_ONCE, MANY, VERY_MANY, SPARE, MOST_MB = 8, 30, 500, 16, 1.0
 PING = {
     'method': 'ping',
     'args': {'arg': 'are you there'},
@@ -210,14 +213,39 @@ def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_pass
     clients.boot(room=True)
     clients.wait()
     keystone.is_away = True
-    made.proxy.on('GET', '', proxy.answers(401, b'it has ended'), times=9)
-    made.proxy.on('PUT', '', proxy.answers(401, b'it has ended'), times=9)
-    call = clients.boot(room=True)
+    outage = Outage(made, proxy.answers(401, b'it has ended'))
+    calls = [clients.boot(room=True) for _ in range(AT_ONCE)]
     time.sleep(OUTAGE_S / 3)
-    assert not call.answers
-    made.proxy.heal()
+    assert not any(call.answers for call in calls)
     keystone.is_away = False
+    outage.ends()
     clients.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.exhaustive('that time ends, and that a token is waited for, are there')
+@pytest.mark.scenario('F44', 'I2', 'I4', 'I7', 'I8')
+def test_two_minutes_without_keystone(cloud, callers, audit, by_password):
+    audit.settle_s = SETTLE_S
+    audit.bounds = Bounds(latency_s=PATIENT['outage_patience'] + ENDS_WITHIN_S)
+    made = cloud(HOSTS, novasched=PATIENT)
+    keystone, clients = by_password(made), callers(made)
+    clients.boot(room=True)
+    clients.wait()
+    keystone.is_away, start = True, time.monotonic()
+    outage, early, late = Outage(made, proxy.answers(401, b'it has ended')), [], []
+    for sent_s in range(0, 120, 4):
+        wait_until(lambda at=start + sent_s: time.monotonic() > at, WAIT_S, 'its turn')
+        if sent_s < 85:
+            early.append(clients.boot(2))
+        elif sent_s > 95:
+            late.append(clients.boot(2, room=True))
+    wait_until(lambda: time.monotonic() > start + 120, WAIT_S, 'the end')
+    keystone.is_away = False
+    outage.ends()
+    clients.wait()
+    assert {call.failure.name for call in early} == {'NoValidHost'}
+    assert [call.failure for call in late] == [None] * len(late)
     audit.check(*ALL)
 
 

@@ -15,6 +15,7 @@ from novasched.clock import SYSTEM_CLOCK
 from novasched.outages import (
     ANSWER_TAKES_S,
     LONGEST_REST_S,
+    MOST_AT_ONCE,
     MOST_TIMES,
     OutagePatience,
     Outages,
@@ -92,20 +93,21 @@ def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert ended.endswith('1 requests have waited for it, of 0 the time was over')
 
 
-def test_they_go_on_by_and_by_twice_as_many_while_all_goes_well(service, outages):
-    waiters = [Waiter(outages) for _ in range(7)]
-    eventually(lambda: outages.now() and outages.now()[0].waiting == 7)
+def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, outages):
+    steps, waiters = (1, 2, 4, MOST_AT_ONCE, MOST_AT_ONCE), []
+    while len(waiters) < sum(steps):
+        waiters.append(Waiter(outages))
+        eventually(lambda: outages.now() and outages.now()[0].waiting == len(waiters))
     service.is_back.set()
     seen = []
-    for most in (1, 2, 4):
+    for most in steps:
         eventually(functools.partial(are_going, waiters, seen, most))
         time.sleep(0.05)
         on_their_way = going(waiters, seen)
-        assert len(on_their_way) == most
+        assert on_their_way == waiters[len(seen) : len(seen) + most]
         seen += on_their_way
         for each in on_their_way:
             each.patience.attempted(())
-    assert len(seen) == 7
 
 
 def going(waiters, seen):
@@ -114,6 +116,35 @@ def going(waiters, seen):
 
 def are_going(waiters, seen, most):
     return len(going(waiters, seen)) >= most
+
+
+def test_time_that_is_over_while_the_service_answers_takes_no_turn_away(service):
+    outages = Outages(0.3, lambda _: service.probe)
+    first, second = Waiter(outages), Waiter(outages)
+    service.is_back.set()
+    eventually(lambda: first.went_on or second.went_on)
+    lucky, other = (first, second) if first.went_on else (second, first)
+    eventually(lambda: other.patience.left_s() < 0)
+    time.sleep(0.05)
+    assert other.went_on is None
+    lucky.patience.attempted(())
+    other.join(20)
+    assert other.went_on
+    outages.close()
+
+
+def test_a_caller_that_gives_up_at_its_turn_leaves_it_to_the_next(service, outages):
+    def gives_up():
+        service.is_back.set()
+        eventually(lambda: outages.now() == [])
+        raise RuntimeError('gone')
+
+    caller = FakeCaller()
+    caller.check = gives_up
+    with pytest.raises(RuntimeError):
+        OutagePatience(outages, caller, SYSTEM_CLOCK).wait(AWAY)
+    assert OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+    service.is_back.clear()
 
 
 def test_one_that_fails_again_waits_again(service, outages):

@@ -31,14 +31,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(300, {'versions': {'values': [version]}})
 
     def do_POST(self):
-        if self.server.keystone.is_away:
-            return self._answer(503, {'error': {'code': 503, 'title': 'Unavailable'}})
         asked = self.rfile.read(int(self.headers.get('Content-Length', 0)))
-        if WRONG in asked.decode():
+        if self.server.keystone.is_away:
+            self._answer(503, {'error': {'code': 503, 'title': 'Unavailable'}})
+        elif WRONG in asked.decode():
             self._answer(401, {'error': {'code': 401, 'title': 'Unauthorized'}})
         else:
             self._answer(201, {'token': self.server.keystone.token()})
-        return None
 
     def _answer(self, status, body):
         payload = json.dumps(body).encode()

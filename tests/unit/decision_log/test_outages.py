@@ -53,8 +53,10 @@ def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
     assert read(tmp_path) == [AWAY, AWAY]
     assert read(tmp_path, FRESH_S + 1) == []
     later = SetClock(time.time() + FRESH_S + 1)
-    OutageFile(tmp_path, Known(), later).write_outages()
-    assert os.listdir(tmp_path) == []
+    mine = f'outages-{os.getpid()}.json'
+    assert len(os.listdir(tmp_path)) == 2
+    OutageFile(tmp_path, Known(AWAY), later).write_outages()
+    assert os.listdir(tmp_path) == [mine]
 
 
 def test_where_there_are_no_files_there_is_none():

@@ -137,6 +137,24 @@ def test_what_is_away_is_waited_for(failed, away):
     scene.outages.close()
 
 
+@cases(
+    'second, is_well',
+    ('it has served the request', 'hosts', True),
+    ('it was not needed, and is away', missing(PLACEMENT, failure='hosts'), False),
+)
+def test_a_turn_has_gone_well_if_the_service_answered(second, is_well):
+    class Turns(Outages):
+        def done(self, service, is_well):
+            gone_well.append(is_well)
+            super().done(service, is_well)
+
+    gone_well, scene = [], Scene(missing(PLACEMENT), second)
+    scene.outages = Turns(30.0, lambda service: scene.probe)
+    assert scene.run() == 'hosts'
+    assert gone_well == [is_well]
+    scene.outages.close()
+
+
 def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
     scene = Scene(NO_HOST, 'hosts')
     scene.view.silent = {'far'}
@@ -208,6 +226,26 @@ def test_placement_that_is_away_again_is_waited_for_again():
     scene.outages.close()
 
 
+@cases(
+    'why, told',
+    ('it is there still', 'away', 'to be undone'),
+    ('it seems to be undone', None, 'settled'),
+)
+def test_an_undo_that_may_be_carried_out_later_ends_it(why, told):
+    class Unsure(Undoing):
+        def undo(self, context, claims, within_s=None):
+            left = super().undo(context, claims, within_s)
+            left.unsure.add('c')
+            return left
+
+    scene = Scene(placement=Unsure(why))
+    scene.outcomes = [scene.loses()]
+    with pytest.raises(errors.AllocationUpdateFailed):
+        scene.run()
+    assert scene.journal.told == [('c', told)]
+    scene.outages.close()
+
+
 def test_a_claim_that_may_arrive_is_settled_with_the_answer():
     scene = Scene(placement=Undoing(MAY_ARRIVE))
     scene.outcomes = [
@@ -230,16 +268,18 @@ def test_a_claim_that_arrives_late_is_undone():
 
 
 @cases(
-    'failure',
-    ('an error of the request', NO_HOST),
-    ('a defect', KeyError('a defect')),
+    'failure, is_alone',
+    ('an error of the request', NO_HOST, True),
+    ('a defect', KeyError('a defect'), True),
+    ('its caller may have sent it again', CallerGone('gone'), False),
 )
-def test_what_cannot_be_undone_is_left_to_the_journal(failure):
+def test_what_cannot_be_undone_is_left_to_the_journal(failure, is_alone):
     scene = Scene(placement=Undoing(MAY_ARRIVE))
     scene.outcomes = [scene.loses(ClaimUnknown), failure]
     with pytest.raises(type(failure)):
         scene.run()
     assert scene.journal.told == [('c', 'to be undone')]
+    assert (scene.journal.made_s_ago == [0.0]) == is_alone
     scene.outages.close()
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,8 @@ from novasched.observability.instrumentation import (
     Instrumentation,
     RequestTracker,
 )
+from novasched.observability.requests import check_outages
+from novasched.outages import Outage
 from novasched.resources import PrefilterContext
 from novasched.resources.prefilters import run
 from novasched.resources.requirements import Requirements
@@ -188,3 +191,17 @@ class TestStages:
         name = 'novasched_unschedulable_decisions_total'
         assert recorder.counts == {(name, plugin): 1}
         assert not recorder.observed
+
+
+@pytest.mark.parametrize(
+    ('in_vain', 'status'), [((), PASS), ((0,), WARN), ((0, 2), FAIL)]
+)
+def test_outages_are_a_warning_until_the_time_of_some_is_over(in_vain, status):
+    now = [Outage('placement', 'refused', 3.2, 5, number) for number in in_vain]
+    check = check_outages(SimpleNamespace(now=lambda: now), 'noon')
+    assert (check.status, check.time) == (status, 'noon')
+    assert check.output == '; '.join(
+        'placement is away since 3 s, 5 requests wait, of '
+        f'{number} the time was over: refused'
+        for number in in_vain
+    )

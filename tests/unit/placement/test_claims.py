@@ -80,6 +80,11 @@ def test_old_amounts_of_a_provider_stay(claiming):
     ('lost behind a gateway', [(504, ''), held(1, new=2)], Claimed),
     ('lost, and saved later', [LOST, NOTHING, SAVED], Claimed),
     ('lost, saved too late', [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed),
+    (
+        'lost, and being written',
+        [LOST, NOTHING, CHANGED, NOTHING, CHANGED, NOTHING],
+        ClaimUnknown,
+    ),
     ('lost, and no room', [LOST, NOTHING, FULL], ClaimUnknown),
     ('lost and barred', [LOST, held(3, old=1), FULL], ClaimRefused),
     (

@@ -161,6 +161,16 @@ def test_what_is_written_is_sent_once(scripted, context, method):
     assert len(script.asked) == 1
 
 
+@pytest.mark.parametrize('method', ['GET', 'PUT', 'POST'])
+@pytest.mark.parametrize('status', [204, 401])
+def test_what_a_token_that_ended_keeps_back_is_sent_again(
+    scripted, context, method, status
+):
+    adapter, script = scripted((401, ''), (status, ''))
+    assert ask(adapter, context, method, '/', None).status_code == status
+    assert script.answers == []
+
+
 def test_logs_get_the_begin_of_what_is_long(scripted, context):
     adapter, _ = scripted((500, 'é' * 5000))
     found = http.excerpt(ask(adapter, context, 'PUT', '/', None))
