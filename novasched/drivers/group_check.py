@@ -37,6 +37,10 @@ times, and one that sees all of them not more than 11 times."""
 MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
+MOST_STAYS = 5
+"""How often a request sees members to which it has yielded before, and that stay where
+they are, until it ends: it would not find a host, as for affinity with members on two.
+"""
 MOST_RECENT, RECENT_S = 10_000, 60.0
 MOST_WATCHED = 200
 """Members of which a request looks whether they leave; placement's API is asked of each
@@ -98,6 +102,9 @@ class GroupCheck:
         self._policy = self._verifiable()
         self._seen: Places = {}
         self._places = 0
+        self._yielded_to: Places = {}
+        self._stayed = 0
+        self._began_s = 0.0
         self._attempt = work.attempt
         self._snapshot = Snapshot({})
 
@@ -126,7 +133,7 @@ class GroupCheck:
     def hosts(self, hosts: HostTable) -> HostTable:
         """Return the hosts with the members that are seen on them, as far as that is
         known of all without a question about each."""
-        self._snapshot = hosts.snapshot
+        self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
         if self._policy is not None:
             self._look_ahead(self._policy.name == AFFINITY)
         if not self._seen:
@@ -194,7 +201,7 @@ class GroupCheck:
             watched = {uuid: others[uuid] for uuid in conflict.others}
             stays = conflict.is_senior and looks_left > 0
             if not stays or self._now(watched) is None:
-                self._yield_to(conflict, others)
+                self._yield_to(self._policy, conflict, others)
                 break
         return False
 
@@ -234,11 +241,13 @@ class GroupCheck:
                 return {**others, **now}
         return None
 
-    def _yield_to(self, conflict: Conflict[Place], others: Places) -> None:
+    def _yield_to(
+        self, policy: HardPolicy, conflict: Conflict[Place], others: Places
+    ) -> None:
         """Undo the claims; the next decision is made with what was seen."""
         self._work.check()
         self._attempt.yields += 1
-        if self._policy is not None and self._policy.name == AFFINITY:
+        if policy.name == AFFINITY:
             self._seen = conflict.others
         else:
             self._seen = {**self._seen, **others}
@@ -246,12 +255,23 @@ class GroupCheck:
         uuid, places = next(iter(conflict.others.items()))
         more = len(conflict.others) - 1
         hosts = ', '.join(host for _, host in places)
+        took_ms = 1000 * (SYSTEM_CLOCK.monotonic() - self._began_s)
         self._give_back(
-            f'{uuid} of server group {group_of(self._work.request)} is on {hosts}'
-            + (f', and {more} more' if more else '')
+            f'given up after {took_ms:.0f} ms for {policy.name} with {uuid} on {hosts}'
+            + (f' and {more} more' if more else '')
+            + f', of server group {group_of(self._work.request)}'
         )
-        if self._is_over():
+        if self._is_over() or self._is_split(conflict):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+
+    def _is_split(self, conflict: Conflict[Place]) -> bool:
+        """Return whether the members to which this request yields, now and before, have
+        stayed where they are so often that they are not about to leave."""
+        known = {uuid: self._yielded_to.get(uuid) for uuid in conflict.others}
+        stay = known == conflict.others and self._now(self._yielded_to) is None
+        self._stayed = self._stayed + 1 if stay else 0
+        self._yielded_to = {**self._yielded_to, **conflict.others}
+        return self._stayed >= MOST_STAYS
 
     def _is_over(self) -> bool:
         return self._attempt.yields >= MOST_YIELDS

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 
 import pytest
@@ -14,7 +15,7 @@ from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_LOOKS
+from novasched.drivers.group_check import MOST_LOOKS, MOST_STAYS
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
 from novasched.ports.decisions import NoRecorder
@@ -112,8 +113,10 @@ def test_who_sees_a_member_on_its_host_yields(cloud):
     cloud.holds(A, 'h1')
     assert cloud.ask(B) == ['h2']
     assert cloud.placement.tried == [(B, cloud.nodes['h1']), (B, cloud.nodes['h2'])]
-    text = f'{A} of server group {factories.group().uuid} is on h1'
-    assert cloud.recorder.said == [('claimed', ''), ('yielded', text), ('claimed', '')]
+    (_, said, _), texts = zip(*cloud.recorder.said, strict=True)
+    assert said == 'yielded'
+    text = f'for anti-affinity with {A} on h1, of server group {factories.group().uuid}'
+    assert re.fullmatch(rf'given up after \d+ ms {text}', texts[1])
 
 
 def test_the_senior_stays_where_the_other_goes(cloud):
@@ -189,6 +192,16 @@ def test_affinity_goes_where_the_senior_is():
     cloud.holds(A, 'h3')
     cloud.placement.looks = [lambda _: None, cloud.goes(B)]
     assert cloud.ask(C, policy='affinity') == ['h3']
+
+
+def test_a_group_with_affinity_that_is_split_gets_its_no_soon():
+    cloud = Cloud(TOGETHER)
+    cloud.holds(A, 'h1')
+    cloud.holds(B, 'h2')
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(C, policy='affinity')
+    assert len(cloud.placement.tried) <= 2 + MOST_STAYS
+    assert cloud.placement.held.keys() == {A, B}
 
 
 def test_who_is_hindered_for_ever_gets_no_host(cloud):
