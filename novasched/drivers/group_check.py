@@ -27,6 +27,10 @@ from novasched.scheduler.filters.affinity import (
 from novasched.scheduler.group_policy import AFFINITY, Conflict, HardPolicy
 from novasched.scheduler.hosts import HostTable, Member
 from novasched.scheduler.snapshot import Snapshot
+from novasched.scheduler.weighers.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -48,6 +52,13 @@ one."""
 WATCH_S = 0.1
 """How long a request looks whether other members undo their claims: about as long as
 that takes."""
+
+SOFT_POLICIES = (
+    ServerGroupSoftAffinityWeigher.policy_name,
+    ServerGroupSoftAntiAffinityWeigher.policy_name,
+)
+"""Of their members those count that this process has placed of late: no question is
+asked for them."""
 
 Place = tuple[str, str]
 """The uuid of a cell and the name of a host in it."""
@@ -89,8 +100,8 @@ class GroupCheck:
     """The members of the group of one request that hold resources, though no row of a
     compute shows them yet.
 
-    Without a hard policy that its filter verifies, and where nothing is claimed or the
-    filters do not run, all of this does nothing.
+    Without a policy, with a hard one that no filter verifies, and where nothing is
+    claimed, all of this does nothing.
     """
 
     def __init__(
@@ -100,6 +111,7 @@ class GroupCheck:
         self._work = work
         self._recent = recent
         self._policy = self._verifiable()
+        self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
         self._yielded_to: Places = {}
@@ -123,6 +135,12 @@ class GroupCheck:
         runs = any(isinstance(each, kind) for each in parts.profile.filters)
         return policy if runs and (not is_forced or request.checks_type) else None
 
+    def _has_soft_policy(self) -> bool:
+        """Return whether a weigher prefers hosts by the members that they run."""
+        group = self._work.request.if_set('instance_group')
+        counts = self._work.claims is not None and self._parts.enforce_groups
+        return counts and group is not None and group.policy in SOFT_POLICIES
+
     @property
     def turn_of(self) -> str | None:
         """The group of which one request of this process is served after the other."""
@@ -136,6 +154,10 @@ class GroupCheck:
         self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
         if self._policy is not None:
             self._look_ahead(self._policy.name == AFFINITY)
+        elif self._is_soft:
+            group, mine = self._work.request.instance_group, self._work.instance_uuids
+            named = {*((group and group.if_set('members')) or ())}
+            self._seen = self._recent.of(named.difference(mine or ()))
         if not self._seen:
             return hosts
         rows: dict[int, list[Member]] = {}
@@ -161,10 +183,10 @@ class GroupCheck:
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members that were seen."""
         group = request.instance_group if 'instance_group' in request else None
-        if group is None or self._policy is None or not self._seen:
+        if group is None or not self._seen:
             return request
         hosts = [host for places in self._seen.values() for _, host in places]
-        if self._policy.name != AFFINITY:
+        if self._policy is None or self._policy.name != AFFINITY:
             hosts += group.if_set('hosts') or ()
         members = [*(group.if_set('members') or ()), *self._seen]
         return request.replaced(
@@ -190,6 +212,8 @@ class GroupCheck:
         errors.AllocationUpdateFailed where placement does not answer, or a claim may be
         left behind.
         """
+        if self._is_soft:
+            self._recent.add(self._mine(picks))
         if self._policy is None or self._stays(picks):
             return True
         for looks_left in reversed(range(MOST_LOOKS)):

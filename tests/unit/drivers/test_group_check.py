@@ -25,6 +25,10 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.hosts import Member
 from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
@@ -47,7 +51,9 @@ class Recorder(NoRecorder):
 class Cloud:
     """Hosts h1 to h3, the first is the best; a group of servers A to D."""
 
-    def __init__(self, filters=APART, names=('h1', 'h2', 'h3'), runs=(), **parts):
+    def __init__(
+        self, filters=APART, names=('h1', 'h2', 'h3'), runs=(), weighers=(), **parts
+    ):
         rams = [8000 - 100 * number for number in range(len(names))]
         instances = [dict(runs) for _ in names]
         self.hosts = factories.hosts(host=names, free_ram_mb=rams, instances=instances)
@@ -59,7 +65,7 @@ class Cloud:
         self.caller = None
         self.driver = FilterScheduler(
             DriverContext(
-                profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
+                profile=Profile(factories.adapted(filters), (RAMWeigher(), *weighers)),
                 view=self.view,
                 placement=self.placement,
                 rng=random.Random(1),
@@ -220,6 +226,24 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     with pytest.raises(errors.NoValidHost):  # once more, in the same attempt
         cloud.ask(B)
     assert len(cloud.placement.tried) == tried + 1
+
+
+@cases(
+    'policy, enforced, first, second',
+    ('apart', 'soft-anti-affinity', True, 'h1', 'h2'),
+    ('together', 'soft-affinity', True, 'h2', 'h2'),
+    ('as in nova', 'soft-affinity', False, 'h2', 'h1'),
+)
+def test_soft_policies_count_who_was_placed_here(policy, enforced, first, second):
+    weighers = ServerGroupSoftAntiAffinityWeigher(), ServerGroupSoftAffinityWeigher()
+    cloud = Cloud((), weighers=weighers, enforce_groups=enforced)
+    everywhere = cloud.placement.offered
+    cloud.placement.offered = [candidate(cloud.nodes[first])]
+    assert cloud.ask(A, policy=policy) == [first]
+    cloud.placement.offered = everywhere
+    group = factories.group(policy=policy, members=[A, B])
+    assert cloud.ask(B, instance_group=group) == [second]
+    assert cloud.placement.looked == 0
 
 
 @cases(
