@@ -153,7 +153,8 @@ def _no_log(
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
     driver_loading.set_defaults(conf)
-    api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
+    api_engine = engines.api_engine(conf, timeout_s=engines.API_TIMEOUT_S)
+    main_engine = engines.main_engine(conf)
     placement_engine = engines.placement_engine(conf)
     placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
     use_names_of_release(conf)

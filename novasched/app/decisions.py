@@ -11,7 +11,7 @@ from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
 from novasched.clock import Clock
-from novasched.cluster.periodic import PeriodicTask
+from novasched.cluster.periodic import HostLock, Leadership, PeriodicTask
 from novasched.cluster.view import ClusterView
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
@@ -122,9 +122,15 @@ class LogMaker:
         return [*self._tasks, (INTERVAL_S, file.write_outages)]
 
     def _complete_with(self, diagnosis: PlacementDiagnosis) -> None:
-        """Have the records completed that wait for a diagnosis of placement."""
+        """Have the records completed that wait for a diagnosis of placement: those of a
+        machine by one of its workers, each other one in its turn."""
+        directory = self._store.directory
+        lock = HostLock(f'diagnoses {directory}')
+        leadership = Leadership(lambda: directory is None or lock.acquire())
 
         def complete_diagnoses() -> None:
+            if not leadership.has_turn():
+                return
             for result, records in diagnosis.complete(self._store.store).items():
                 self._metrics.diagnosed(result, records)
 

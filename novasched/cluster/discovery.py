@@ -13,7 +13,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.clock import Clock
 from novasched.cluster.heartbeat import BINARY
-from novasched.cluster.periodic import HostLock, PeriodicTask
+from novasched.cluster.periodic import HostLock, Leadership, PeriodicTask
 from novasched.cluster.services import Window, down_time
 from novasched.log_once import LogOnce
 from novasched.ports import Cell, ServiceRow, ServiceStore
@@ -39,7 +39,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 Seconds between searches for new hosts in the cells; 0: 60, -1: never.
 
 Of all schedulers that are enabled and alive, the one whose host comes first in
-the alphabet searches, in one of its workers. Where this is set, no operator should
+the alphabet searches, in one of its workers; one of each other host does every tenth
+time, in case that the first one does not. Where this is set, no operator should
 run ``nova-manage cell_v2 discover_hosts`` as a matter of routine.
 """,
         ),
@@ -69,7 +70,8 @@ class Discovered:
 
 @dataclass(eq=False)
 class Discovery:
-    """Searches for new hosts if this host leads. Nova: scheduler/manager.py.
+    """Searches for new hosts if this host leads, and else now and then. Nova:
+    scheduler/manager.py.
 
     ``discover`` searches all cells; ``has_turn`` says whether this process is
     the one of its host that does it.
@@ -84,25 +86,21 @@ class Discovery:
     _races: LogOnce = field(default_factory=LogOnce)
     _failing: LogOnce = field(default_factory=LogOnce)
 
+    def __post_init__(self) -> None:
+        self._leadership = Leadership(self._leads)
+
     def discover_hosts(self) -> None:
-        """Search if this host leads; log a failure."""
+        """Search if it is this process's turn; log a failure."""
         try:
-            leader = self._leader()
-            if leader != self.host:
-                LOG.debug(
-                    'Current leader is %s, skipping discover hosts on %s',
-                    leader,
-                    self.host,
-                )
-            elif self.has_turn():
+            if self._leadership.has_turn() and self.has_turn():
                 self._log(self.discover())
         except errors.StoreFailed as problem:
             LOG.warning('The search for new hosts failed: %s', problem)
         except Exception:  # a periodic task is run again
             LOG.exception('The search for new hosts failed')
 
-    def _leader(self) -> str | None:
-        """Return the host of the scheduler that searches; None: there is none.
+    def _leads(self) -> bool:
+        """Return whether this host is the first of the schedulers that are alive.
 
         Who asks is alive, whether its first heartbeat is written yet or not.
         """
@@ -113,7 +111,12 @@ class Discovery:
             if not (row.disabled or row.forced_down)
             and (row.host == self.host or window.holds(row))
         ]
-        return min(alive, default=None)
+        leader = min(alive, default=None)
+        if leader != self.host:
+            LOG.debug(
+                'Current leader is %s, skipping discover hosts on %s', leader, self.host
+            )
+        return leader == self.host
 
     def _log(self, outcome: Discovered) -> None:
         if outcome.mapped:

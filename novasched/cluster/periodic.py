@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import logging
+import random
 import socket
 import threading
 import weakref
@@ -118,7 +119,8 @@ class PeriodicTasks:
     """Runs the periodic tasks of a view when they are due, until it is stopped.
 
     ``others`` are further tasks, which are due at once. Each has a thread of its own:
-    one that never ends delays no other.
+    one that never ends delays no other. The first full read is due after a share of its
+    interval, the ``phase``, so that workers that start together do not read together.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class PeriodicTasks:
         reconcile_interval_s: float = 600.0,
         retry_interval_s: float = 1.0,
         others: Sequence[PeriodicTask] = (),
+        phase: float = 1.0,
     ) -> None:
         tasks: list[PeriodicTask] = [
             (check_interval_s, view.check),
@@ -138,6 +141,7 @@ class PeriodicTasks:
         ]
         # Messages that came between the first look and the queue are lost: so now.
         delays_s = [0.0, *(interval_s for interval_s, _ in tasks[1:])]
+        delays_s[-1] *= phase
         retry = retry_interval_s, view.retry_unavailable
         self._runners = [
             # Retries have their own thread: a hung full read must not delay them.
@@ -151,10 +155,9 @@ class PeriodicTasks:
         cls, conf: Any, view: ClusterView, clock: Clock, others: Sequence[PeriodicTask]
     ) -> Self:
         """Read the options."""
-        own = conf.novasched
-        return cls(
-            view, clock, own.check_interval, own.reconcile_interval, others=others
-        )
+        own, phase = conf.novasched, random.uniform(0.5, 1.0)
+        check_s, reconcile_s = own.check_interval, own.reconcile_interval
+        return cls(view, clock, check_s, reconcile_s, others=others, phase=phase)
 
     def start(self) -> None:
         for runner in self._runners:
@@ -172,6 +175,28 @@ class PeriodicTasks:
         """Run every task that is due, here and now."""
         for runner in self._runners:
             runner.run_due()
+
+
+FOLLOWS_EVERY = 10
+"""Of so many runs of a task one is done by a process that does not lead, too."""
+
+
+class Leadership:
+    """Whether a process does a task that one of several is to do: each time if it
+    ``leads``, and now and then if it does not, so that a leader that is alive and does
+    nothing costs no more than time."""
+
+    def __init__(self, leads: Callable[[], bool]) -> None:
+        self._leads = leads
+        self._left_out = 0
+
+    def has_turn(self) -> bool:
+        """Return whether this run is to be done."""
+        self._left_out += 1
+        if not self._leads() and self._left_out < FOLLOWS_EVERY:
+            return False
+        self._left_out = 0
+        return True
 
 
 class HostLock:

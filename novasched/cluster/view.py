@@ -22,6 +22,7 @@ from novasched.clock import Clock
 from novasched.cluster.aggregates import AggregateReader, AggregateView
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
+from novasched.cluster.group_members import GroupMembers
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.instances import InstanceReader, InstanceView
@@ -101,6 +102,7 @@ class ClusterView:
         self._heartbeat_grace = heartbeat_grace or HeartbeatGrace(clock)
         self.aggregates = AggregateView()
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
+        self._group_members = GroupMembers(api, clock)
         self.instances = InstanceView(tracks_instances)
         self._nodes = ComputeNodes(ratios or Ratios(), overlap_s, heartbeats)
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
@@ -197,8 +199,8 @@ class ClusterView:
 
     def group_members(self, group_uuid: str) -> list[str]:
         """Return the members of a server group, the newest first, as they are now.
-        Raises errors.StoreFailed."""
-        return self._api.group_members(group_uuid)
+        Raises errors.StoreFailed, without a long wait."""
+        return self._group_members.of(group_uuid)
 
     def current_aggregates(self) -> list[Aggregate]:
         """Return the aggregates by id as they are now, if the database can be asked."""

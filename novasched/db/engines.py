@@ -35,6 +35,10 @@ TIMEOUT_S = 60.0
 """How long one statement may take: as long as nova waits for a cell, and as a full
 read of one in the background may. Requests wait less; cluster.cells sees to it."""
 
+API_TIMEOUT_S = 5.0
+"""How long the API database may take for a statement: all are small, and requests for
+server groups wait for one."""
+
 PLACEMENT_TIMEOUT_S = 30.0
 """Placement's tables are read in the background: none waits so long for them."""
 

@@ -16,7 +16,7 @@ from novasched.decision_log.reading import (
     DecisionReader,
     Servers,
 )
-from novasched.decision_log.record import YIELDED, Head
+from novasched.decision_log.record import CONFLICT, YIELDED, Head
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10
@@ -65,13 +65,25 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             for body in read
             if 'query' in body.get('stages_ms', {})
         ),
-        'yields': sum(
-            claim['outcome'] == YIELDED
-            for body in read
-            for claim in body.get('claims', ())
-        ),
+        'lost_claims': {
+            outcome: _lost_claims(heads, bodies, outcome)
+            for outcome in (YIELDED, CONFLICT)
+        },
         'view': next((body['view'] for body in read if 'view' in body), {}),
     }
+
+
+def _lost_claims(
+    heads: Sequence[Head], bodies: Mapping[str, Mapping[str, Any]], outcome: str
+) -> dict[str, int]:
+    """Return how many claims had an outcome, and when the newest one had."""
+    ats = [
+        head.at
+        for head in heads
+        for claim in bodies.get(head.id, {}).get('claims', ())
+        if claim['outcome'] == outcome
+    ]
+    return {'count': len(ats), 'at': max(ats, default=0)}
 
 
 def _minutes(

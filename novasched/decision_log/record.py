@@ -16,8 +16,9 @@ import msgpack  # type: ignore[import-untyped]
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
-YIELDED = 'yielded'
-"""The outcome of claims that were undone for those of other members of a group."""
+YIELDED, CONFLICT = 'yielded', 'conflict'
+"""The outcomes of claims that were undone for those of other members of a group, and
+that placement refused as another request was faster."""
 WAITING, MADE = 'waiting', 'made'
 """States of the placement diagnosis of a record; '' is none."""
 DIAGNOSED_WITHIN_S = 3600.0

@@ -27,6 +27,10 @@ from novasched.scheduler.filters.affinity import (
 from novasched.scheduler.group_policy import AFFINITY, Conflict, HardPolicy
 from novasched.scheduler.hosts import HostTable, Member
 from novasched.scheduler.snapshot import Snapshot
+from novasched.scheduler.weighers.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -37,6 +41,10 @@ times, and one that sees all of them not more than 11 times."""
 MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
+MOST_STAYS = 5
+"""How often a request sees members to which it has yielded before, and that stay where
+they are, until it ends: it would not find a host, as for affinity with members on two.
+"""
 MOST_RECENT, RECENT_S = 10_000, 60.0
 MOST_WATCHED = 200
 """Members of which a request looks whether they leave; placement's API is asked of each
@@ -44,6 +52,13 @@ one."""
 WATCH_S = 0.1
 """How long a request looks whether other members undo their claims: about as long as
 that takes."""
+
+SOFT_POLICIES = (
+    ServerGroupSoftAffinityWeigher.policy_name,
+    ServerGroupSoftAntiAffinityWeigher.policy_name,
+)
+"""Of their members those count that this process has placed of late: no question is
+asked for them."""
 
 Place = tuple[str, str]
 """The uuid of a cell and the name of a host in it."""
@@ -85,8 +100,8 @@ class GroupCheck:
     """The members of the group of one request that hold resources, though no row of a
     compute shows them yet.
 
-    Without a hard policy that its filter verifies, and where nothing is claimed or the
-    filters do not run, all of this does nothing.
+    Without a policy, with a hard one that no filter verifies, and where nothing is
+    claimed, all of this does nothing.
     """
 
     def __init__(
@@ -96,8 +111,12 @@ class GroupCheck:
         self._work = work
         self._recent = recent
         self._policy = self._verifiable()
+        self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
+        self._yielded_to: Places = {}
+        self._stayed = 0
+        self._began_s = 0.0
         self._attempt = work.attempt
         self._snapshot = Snapshot({})
 
@@ -116,6 +135,12 @@ class GroupCheck:
         runs = any(isinstance(each, kind) for each in parts.profile.filters)
         return policy if runs and (not is_forced or request.checks_type) else None
 
+    def _has_soft_policy(self) -> bool:
+        """Return whether a weigher prefers hosts by the members that they run."""
+        group = self._work.request.if_set('instance_group')
+        counts = self._work.claims is not None and self._parts.enforce_groups
+        return counts and group is not None and group.policy in SOFT_POLICIES
+
     @property
     def turn_of(self) -> str | None:
         """The group of which one request of this process is served after the other."""
@@ -126,9 +151,13 @@ class GroupCheck:
     def hosts(self, hosts: HostTable) -> HostTable:
         """Return the hosts with the members that are seen on them, as far as that is
         known of all without a question about each."""
-        self._snapshot = hosts.snapshot
+        self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
         if self._policy is not None:
             self._look_ahead(self._policy.name == AFFINITY)
+        elif self._is_soft:
+            group, mine = self._work.request.instance_group, self._work.instance_uuids
+            named = {*((group and group.if_set('members')) or ())}
+            self._seen = self._recent.of(named.difference(mine or ()))
         if not self._seen:
             return hosts
         rows: dict[int, list[Member]] = {}
@@ -154,10 +183,10 @@ class GroupCheck:
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members that were seen."""
         group = request.instance_group if 'instance_group' in request else None
-        if group is None or self._policy is None or not self._seen:
+        if group is None or not self._seen:
             return request
         hosts = [host for places in self._seen.values() for _, host in places]
-        if self._policy.name != AFFINITY:
+        if self._policy is None or self._policy.name != AFFINITY:
             hosts += group.if_set('hosts') or ()
         members = [*(group.if_set('members') or ()), *self._seen]
         return request.replaced(
@@ -183,6 +212,8 @@ class GroupCheck:
         errors.AllocationUpdateFailed where placement does not answer, or a claim may be
         left behind.
         """
+        if self._is_soft:
+            self._recent.add(self._mine(picks))
         if self._policy is None or self._stays(picks):
             return True
         for looks_left in reversed(range(MOST_LOOKS)):
@@ -194,7 +225,7 @@ class GroupCheck:
             watched = {uuid: others[uuid] for uuid in conflict.others}
             stays = conflict.is_senior and looks_left > 0
             if not stays or self._now(watched) is None:
-                self._yield_to(conflict, others)
+                self._yield_to(self._policy, conflict, others)
                 break
         return False
 
@@ -234,11 +265,13 @@ class GroupCheck:
                 return {**others, **now}
         return None
 
-    def _yield_to(self, conflict: Conflict[Place], others: Places) -> None:
+    def _yield_to(
+        self, policy: HardPolicy, conflict: Conflict[Place], others: Places
+    ) -> None:
         """Undo the claims; the next decision is made with what was seen."""
         self._work.check()
         self._attempt.yields += 1
-        if self._policy is not None and self._policy.name == AFFINITY:
+        if policy.name == AFFINITY:
             self._seen = conflict.others
         else:
             self._seen = {**self._seen, **others}
@@ -246,12 +279,23 @@ class GroupCheck:
         uuid, places = next(iter(conflict.others.items()))
         more = len(conflict.others) - 1
         hosts = ', '.join(host for _, host in places)
+        took_ms = 1000 * (SYSTEM_CLOCK.monotonic() - self._began_s)
         self._give_back(
-            f'{uuid} of server group {group_of(self._work.request)} is on {hosts}'
-            + (f', and {more} more' if more else '')
+            f'given up after {took_ms:.0f} ms for {policy.name} with {uuid} on {hosts}'
+            + (f' and {more} more' if more else '')
+            + f', of server group {group_of(self._work.request)}'
         )
-        if self._is_over():
+        if self._is_over() or self._is_split(conflict):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+
+    def _is_split(self, conflict: Conflict[Place]) -> bool:
+        """Return whether the members to which this request yields, now and before, have
+        stayed where they are so often that they are not about to leave."""
+        known = {uuid: self._yielded_to.get(uuid) for uuid in conflict.others}
+        stay = known == conflict.others and self._now(self._yielded_to) is None
+        self._stayed = self._stayed + 1 if stay else 0
+        self._yielded_to = {**self._yielded_to, **conflict.others}
+        return self._stayed >= MOST_STAYS
 
     def _is_over(self) -> bool:
         return self._attempt.yields >= MOST_YIELDS

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -57,7 +58,7 @@ def merged(
         'requests_per_s': results.total() / window_s,
         'in_flight': total_us / 1e6 / window_s,
         'results': dict(results),
-        'yields': sum(part.get('yields', 0) for part in each),
+        'lost_claims': _lost_claims(each),
         'records_lost': sum(part.get('lost', 0) for part in each),
         'took_ms': {
             f'p{share}': _rounded(_quantile(_weighted(took), share / 100), US_PER_MS)
@@ -74,6 +75,20 @@ def merged(
         'cells': _cells(last['view'] if last is not None else {}),
         'newest': newest[:NEWEST],
     }
+
+
+def _lost_claims(parts: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return how many claims of the newest requests were lost to others, by outcome,
+    and how long ago the last of each was."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for outcome, lost in part.get('lost_claims', {}).items():
+            if lost['count']:
+                one = found.setdefault(outcome, {'count': 0, 'age_s': math.inf})
+                one['count'] += lost['count']
+                age_s = round((part['until'] - lost['at']) / 1e6, 1)
+                one['age_s'] = min(one['age_s'], age_s)
+    return found
 
 
 def _rounded(number: float | None, unit: float = 1.0) -> float | None:

@@ -68,7 +68,10 @@ def _results(overview: Overview) -> list[str]:
     return [
         *(f'{name} {results.get(name, 0)}' for name in RESULTS),
         '' if query_ms is None else f'placement p50 {query_ms:.0f} ms',
-        f'yields {overview["yields"]}' if overview['yields'] else '',
+        *(
+            f'{outcome} {lost["count"]}, {lost["age_s"]:.0f} s ago'
+            for outcome, lost in overview['lost_claims'].items()
+        ),
         f'records lost {overview["records_lost"]}',
     ]
 

@@ -178,6 +178,13 @@ GROUP_YIELDS = Metric(
     'Claims that were undone before the answer, as another request had claimed for the '
     'same server group what would break its policy; another host was chosen then.',
 )
+CLAIM_LOST_TIME = Metric(
+    'novasched_claim_lost_timestamp_seconds',
+    'When a claim was last lost to another request, as seconds since 1970, by outcome: '
+    'conflict (placement refused it) or yielded (it was undone for a server group).',
+    labels=('outcome',),
+    across='livemax',
+)
 MIRROR_AGE = Metric(
     'novasched_mirror_age_seconds',
     'How old the oldest copy of placement among the workers is, where candidates come '

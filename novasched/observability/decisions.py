@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable
 
-from novasched.decision_log.record import MADE, UNSCHEDULABLE, YIELDED, DecisionRecord
+from novasched.decision_log.record import (
+    CONFLICT,
+    MADE,
+    UNSCHEDULABLE,
+    YIELDED,
+    DecisionRecord,
+)
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
-from novasched.observability.health import PASS, WARN, Check
+from novasched.observability.health import PASS, WARN, Check, stamp
 from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0
@@ -31,6 +39,8 @@ class DecisionMetrics:
         self.waits_s: Callable[[], float] = lambda: 0.0
         self.unwritten_s: Callable[[], float] = lambda: 0.0
         self.size: Callable[[], int] = lambda: 0
+        self._lost = Counter[str]()
+        self._lost_at: dict[str, int] = {}
 
     def recorded(
         self, record: DecisionRecord, took_s: float, outlines: Iterable[Outline]
@@ -41,9 +51,15 @@ class DecisionMetrics:
         if head.result == UNSCHEDULABLE:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
-        claims = record.body.get('claims', ())
-        if yields := sum(each['outcome'] == YIELDED for each in claims):
-            count(catalogue.GROUP_YIELDS, by=yields)
+        lost = Counter(each['outcome'] for each in record.body.get('claims', ()))
+        for outcome in (CONFLICT, YIELDED):
+            if lost[outcome]:
+                self._lost[outcome] += lost[outcome]
+                self._lost_at[outcome] = head.at // 1_000_000
+                at_s = self._lost_at[outcome]
+                self._recorder.set(catalogue.CLAIM_LOST_TIME, at_s, outcome)
+        if lost[YIELDED]:
+            count(catalogue.GROUP_YIELDS, by=lost[YIELDED])
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
         for step in itertools.chain.from_iterable(each.steps for each in outlines):
@@ -70,6 +86,20 @@ class DecisionMetrics:
             return Check(PASS, time)
         return Check(WARN, time, f'records of decisions wait: {problem}')
 
+    def check_conflicts(self, time: str) -> dict[str, Check]:
+        """Say how many claims were lost to other requests, and since when none was."""
+        said = [
+            f'{count} {outcome}, last at {_time(self._lost_at[outcome])}'
+            for outcome, count in sorted(self._lost.items())
+        ]
+        return {'conflicts': Check(PASS, time, '; '.join(said))} if said else {}
+
     def measure(self) -> None:
         """Set the gauges of the present state."""
         self._recorder.set(catalogue.DECISION_STORE_BYTES, self.size())
+
+
+def _time(at_s: int) -> str:
+    return stamp(
+        datetime.datetime.fromtimestamp(at_s, datetime.UTC).replace(tzinfo=None)
+    )

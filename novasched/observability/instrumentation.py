@@ -408,6 +408,7 @@ class Instrumentation:
             found['mirror'] = self._mirror.check(time)
         found['outages'] = check_outages(self._outages, time)
         found['decision_store'] = self.decision_log.check(time)
+        found |= self.decision_log.check_conflicts(time)
         return {**found, 'requests': self.requests.check(time)}
 
     def measure(self, now: float) -> None:

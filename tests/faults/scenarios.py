@@ -325,7 +325,9 @@ SCENARIOS = {
         'that sees a conflict undoes its claim and decides again.',
         'Members placed by nova-schedulers, which do not look; alternates, which '
         'computes refuse; a move that is reverted; members of a scheduler that was '
-        'killed hold their hosts until recovery.',
+        'killed hold their hosts until recovery. Where the API database refuses, or '
+        'hangs, which one request in five seconds waits for, the members are those '
+        'that the request names.',
     ),
 }
 

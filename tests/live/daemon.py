@@ -40,6 +40,10 @@ class Daemon:
         self.client = client
         self._broker = broker
 
+    def restart(self):
+        """Start it again after its end."""
+        self.process = Process(self.process.argv, self.process.log_path)
+
     def wait_ready(self):
         """Wait until the daemon consumes requests."""
         wait_until(self._consumes, START_S, 'the daemon', self.process)

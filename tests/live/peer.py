@@ -11,6 +11,7 @@ import threading
 import uuid
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.live.servers.preloaded import Preloaded
 
@@ -153,6 +154,11 @@ class Reply:
     def hosts(self):
         """The chosen host of every instance, by name."""
         return [selection['service_host'] for selection in self.best]
+
+    @property
+    def nodes(self):
+        """Selections by what an audit reads of them, the chosen one alone."""
+        return [[SimpleNamespace(**selection)] for selection in self.best]
 
     @property
     def alternates(self):

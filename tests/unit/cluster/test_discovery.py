@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
-from novasched.cluster.periodic import PeriodicRunner
+from novasched.cluster.periodic import FOLLOWS_EVERY, PeriodicRunner
 from novasched.ports import Cell
 from tests.cases import cases
 from tests.configuration import make_conf
@@ -81,6 +81,14 @@ def test_the_leader_searches(rows, searched):
     searches = Searches()
     discovery(searches, *rows).discover_hosts()
     assert searches.count == searched
+
+
+def test_where_the_leader_does_not_search_another_does_by_and_by():
+    searches = Searches()
+    made = discovery(searches, scheduler('b'), scheduler('a'))
+    for _ in range(2 * FOLLOWS_EVERY):
+        made.discover_hosts()
+    assert searches.count == 2
 
 
 def test_who_does_not_lead_says_who_does(caplog):

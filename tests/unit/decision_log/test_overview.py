@@ -80,4 +80,8 @@ def test_bodies_are_read_of_the_newest_alone():
     found = overview.summarize(log_of(records), 60)
     assert found['query_ms'] == [16] * overview.NEWEST
     assert found['view'] == left_out
-    assert found['yields'] == overview.NEWEST
+    newest = max(record.head.at for record in records)
+    assert found['lost_claims'] == {
+        'yielded': {'count': overview.NEWEST, 'at': newest},
+        'conflict': {'count': 0, 'at': 0},
+    }

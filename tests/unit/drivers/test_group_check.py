@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 
 import pytest
@@ -14,7 +15,7 @@ from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_LOOKS
+from novasched.drivers.group_check import MOST_LOOKS, MOST_STAYS
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
 from novasched.ports.decisions import NoRecorder
@@ -24,6 +25,10 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.hosts import Member
 from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
@@ -46,7 +51,9 @@ class Recorder(NoRecorder):
 class Cloud:
     """Hosts h1 to h3, the first is the best; a group of servers A to D."""
 
-    def __init__(self, filters=APART, names=('h1', 'h2', 'h3'), runs=(), **parts):
+    def __init__(
+        self, filters=APART, names=('h1', 'h2', 'h3'), runs=(), weighers=(), **parts
+    ):
         rams = [8000 - 100 * number for number in range(len(names))]
         instances = [dict(runs) for _ in names]
         self.hosts = factories.hosts(host=names, free_ram_mb=rams, instances=instances)
@@ -58,7 +65,7 @@ class Cloud:
         self.caller = None
         self.driver = FilterScheduler(
             DriverContext(
-                profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
+                profile=Profile(factories.adapted(filters), (RAMWeigher(), *weighers)),
                 view=self.view,
                 placement=self.placement,
                 rng=random.Random(1),
@@ -112,8 +119,10 @@ def test_who_sees_a_member_on_its_host_yields(cloud):
     cloud.holds(A, 'h1')
     assert cloud.ask(B) == ['h2']
     assert cloud.placement.tried == [(B, cloud.nodes['h1']), (B, cloud.nodes['h2'])]
-    text = f'{A} of server group {factories.group().uuid} is on h1'
-    assert cloud.recorder.said == [('claimed', ''), ('yielded', text), ('claimed', '')]
+    (_, said, _), texts = zip(*cloud.recorder.said, strict=True)
+    assert said == 'yielded'
+    text = f'for anti-affinity with {A} on h1, of server group {factories.group().uuid}'
+    assert re.fullmatch(rf'given up after \d+ ms {text}', texts[1])
 
 
 def test_the_senior_stays_where_the_other_goes(cloud):
@@ -191,6 +200,16 @@ def test_affinity_goes_where_the_senior_is():
     assert cloud.ask(C, policy='affinity') == ['h3']
 
 
+def test_a_group_with_affinity_that_is_split_gets_its_no_soon():
+    cloud = Cloud(TOGETHER)
+    cloud.holds(A, 'h1')
+    cloud.holds(B, 'h2')
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(C, policy='affinity')
+    assert len(cloud.placement.tried) <= 2 + MOST_STAYS
+    assert cloud.placement.held.keys() == {A, B}
+
+
 def test_who_is_hindered_for_ever_gets_no_host(cloud):
     def chase(placement):
         placement.looks.append(chase)
@@ -207,6 +226,24 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     with pytest.raises(errors.NoValidHost):  # once more, in the same attempt
         cloud.ask(B)
     assert len(cloud.placement.tried) == tried + 1
+
+
+@cases(
+    'policy, enforced, first, second',
+    ('apart', 'soft-anti-affinity', True, 'h1', 'h2'),
+    ('together', 'soft-affinity', True, 'h2', 'h2'),
+    ('as in nova', 'soft-affinity', False, 'h2', 'h1'),
+)
+def test_soft_policies_count_who_was_placed_here(policy, enforced, first, second):
+    weighers = ServerGroupSoftAntiAffinityWeigher(), ServerGroupSoftAffinityWeigher()
+    cloud = Cloud((), weighers=weighers, enforce_groups=enforced)
+    everywhere = cloud.placement.offered
+    cloud.placement.offered = [candidate(cloud.nodes[first])]
+    assert cloud.ask(A, policy=policy) == [first]
+    cloud.placement.offered = everywhere
+    group = factories.group(policy=policy, members=[A, B])
+    assert cloud.ask(B, instance_group=group) == [second]
+    assert cloud.placement.looked == 0
 
 
 @cases(

@@ -40,13 +40,14 @@ STEPS = {
         }
     ]
 }
+LOST = {'claims': [{'outcome': 'yielded'}, {'outcome': 'yielded'}]}
 DIAGNOSED = {'placement': {'reasons': [{'code': 'exhausted', 'hosts': 240}]}}
 HERE = [
     record(50, took_ms=20, uuid='5b1c8e42-0c9e-4f0e', request_id='r'),
     record(96, None, took_ms=19, uuid='9e07c2d1-0c9e-4f0e', body=STEPS),
 ]
 THERE = [
-    record(97, took_ms=180, uuid='77ad0000-0000-4000', servers=3),
+    record(97, took_ms=180, uuid='77ad0000-0000-4000', servers=3, body=LOST),
     record(
         98,
         None,
@@ -82,6 +83,7 @@ def test_sums(overview):
     assert overview['schedulers'] == ['here', 'there']
     assert overview['results'] == {'scheduled': 2, 'unschedulable': 2}
     assert overview['records_lost'] == 3
+    assert overview['lost_claims'] == {'yielded': {'count': 2, 'age_s': 3.0}}
     assert overview['requests_per_s'] == pytest.approx(4 / 60)
     assert overview['in_flight'] == pytest.approx(0.249 / 60)
     assert overview['took_ms'] == {'p50': 30.0, 'p99': 180.0}
@@ -151,7 +153,8 @@ def test_it_is_drawn(overview):
         'in flight 0.0 (mean)   p50 30 ms',
         '                p99 180 ms',
         '  last 60 s   scheduled 2   unschedulable 2   error 0   placement p50 16 ms   '
-        'records lost 3',
+        'yielded 2, 3 s ago',
+        '              records lost 3',
         '  Blockers    RAMFilter 1   exhausted 1',
         '  Cells       cell1 1 s   cell2 1 s   cell3 UNAVAILABLE 74 s',
         '  Not seen    yonder (does not answer)   old (nova-scheduler)',
@@ -165,7 +168,7 @@ def test_it_fits_into_the_width(overview, width):
 
 
 def test_only_so_many_rows(overview):
-    assert len(top.frame(overview, Style(100), rows=2).splitlines()) == 8
+    assert len(top.frame(overview, Style(100), rows=2).splitlines()) == 9
 
 
 def test_colours_are_those_of_a_terminal_alone(overview):

@@ -15,6 +15,7 @@ from tests.recordings import Recorded
 from tests.unit.observability.recorder import FakeRecorder
 
 FULL = NumInstancesFilter(limit=5)
+LOST_TIME = 'novasched_claim_lost_timestamp_seconds'
 REJECTED = 'novasched_hosts_rejected_total'
 
 
@@ -70,3 +71,6 @@ def test_claims_that_yielded_are_counted(metrics, recorder):
     object.__setattr__(record, 'body', {**record.body, 'claims': claims})
     metrics.recorded(record, 0.1, ())
     assert recorder.counts['novasched_group_yields_total',] == 2
+    assert recorder.gauges[LOST_TIME, 'yielded'] == record.head.at // 1_000_000
+    (check,) = metrics.check_conflicts('now').values()
+    assert check.output.startswith('2 yielded, last at 20')
