@@ -14,9 +14,19 @@ from novasched.cluster.services import Window, down_time
 from novasched.objects.base import version_numbers
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import ServiceRow
-from novasched.releases import AUTO, NAMES, NEWEST, OLDEST, Release, named, of_service
+from novasched.releases import (
+    AUTO,
+    NAMES,
+    NEWEST,
+    OLDEST,
+    RELEASES,
+    Release,
+    named,
+    of_service,
+)
 
 OPTION = '[novasched] nova_release'
+PINNED = f'{OPTION} says so'
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -57,7 +67,7 @@ class FoundRelease(NamedTuple):
     @property
     def is_pinned(self) -> bool:
         """Whether the option says so."""
-        return self.how == OPTION
+        return self.how == PINNED
 
 
 BY_DEFAULT = FoundRelease(NEWEST, 'by default')
@@ -93,12 +103,12 @@ def find(conf: Any, services: ServiceDirectory | None, clock: Clock) -> FoundRel
     """
     pinned = named(conf.novasched.nova_release)
     if services is None:
-        return FoundRelease(pinned, OPTION) if pinned else BY_DEFAULT
+        return FoundRelease(pinned, PINNED) if pinned else BY_DEFAULT
     down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
     window = Window.around(clock.utcnow(), down_time_s)
     if pinned is None:
         return detect(services, window)
-    return FoundRelease(pinned, OPTION, _doubt(pinned, services, window))
+    return FoundRelease(pinned, PINNED, _doubt(pinned, services, window))
 
 
 def _doubt(pinned: Release, services: ServiceDirectory, window: Window) -> str:
@@ -111,7 +121,7 @@ def _doubt(pinned: Release, services: ServiceDirectory, window: Window) -> str:
         return ''
     if found.how == NO_SERVICES:
         return ''
-    return f'{OPTION} is {pinned}, but {found.how}, as of {found.release}.'
+    return f'{OPTION} is {pinned}, but the services say {found}.'
 
 
 NO_SERVICES = 'no service of nova is in the database of [database] connection'
@@ -148,6 +158,9 @@ def _of(row: ServiceRow) -> FoundRelease:
             f'Nova {OLDEST} to {NEWEST} are served: upgrade nova, or name one of them '
             'here if the row is a mistake',
         )
+    for each in RELEASES:
+        if each.service_version == row.version and each is not release:
+            how += f', which nova {each} writes, too'
     warning = ''
     if row.version > NEWEST.service_version:
         warning = f'{how}, which is newer than nova {NEWEST}: the rules of that count.'

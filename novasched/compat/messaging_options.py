@@ -82,16 +82,18 @@ def present(held: Mapping[str, Collection[str]]) -> list[OldName]:
 
 
 def warnings(held: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield a line for each old name in the files."""
+    """Yield a line for the old names in the files that the same releases read."""
+    found: dict[int, list[str]] = {}
     for each in OLD_NAMES:
         if each.name in held.get(each.group, ()):
             last = max(r.number for r in RELEASES if each.is_read_by(r))
-            yield (
-                f'[{each.group}] {each.name}: the libraries of nova {last} and older '
-                f'read this as [{each.present_group}] {each.present}, and so does this '
-                'service in their clouds; those of newer ones read it no more. Set '
-                f'[{each.present_group}] {each.present}.'
-            )
+            now = f'[{each.present_group}] {each.present}'
+            found.setdefault(last, []).append(f'[{each.group}] {each.name} (now {now})')
+    for last, names in found.items():
+        yield (
+            f'{", ".join(names)}: only the libraries of nova {last} and older read '
+            'this, and this service in their clouds. Set what is named now.'
+        )
 
 
 def apply(

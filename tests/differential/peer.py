@@ -10,8 +10,6 @@ from pathlib import Path
 from novasched.releases import named
 from tests.live.peer import peer_program
 
-END_S = 10
-
 
 class Peer:
     """The process; `ask` sends it clouds, `answers` waits for what it says.
@@ -56,10 +54,5 @@ class Peer:
 
     def close(self):
         """End the process."""
-        self._process.stdin.close()
-        try:
-            self._process.wait(END_S)
-        finally:
+        with self._process:
             self._process.kill()
-            self._process.wait()
-            self._process.stdout.close()

@@ -35,7 +35,6 @@ from tests.fakes import FakeNetwork, FakePlacement, FakeView
 from tests.live.peer import peer_program
 
 SEEDS = range(scaled(1000))
-END_S = 10
 
 
 @pytest.fixture(scope='module')

@@ -97,13 +97,13 @@ def test_an_older_nova_is_refused_by_name():
     ('as it is', '29', [(CONDUCTOR, 67, True)], ''),
     ('what cannot be told', '2024.2', [(CONDUCTOR, 67, True)], ''),
     ('nothing to compare with', '31', [], ''),
-    ('otherwise', '31', [(CONDUCTOR, 67, True)], 'as of 29 (2024.1)'),
+    ('otherwise', '31', [(CONDUCTOR, 67, True)], 'say nova 29 (2024.1)'),
     ('too old', '29', [(CONDUCTOR, 66, True)], 'older than nova 29'),
 )  # fmt: skip
 def test_an_option_pins_it(name, rows, warned):
     release, how, warning = found(*rows, nova_release=name)
     assert release is named(name)
-    assert how == '[novasched] nova_release'
+    assert how == '[novasched] nova_release says so'
     assert warned in warning
     assert bool(warning) == bool(warned)
 

@@ -177,10 +177,9 @@ def test_options_that_nobody_reads_are_named(cloud):
             f'Set {BROKER}. '
             '[DEFAULT] sql_connection: nothing reads this any more. '
             'Set [database] connection. '
-            '[oslo_messaging_rabbit] kombu_ssl_ca_certs: the libraries of nova 30 and '
-            'older read this as [oslo_messaging_rabbit] ssl_ca_file, and so does this '
-            'service in their clouds; those of newer ones read it no more. Set '
-            '[oslo_messaging_rabbit] ssl_ca_file.',
+            '[oslo_messaging_rabbit] kombu_ssl_ca_certs (now [oslo_messaging_rabbit] '
+            'ssl_ca_file): only the libraries of nova 30 and older read this, and this '
+            'service in their clouds. Set what is named now.',
         ),
     )
 
