@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cliff.command import Command
 
 from novasched.cmd import quietly
-from novasched.manage import cell_v2
+from novasched.manage import audit, cell_v2
 from novasched.manage.program import CommandProgram
 
 COMMANDS: dict[str, type[Command]] = {
@@ -19,6 +19,7 @@ COMMANDS: dict[str, type[Command]] = {
     'cell_v2 list_cells': cell_v2.ListCells,
     'cell_v2 list_hosts': cell_v2.ListHosts,
     'cell_v2 discover_hosts': cell_v2.DiscoverHosts,
+    'placement audit': audit.PlacementAudit,
 }
 
 

@@ -16,7 +16,7 @@ from novasched.decision_log.reading import (
     DecisionReader,
     Servers,
 )
-from novasched.decision_log.record import CONFLICT, YIELDED, Head
+from novasched.decision_log.record import LOST, Head
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10
@@ -66,8 +66,7 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             if 'query' in body.get('stages_ms', {})
         ),
         'lost_claims': {
-            outcome: _lost_claims(heads, bodies, outcome)
-            for outcome in (YIELDED, CONFLICT)
+            outcome: _lost_claims(heads, bodies, outcome) for outcome in LOST
         },
         'view': next((body['view'] for body in read if 'view' in body), {}),
     }

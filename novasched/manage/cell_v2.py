@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from urllib import parse
 
@@ -16,12 +16,9 @@ from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database
-from novasched.manage.program import FAILED, Action, Ended, Listing
+from novasched.manage.program import FAILED, Action, Ended, Listing, Rows
 from novasched.ports import Cell
 from novasched.rpc.transport import HOW_TO_WRITE
-
-Rows = tuple[tuple[str, ...], Sequence[tuple[object, ...]]]
-"""What a listing shows: the names of its columns, and its rows."""
 
 TWIN = (
     'The specified transport_url and/or database_connection combination already '

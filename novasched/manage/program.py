@@ -34,6 +34,9 @@ FAILED = 255
 
 USAGE = 2
 
+Rows = tuple[tuple[str, ...], Sequence[tuple[object, ...]]]
+"""What a listing shows: the names of its columns, and its rows."""
+
 
 class Ended(Exception):
     """A command ends before it is done: what it prints, and its exit code."""

@@ -178,10 +178,16 @@ GROUP_YIELDS = Metric(
     'Claims that were undone before the answer, as another request had claimed for the '
     'same server group what would break its policy; another host was chosen then.',
 )
+CAPACITY_YIELDS = Metric(
+    'novasched_capacity_yields_total',
+    'Claims that were undone before the answer, as placement had let claims through '
+    'that together put a provider over its capacity; another host was chosen then.',
+)
 CLAIM_LOST_TIME = Metric(
     'novasched_claim_lost_timestamp_seconds',
     'When a claim was last lost to another request, as seconds since 1970, by outcome: '
-    'conflict (placement refused it) or yielded (it was undone for a server group).',
+    'conflict (placement refused it), yielded (it was undone for a server group) or '
+    'overfull (it was undone as a provider was over capacity).',
     labels=('outcome',),
     across='livemax',
 )

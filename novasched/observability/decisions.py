@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from novasched.decision_log.record import (
-    CONFLICT,
+    LOST,
     MADE,
+    OVERFULL,
     UNSCHEDULABLE,
     YIELDED,
     DecisionRecord,
@@ -22,6 +23,10 @@ from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0
 """Seconds that a request or a record waits before health warns."""
+
+
+METRICS = {YIELDED: catalogue.GROUP_YIELDS, OVERFULL: catalogue.CAPACITY_YIELDS}
+"""Metrics of claims that were undone, by their outcome."""
 
 
 class DecisionMetrics:
@@ -52,14 +57,14 @@ class DecisionMetrics:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
         lost = Counter(each['outcome'] for each in record.body.get('claims', ()))
-        for outcome in (CONFLICT, YIELDED):
+        for outcome in LOST:
             if lost[outcome]:
                 self._lost[outcome] += lost[outcome]
-                self._lost_at[outcome] = head.at // 1_000_000
-                at_s = self._lost_at[outcome]
+                self._lost_at[outcome] = at_s = head.at // 1_000_000
                 self._recorder.set(catalogue.CLAIM_LOST_TIME, at_s, outcome)
-        if lost[YIELDED]:
-            count(catalogue.GROUP_YIELDS, by=lost[YIELDED])
+        for outcome, metric in METRICS.items():
+            if lost[outcome]:
+                count(metric, by=lost[outcome])
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
         for step in itertools.chain.from_iterable(each.steps for each in outlines):

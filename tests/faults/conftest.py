@@ -137,6 +137,13 @@ class FaultyCloud(Cloud):
         }
         self.placement.put(f'/allocations/{consumer}', body)
 
+    def resize(self, host, resource_class, total):
+        """Change how much there is of a class, past the proxy."""
+        path = f'/resource_providers/{self.hosts[host].uuid}'
+        generation = self.placement.get(path)['generation']
+        body = {'total': total, 'resource_provider_generation': generation}
+        self.placement.put(f'{path}/inventories/{resource_class}', body)
+
     def forget_aggregates(self, host):
         """Take a host out of all aggregates of placement, past the proxy."""
         path = f'/resource_providers/{self.hosts[host].uuid}'

@@ -66,11 +66,14 @@ def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
 
 
 def test_claims_that_yielded_are_counted(metrics, recorder):
-    claims = [{'outcome': each} for each in ('claimed', 'yielded', 'yielded')]
+    outcomes = ('claimed', 'yielded', 'yielded', 'overfull')
+    claims = [{'outcome': each} for each in outcomes]
     record = unschedulable()
     object.__setattr__(record, 'body', {**record.body, 'claims': claims})
     metrics.recorded(record, 0.1, ())
     assert recorder.counts['novasched_group_yields_total',] == 2
+    assert recorder.counts['novasched_capacity_yields_total',] == 1
     assert recorder.gauges[LOST_TIME, 'yielded'] == record.head.at // 1_000_000
     (check,) = metrics.check_conflicts('now').values()
-    assert check.output.startswith('2 yielded, last at 20')
+    assert check.output.startswith('1 overfull, last at 20')
+    assert '2 yielded, last at 20' in check.output
