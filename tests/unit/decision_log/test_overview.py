@@ -83,5 +83,6 @@ def test_bodies_are_read_of_the_newest_alone():
     newest = max(record.head.at for record in records)
     assert found['lost_claims'] == {
         'yielded': {'count': overview.NEWEST, 'at': newest},
-        **dict.fromkeys(('overfull', 'conflict'), {'count': 0, 'at': 0}),
+        'overfull': {'count': 0, 'at': 0},
+        'conflict': {'count': 0, 'at': 0},
     }
