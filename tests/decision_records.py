@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decision records, made by hand: a server that got a host, and one that got none."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from novasched.decision_log.record import DecisionRecord, Head

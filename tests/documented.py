@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands and paths that documents name: they exist, and take the words shown."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement with providers that a test may change, as its API shows them."""
 
-from __future__ import annotations
-
 import re
 import urllib.parse
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random trees of providers, written to a placement, and random queries of them."""
 
-from __future__ import annotations
-
 import urllib.parse
 import uuid
 

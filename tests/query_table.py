@@ -4,8 +4,6 @@
 The data goes to nova's process and to ours alike.
 """
 
-from __future__ import annotations
-
 import urllib.parse
 
 from novasched.objects.flavor import Flavor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of hosts and guests for tests: valid by default, say what matters."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from novasched.scheduler.fit.search import fit_each

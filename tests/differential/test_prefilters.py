@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What prefilters add to random specs, and how they refuse: nova's and ours."""
 
-from __future__ import annotations
-
 import collections
 import json
 import subprocess

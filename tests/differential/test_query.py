@@ -4,8 +4,6 @@
 ``--seeds N`` makes N requests; ``--seed S --seeds 1`` makes the one of seed S.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import urllib.parse

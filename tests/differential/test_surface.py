@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin sees of hosts and requests what nova shows it, or it is listed why not."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

@@ -5,8 +5,6 @@ Where a value is a pair of lists, one list is chosen first: odd values are then 
 rare as the list is.
 """
 
-from __future__ import annotations
-
 USUAL = 6
 
 MULTIPLIERS = (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The alert rules, as promtool reads and runs them."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shlex

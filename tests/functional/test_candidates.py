@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees, shared storage and limits of the real placement, up to the claim."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity is what fits: counted, and then filled by real requests until none fits."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sources of a cloud: over files, databases and placement."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy files of the console: it starts with those alone that it understands."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests, casts and errors over the wire, with messages in memory."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Health and metrics over real HTTP, at a port and at a unix socket."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

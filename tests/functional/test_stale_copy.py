@@ -5,8 +5,6 @@ A claim looks at amounts alone, so that placement would grant it on a host that 
 trait or left an aggregate.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``novasched top`` as a program: on a terminal, and in a pipe."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

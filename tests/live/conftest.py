@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers for the session, daemons, and a look at what was left in placement."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import uuid

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drive the peer's RPC client, which lives in a process of the peer's Python."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

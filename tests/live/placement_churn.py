@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement that others change all the time, and pauses in which nobody does."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import random

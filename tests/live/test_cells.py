@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three cells on three servers: mapped anew, taken away, paused and back again."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import signal

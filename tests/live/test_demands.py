@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traits, aggregates and PCI devices that placement keeps hosts apart by."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

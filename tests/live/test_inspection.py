@@ -2,8 +2,6 @@
 """Decisions made on other controllers, asked for over RabbitMQ: two novasched, one
 nova-scheduler, and a machine without any that asks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

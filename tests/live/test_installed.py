@@ -6,8 +6,6 @@ With `--all`, pip takes what the wheels require from the index; else it is linke
 the environment that runs the tests.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several instances in one request, with and without a server group."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@
 What the page says to type is read from the page: its files, its `sed`, its SQL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nonsense in flavors, aggregates, hints and images: a reason, or what is foreseen."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

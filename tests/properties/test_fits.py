@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches give what trying everything gives, and what they give is valid."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

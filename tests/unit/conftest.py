@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit tests hear what their own threads say."""
 
-from __future__ import annotations
-
 from tests.own_logs import caplog, threads_of_others
 
 __all__ = ['caplog', 'threads_of_others']

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement is asked for a request, and what is made of its answers."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exceptions of libraries become a few words, which name what was looked for."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done for each call, in which order, and what comes back."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 

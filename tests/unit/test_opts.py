@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option is gathered once and can be registered."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import opts

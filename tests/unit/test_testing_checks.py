@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of filters and weighers, for those who write some."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

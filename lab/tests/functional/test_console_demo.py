@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud that the console shows where there is none."""
 
-from __future__ import annotations
-
 import tempfile
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers booted, shown, moved and deleted by commands, on all of our own programs."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.functional.api import Whole, emptied, run

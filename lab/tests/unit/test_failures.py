@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the owner of an instance is told."""
 
-from __future__ import annotations
-
 import oslo_messaging
 
 from novasched import errors

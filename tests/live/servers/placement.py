@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The placement service, over HTTP, on a database of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

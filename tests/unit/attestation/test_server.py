@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the attestation server answers, and how it is reached."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Levels of trust are believed for a while, then asked for again."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 

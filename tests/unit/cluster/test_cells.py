@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells are asked side by side; those that fail or are late are left out."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

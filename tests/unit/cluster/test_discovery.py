@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Only the leader searches for new hosts, and it tells what came of it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute nodes by delta: answers that overlap, clocks that jump, rows that go."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.cluster.cell_query import QueryTime

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chores are done when they are due, whatever becomes of one of them."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

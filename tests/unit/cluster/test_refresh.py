@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each caller gets a refresh that began after it called; callers share."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

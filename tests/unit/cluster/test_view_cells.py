@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view and its cells: those that hang, fail, come back or change."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

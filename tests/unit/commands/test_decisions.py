@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched decisions list and count, on the files of a machine."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

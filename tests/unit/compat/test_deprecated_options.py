@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warnings about names and options of older releases."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.compat import deprecated_options

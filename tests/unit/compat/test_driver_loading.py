@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, class paths of nova and other paths of drivers."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

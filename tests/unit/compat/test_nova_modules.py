@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules under nova's names, as plugins find them."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import sys

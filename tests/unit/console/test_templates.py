@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every page has, and what none may have."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deadlocks, connections that are lost, and what errors tell."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

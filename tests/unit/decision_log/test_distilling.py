@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records say how a request ended and what ended it, and have a form of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NoValidHost says: nothing more, numbers for users, names for admins."""
 
-from __future__ import annotations
-
 import json
 import re
 

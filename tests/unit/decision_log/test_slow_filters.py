@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters that are slow to say why are not asked for ever."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.decision_log.fault import Level

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any host that is up may be drawn, and no other."""
 
-from __future__ import annotations
-
 import collections
 import logging
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From candidates and hosts to claimed selections with alternates."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver is given."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

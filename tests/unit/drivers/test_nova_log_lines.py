@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's log lines of a decision, at nova's levels."""
 
-from __future__ import annotations
-
 import logging
 import random
 

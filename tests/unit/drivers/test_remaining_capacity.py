@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left for a request of what placement offered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The explanation of a record: stages that add up, margins, outcomes of hosts."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json

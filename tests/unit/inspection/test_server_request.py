@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests made of what an owner asks for."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import flavor

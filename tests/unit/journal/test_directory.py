@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the journal is: what is set, else the first default that can be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is undone of the claims in the journal, and what is only named."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports and segments: requests, credentials, and answers of every shape."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 import urllib3

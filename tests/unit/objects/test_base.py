@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading and writing objects, good ones and bad ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 

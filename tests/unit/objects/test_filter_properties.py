@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request as the dict that plugins of old were given."""
 
-from __future__ import annotations
-
 import copy
 import random
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Older names of image properties are read as the present ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every class has the version and the fields that nova gives it."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics and health of the decision log."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics

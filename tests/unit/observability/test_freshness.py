@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Old views and cells that are left out are seen."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of the health: what is well, what warns, what fails, and for how long."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

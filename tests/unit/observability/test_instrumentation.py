@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Components that are measured work as before."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

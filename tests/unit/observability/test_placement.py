@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted and measured of placement, and what it says of its health."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted and measured of requests."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

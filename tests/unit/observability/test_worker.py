@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is asked for news, and what a worker tells of itself."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diagnoses of empty answers: at once where the copy says, or when it has caught up."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 

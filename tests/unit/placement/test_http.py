@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to placement, and what is known when no answer comes."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 import urllib3

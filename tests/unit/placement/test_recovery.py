@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactly what the journal names is taken back, or nothing."""
 
-from __future__ import annotations
-
 import email.utils
 
 import pytest

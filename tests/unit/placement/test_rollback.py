@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims that are undone, answer by answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The adapter that [placement] makes, and the check at the start."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 from keystoneauth1 import exceptions as ksa

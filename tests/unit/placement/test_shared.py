@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement's API, read by one process of a machine for all."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU policies, and masks of guest CPUs."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host, node and aggregates that a request is restricted to."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.request_spec import Destination, RequestSpec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Features of flavors and images, and what each needs of the provider."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

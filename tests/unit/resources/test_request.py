@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a request to its query, with the strings that nova sends."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.request_spec import Destination, RequestLevelParams

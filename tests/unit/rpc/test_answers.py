@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers that reach their caller, wait for it, or are undone: never both."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the broker is asked, and what stands for no answer."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which notifications leave, in which form, and what a failing one does."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts and objects, to and from the wire."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

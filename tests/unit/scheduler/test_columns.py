@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns that are more than an array."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Built-in filters and weighers see what earlier plugins changed on hosts."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator hears of options and aggregates."""
 
-from __future__ import annotations
-
 import logging
 
 from novasched.compat import plugin_adapter

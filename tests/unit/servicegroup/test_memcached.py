@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heartbeats of memcached take the place of those in the rows of services."""
 
-from __future__ import annotations
-
 import gc
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, run on a context of the API that is played."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attempts are counted, unless there must be no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import selection

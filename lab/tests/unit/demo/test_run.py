@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo asks for, and what it takes for good."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

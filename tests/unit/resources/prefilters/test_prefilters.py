@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What prefilters add to a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.flavor import Flavor

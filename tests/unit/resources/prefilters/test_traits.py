@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefilters that require or forbid traits of compute nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

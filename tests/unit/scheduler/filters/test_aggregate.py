@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aggregates that are for some images, flavors, extra specs or projects."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.filters.aggregate import (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capabilities that the extra specs ask for."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter

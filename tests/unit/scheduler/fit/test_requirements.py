@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA and PCI requirements of a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.network import NetworkMetadata
