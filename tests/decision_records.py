@@ -167,13 +167,7 @@ def server(uuid, host=None, alternates=()):
 
 
 def claim(host, outcome='claimed', text='', ms=3.0):
-    return {
-        'host': host,
-        'servers': 1,
-        'outcome': outcome,
-        'text': text,
-        'ms': ms,
-    }
+    return {'host': host, 'servers': 1, 'outcome': outcome, 'text': text, 'ms': ms}
 
 
 def record(head=None, hosts=312, **changes):

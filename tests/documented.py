@@ -105,10 +105,7 @@ def manager_of(program):
     """What finds the commands of a program; None: it has none."""
     if program == 'novasched':
         return CommandManager(main.COMMANDS)
-    tables = {
-        'novasched-manage': manage.COMMANDS,
-        'novasched-status': status.COMMANDS,
-    }
+    tables = {'novasched-manage': manage.COMMANDS, 'novasched-status': status.COMMANDS}
     if program not in tables:
         return None
     return CommandProgram(tables[program]).command_manager

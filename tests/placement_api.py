@@ -143,10 +143,7 @@ class World:
             'provider_summaries': {
                 uuid: {
                     'resources': {
-                        name: {
-                            'capacity': room(one),
-                            'used': each['used'].get(name, 0),
-                        }
+                        name: {'capacity': room(one), 'used': each['used'].get(name, 0)}
                         for name, one in each['inventories'].items()
                     },
                     'traits': each['traits'],

@@ -212,10 +212,7 @@ TABLE = {
     ),
     'a named group': asks(
         given(
-            extra_specs={
-                'resources_NET1:VGPU': '1',
-                'trait_NET1:CUSTOM_A': 'forbidden',
-            }
+            extra_specs={'resources_NET1:VGPU': '1', 'trait_NET1:CUSTOM_A': 'forbidden'}
         ),
         f'limit=1000&required_NET1=!CUSTOM_A&{SMALL}&resources_NET1=VGPU:1',
     ),

@@ -57,8 +57,7 @@ def free(*counts):
 def wants(*counts, **given):
     """Return a guest whose nodes have so many dedicated CPUs."""
     return guest(
-        *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)),
-        **given,
+        *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)), **given
     )
 
 

@@ -47,11 +47,7 @@ def ours(data, release=NEWEST):
     nodes = _nodes(data)
     try:
         query = build_query(
-            request,
-            Requirements(),
-            nodes,
-            data['limit'],
-            features=of_release(release),
+            request, Requirements(), nodes, data['limit'], features=of_release(release)
         )
         if nodes == []:
             raise errors.NoValidHost(not_found(request))

@@ -13,12 +13,7 @@ from novasched.compat import availability_zones
 from novasched.compat.nova_exceptions import EXCEPTIONS
 from novasched.objects.base import NovaObject
 from novasched.objects.request_spec import RequestSpec
-from tests.differential import (
-    surface,
-    surface_calls,
-    surface_cloud,
-    surface_exceptions,
-)
+from tests.differential import surface, surface_calls, surface_cloud, surface_exceptions
 from tests.live.peer import peer_program
 
 KINDS = {

@@ -140,11 +140,7 @@ def hour(name, series, firing):
 
 def run(tmp_path, tests):
     path = tmp_path / 'tests.yml'
-    content = {
-        'rule_files': [str(RULES)],
-        'evaluation_interval': '1m',
-        'tests': tests,
-    }
+    content = {'rule_files': [str(RULES)], 'evaluation_interval': '1m', 'tests': tests}
     path.write_text(yaml.safe_dump(content))
     promtool('test', 'rules', path)
 

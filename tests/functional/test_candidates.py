@@ -92,10 +92,7 @@ class TestTrees:
                 ask()
             return
         assert ask() == [['h1']]
-        assert held_from(made, uuid) == {
-            child: {'VGPU': 1},
-            pool.uuid: {'DISK_GB': 20},
-        }
+        assert held_from(made, uuid) == {child: {'VGPU': 1}, pool.uuid: {'DISK_GB': 20}}
 
     def test_two_instances_take_two_children_of_the_only_host(self, cloud):
         made = cloud([Host('h1')])

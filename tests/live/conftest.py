@@ -151,12 +151,7 @@ class _PeerMade(Cloud):
 def cloud(scratch, peer, peer_programs, rabbitmq, mariadb, placement, keystone):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
     made = _PeerMade(
-        scratch / 'cloud',
-        mariadb,
-        peer_programs,
-        placement,
-        keystone,
-        rabbitmq.url(),
+        scratch / 'cloud', mariadb, peer_programs, placement, keystone, rabbitmq.url()
     )
     try:
         made.build()

@@ -71,11 +71,7 @@ class Peer:
         )
         self._log = (Path(scratch) / 'peer.log').open('w')
         self._process = subprocess.Popen(
-            [
-                peer_program('python'),
-                Path(__file__).with_name('peer_client.py'),
-                conf,
-            ],
+            [peer_program('python'), Path(__file__).with_name('peer_client.py'), conf],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -23,13 +23,7 @@ import threading
 
 import nova.conf
 import oslo_messaging as messaging
-from nova import (
-    baserpc,
-    config,
-    context,
-    objects,
-    rpc,
-)
+from nova import baserpc, config, context, objects, rpc
 from nova.scheduler import rpcapi
 from nova.virt import hardware
 from oslo_versionedobjects.base import VersionedObject

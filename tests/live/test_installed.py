@@ -218,10 +218,7 @@ def test_a_program_tells_its_options(installed, program):
 
 @pytest.mark.parametrize(
     'program',
-    [
-        PROGRAMS[0],
-        *(pytest.param(name, marks=OF_EACH) for name in PROGRAMS[1:]),
-    ],
+    [PROGRAMS[0], *(pytest.param(name, marks=OF_EACH) for name in PROGRAMS[1:])],
 )
 def test_a_program_tells_its_version(installed, program):
     version = installed.run(program, '--version')

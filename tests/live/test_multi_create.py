@@ -43,11 +43,7 @@ def test_anti_affinity_stays_away_from_hosts_of_members(
     cloud.add_instance('node-1', member)
     try:
         reply = scheduler.select(
-            group={
-                'policy': 'anti-affinity',
-                'members': [member],
-                'hosts': ['node-1'],
-            }
+            group={'policy': 'anti-affinity', 'members': [member], 'hosts': ['node-1']}
         )
     finally:
         cloud.remove_instance('node-1', member)

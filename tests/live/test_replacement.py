@@ -156,13 +156,7 @@ def test_the_page_is_right_while_servers_are_booted(
     with Traffic(peer_cloud) as traffic:
         # Step 2
         status = completed(
-            [
-                own_program('novasched-status'),
-                '--config-file',
-                conf,
-                'upgrade',
-                'check',
-            ],
+            [own_program('novasched-status'), '--config-file', conf, 'upgrade', 'check']
         )
         assert status.returncode in (0, 1), status.stdout + status.stderr
         before = consumers()

@@ -67,10 +67,7 @@ def host_cells(draw, most=4):
 
 
 pages = st.builds(
-    Pages,
-    one_of([4, 2048, 1048576]),
-    one_of([1, 512, 262144]),
-    one_of([0, 0, 1, 512]),
+    Pages, one_of([4, 2048, 1048576]), one_of([1, 512, 262144]), one_of([0, 0, 1, 512])
 )
 
 

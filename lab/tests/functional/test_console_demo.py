@@ -40,11 +40,7 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
         ('filters', 'ServerGroupAntiAffinityFilter'),
         ('filters', 'NUMATopologyFilter'),
     }
-    assert {each['result'] for each in found} == {
-        'scheduled',
-        'unschedulable',
-        'error',
-    }
+    assert {each['result'] for each in found} == {'scheduled', 'unschedulable', 'error'}
     assert max(each['servers'] for each in found) > 1
     overview = reader.overview()
     assert sum(overview['results'].values()) == len(found)

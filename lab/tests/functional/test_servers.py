@@ -32,11 +32,7 @@ NAMES = {'cell1-h1', 'cell1-h2', 'cell2-h1', 'cell2-h2'}
 @pytest.fixture(scope='module')
 def shared(module_cloud):
     """One host refuses servers of a flavor that is given in full."""
-    filters = [
-        'ComputeFilter',
-        'SameHostFilter',
-        'ServerGroupAntiAffinityFilter',
-    ]
+    filters = ['ComputeFilter', 'SameHostFilter', 'ServerGroupAntiAffinityFilter']
     made = module_cloud(
         [],
         filter_scheduler={'enabled_filters': filters},

@@ -5,12 +5,7 @@ import datetime
 
 import pytest
 
-from novasched.attestation.trusted import (
-    AttestationServer,
-    Attested,
-    attested,
-    time_of,
-)
+from novasched.attestation.trusted import AttestationServer, Attested, attested, time_of
 from tests.cases import cases
 from tests.configuration import make_conf
 

@@ -6,12 +6,7 @@ import threading
 
 import pytest
 
-from novasched.attestation.trusted import (
-    Attested,
-    KnownLevels,
-    TrustedFilter,
-    attested,
-)
+from novasched.attestation.trusted import Attested, KnownLevels, TrustedFilter, attested
 from tests import factories
 from tests.cases import cases
 from tests.fakes import FakeClock

@@ -217,11 +217,7 @@ def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
     assert not gate.is_set()
 
 
-@cases(
-    'of',
-    ('cell0', CELL0),
-    ('a disabled cell', cell('c', disabled=True)),
-)
+@cases('of', ('cell0', CELL0), ('a disabled cell', cell('c', disabled=True)))
 def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gate, of):
     stores.stores[CELL0.uuid] = FakeCellStore()
     cells.replace([CELL0, cell('a'), cell('c', disabled=True)])

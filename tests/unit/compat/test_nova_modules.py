@@ -48,10 +48,7 @@ def nova():
 
 @pytest.mark.parametrize(
     ('module', 'name'),
-    [
-        ('nova.filters', 'BaseFilter'),
-        ('nova.scheduler.filters', 'BaseHostFilter'),
-    ],
+    [('nova.filters', 'BaseFilter'), ('nova.scheduler.filters', 'BaseHostFilter')],
 )
 def test_the_bases_of_filters_are_ours(nova, module, name):
     assert nova(module, name) is BaseHostFilter

@@ -21,11 +21,7 @@ def database(databases):
     return Database(databases.cell, 'the cell')
 
 
-@cases(
-    'deadlocks, result',
-    ('at once', 0, 'done'),
-    ('after two deadlocks', 2, 'done'),
-)
+@cases('deadlocks, result', ('at once', 0, 'done'), ('after two deadlocks', 2, 'done'))
 @pytest.mark.scenario('F22')
 def test_a_deadlock_is_tried_again(database, deadlocks, result):
     problems = [db_exc.DBDeadlock()] * deadlocks

@@ -80,12 +80,7 @@ def no_host(blocker, plugin='', code=''):
 @cases(
     ('options', 'request_', 'ending'),
     ('scheduled', {}, {}, ('scheduled', '', '', '')),
-    (
-        'a prefilter',
-        {'prefilters': [refusing]},
-        {},
-        no_host('prefilter', 'refusing'),
-    ),
+    ('a prefilter', {'prefilters': [refusing]}, {}, no_host('prefilter', 'refusing')),
     ('a host that is not known', {}, gone({}), no_host('named-host')),
     (
         'a host that is not offered',

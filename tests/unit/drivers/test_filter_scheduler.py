@@ -66,8 +66,7 @@ class Broken(BaseHostFilter):
 def hosts():
     """Four hosts: h1 has the most free memory; h4 is in another cell."""
     return factories.hosts(
-        free_ram_mb=[8000, 7000, 6000, 5000],
-        cell_uuid=['one', 'one', 'one', 'two'],
+        free_ram_mb=[8000, 7000, 6000, 5000], cell_uuid=['one', 'one', 'one', 'two']
     )
 
 

@@ -5,10 +5,7 @@ import random
 
 import pytest
 
-from novasched.drivers import (
-    DriverContext,
-    ScheduleRequest,
-)
+from novasched.drivers import DriverContext, ScheduleRequest
 from tests import factories
 from tests.cases import cases
 from tests.configuration import make_conf

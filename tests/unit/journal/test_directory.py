@@ -150,11 +150,7 @@ def test_a_look_makes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@cases(
-    'attempt',
-    ('by a look', look),
-    ('by making it', make),
-)
+@cases('attempt', ('by a look', look), ('by making it', make))
 @pytest.mark.parametrize('name', ['here', 'here/below'])
 def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
     # Nobody may write below /proc, not even root.

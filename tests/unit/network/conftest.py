@@ -68,10 +68,7 @@ def scripted():
 def user():
     """The context of a user, who has a token and a catalog."""
     return RequestContext(
-        auth_token='users',
-        service_catalog=CATALOG,
-        request_id='req-1',
-        overwrite=False,
+        auth_token='users', service_catalog=CATALOG, request_id='req-1', overwrite=False
     )
 
 

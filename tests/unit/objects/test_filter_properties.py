@@ -109,10 +109,7 @@ def test_the_request_spec_in_it():
     assert found['instance_type'] is request.flavor
     assert found['num_instances'] == 3
     assert found['instance_uuids'] == [factories.INSTANCE]
-    assert found['image']['properties'] == {
-        'os_type': 'linux',
-        'hw_disk_bus': 'virtio',
-    }
+    assert found['image']['properties'] == {'os_type': 'linux', 'hw_disk_bus': 'virtio'}
     assert found['instance_properties'] == {
         'uuid': factories.INSTANCE,
         'project_id': 'project',

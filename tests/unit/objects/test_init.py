@@ -72,10 +72,7 @@ def passed_on(field):
 
 def described(field):
     kind = field._type
-    found = {
-        'type': word(kind),
-        'nullable': field.nullable,
-    }
+    found = {'type': word(kind), 'nullable': field.nullable}
     if field.default is not ovo.UnspecifiedDefault:
         default = field.default
         found['default'] = sorted(default) if isinstance(default, set) else default

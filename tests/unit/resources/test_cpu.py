@@ -56,10 +56,7 @@ def asked(extra_specs, image=None):
     ),
     (
         'the realtime mask of the image comes first',
-        (
-            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
-            {'hw_cpu_realtime_mask': '^0'},
-        ),
+        ({**REALTIME, 'hw:cpu_realtime_mask': '^1-2'}, {'hw_cpu_realtime_mask': '^0'}),
         {'PCPU': 3, 'VCPU': 1},
     ),
     (

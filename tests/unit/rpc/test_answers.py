@@ -11,12 +11,7 @@ from oslo_messaging._drivers.amqp import AMQPDestinationNotFound
 
 from novasched import errors
 from novasched.rpc import faults
-from novasched.rpc.answers import (
-    HOLD_BACK_S,
-    PARKED_AT_MOST,
-    Answers,
-    Incoming,
-)
+from novasched.rpc.answers import HOLD_BACK_S, PARKED_AT_MOST, Answers, Incoming
 from novasched.rpc.caller import RpcCaller, calling
 from novasched.rpc.reply_queues import Readers
 from tests.cases import cases
@@ -161,9 +156,7 @@ def test_an_answer_that_nobody_reads_waits(
 
 
 @cases(
-    'returned',
-    ('no queue', RETURNED),
-    ('no exchange', AMQPDestinationNotFound('gone')),
+    'returned', ('no queue', RETURNED), ('no exchange', AMQPDestinationNotFound('gone'))
 )
 @cases(
     'readers, became',

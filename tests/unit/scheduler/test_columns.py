@@ -4,13 +4,7 @@
 import numpy as np
 import pytest
 
-from novasched.scheduler.columns import (
-    Categories,
-    Instances,
-    Lazy,
-    PerHost,
-    PerValue,
-)
+from novasched.scheduler.columns import Categories, Instances, Lazy, PerHost, PerValue
 from tests import factories
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))

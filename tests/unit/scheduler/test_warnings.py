@@ -5,9 +5,7 @@ import logging
 
 from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.aggregate import (
-    AggregateImagePropertiesIsolation,
-)
+from novasched.scheduler.filters.aggregate import AggregateImagePropertiesIsolation
 from novasched.scheduler.filters.host_limit import (
     AggregateIoOpsFilter,
     AggregateNumInstancesFilter,

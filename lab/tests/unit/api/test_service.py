@@ -28,8 +28,5 @@ def test_the_parts_that_a_configuration_names(databases, tmp_path):
 
 def test_a_database_that_is_not_named(tmp_path):
     conf = configured(tmp_path, PLACEMENT)
-    with (
-        pytest.raises(errors.OptionError, match='api_database'),
-        service.opened(conf),
-    ):
+    with pytest.raises(errors.OptionError, match='api_database'), service.opened(conf):
         pass

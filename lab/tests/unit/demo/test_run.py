@@ -21,8 +21,7 @@ GOOD = DemoResult(
 
 
 @pytest.mark.parametrize(
-    ('hosts', 'expected'),
-    [(1, [1, 1, 1]), (8, [4, 4, 1]), (200, [10, 100, 1])],
+    ('hosts', 'expected'), [(1, [1, 1, 1]), (8, [4, 4, 1]), (200, [10, 100, 1])]
 )
 def test_the_orders_fit_the_hosts(hosts, expected):
     made = list(orders(hosts, None))

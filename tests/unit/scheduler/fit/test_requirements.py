@@ -4,16 +4,9 @@
 import pytest
 
 from novasched.objects.network import NetworkMetadata
-from novasched.objects.numa import (
-    InstanceNUMACell,
-    InstanceNUMATopology,
-)
+from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.parse import (
-    NOWHERE,
-    HostPools,
-    HostTopology,
-)
+from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
 from novasched.scheduler.fit.requirements import (
     FitRequirements,
     HostCapacity,
