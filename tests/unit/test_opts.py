@@ -7,11 +7,6 @@ from novasched import opts
 from tests.configuration import make_conf
 
 
-@pytest.fixture
-def conf():
-    return make_conf()
-
-
 def test_every_option_has_a_help_text():
     silent = [
         opt.name for _, listed in opts.list_opts() for opt in listed if not opt.help

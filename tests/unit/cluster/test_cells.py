@@ -10,15 +10,9 @@ import pytest
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.cases import cases
 from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
-from tests.fakes import FakeClock
 from tests.unit.cluster.conftest import SHORT_S, TIMEOUT_S
 
 DEADLINE_S = 30
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

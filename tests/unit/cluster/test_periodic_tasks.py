@@ -8,7 +8,6 @@ import pytest
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
 from tests.cases import cases
-from tests.fakes import FakeClock
 
 DEADLINE_S = 30
 
@@ -41,11 +40,6 @@ class Chores:
 
     def reconcile(self):
         self._do('reconcile')
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -5,12 +5,6 @@ import pytest
 
 from novasched.compat import deprecated_options
 from tests.cases import cases
-from tests.configuration import make_conf
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 def test_by_default_nothing_is_said(conf):

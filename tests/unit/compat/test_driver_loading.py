@@ -59,11 +59,6 @@ def parts():
     return DriverContext(profile=None, view=None, placement=None, rng=random.Random(1))
 
 
-@pytest.fixture
-def conf():
-    return make_conf()
-
-
 @pytest.mark.parametrize(
     ('name', 'kind'),
     [

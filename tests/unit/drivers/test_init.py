@@ -3,17 +3,9 @@
 
 import random
 
-import pytest
-
 from novasched.drivers import DriverContext, ScheduleRequest
 from tests import factories
 from tests.cases import cases
-from tests.configuration import make_conf
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @cases(

@@ -11,7 +11,6 @@ from novasched import state_directory
 from novasched.journal.directory import MESSAGES, OPTION, look, make
 from novasched.state_directory import Candidate, Directory
 from tests.cases import cases
-from tests.configuration import make_conf
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
 
@@ -22,11 +21,6 @@ def choose(found, attempt):
 
 def candidates(conf, environ, is_root):
     return state_directory.candidates(conf, OPTION, environ, is_root)
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @cases(

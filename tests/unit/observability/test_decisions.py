@@ -10,15 +10,9 @@ from tests import factories
 from tests.cases import cases
 from tests.decision_records import changed, unschedulable
 from tests.recordings import Recorded
-from tests.unit.observability.recorder import FakeRecorder
 
 FULL = NumInstancesFilter(limit=5)
 REJECTED = 'novasched_hosts_rejected_total'
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
 
 
 @pytest.fixture

@@ -17,14 +17,8 @@ from novasched.observability.health import (
 )
 from novasched.observability.settings import Settings
 from tests.cases import cases
-from tests.fakes import FakeClock
 
 NOON = '2026-11-21T12:00:00+00:00'
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -9,14 +9,9 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement
-from tests.unit.observability.recorder import FakeRecorder, TickingClock
+from tests.unit.observability.recorder import TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answ
 from novasched.observability.settings import Settings
 from tests.cases import cases
 from tests.configuration import make_conf
-from tests.fakes import FakeClock
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')
 
@@ -27,11 +26,6 @@ class Placement:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

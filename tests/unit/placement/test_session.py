@@ -8,15 +8,8 @@ from keystoneauth1 import exceptions as ksa
 from novasched import errors
 from novasched.placement import session
 from tests.cases import cases
-from tests.configuration import make_conf
 
 VERSIONS = {'versions': [{'id': 'v1.0', 'max_version': '1.39'}]}
-
-
-@pytest.fixture
-def conf():
-    """The configuration of an empty file."""
-    return make_conf()
 
 
 def test_defaults_are_novas(conf):

@@ -14,15 +14,9 @@ from novasched.placement.contents import PlacementApiContents
 from novasched.placement.shared import LOCK, SharedContents, load, path_in, save
 from novasched.providers.hints import CloudHints
 from tests.configuration import make_conf
-from tests.fakes import FakeClock
 from tests.placement_api import says
 
 NAME = 'placement-copy-1.npz'
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
