@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold of the aggregates in every back-end; see store_checks."""
 
-from __future__ import annotations
-
 from novasched.db import tables
 from novasched.db.stores import SqlApiStore
 from tests.databases import NOON, SECOND

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of cases: a row has its name first, and then what the test is given."""
 
-from __future__ import annotations
-
 import pytest
 
 MORE = pytest.mark.exhaustive('other rows prove the same, in most that they do')

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold of the store of a cell on every back-end, as a table of checks."""
 
-from __future__ import annotations
-
 import datetime
 
 import sqlalchemy as sa

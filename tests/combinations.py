@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Combinations of which all but one are for `tools/test --all`; docs/testing.md."""
 
-from __future__ import annotations
-
 import pytest
 
 _POSTGRES = pytest.param(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes hosts unfit for a request, written as their computes and operators do."""
 
-from __future__ import annotations
-
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import tables
 from tests.fakes import SECOND

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of all our options, read from no file."""
 
-from __future__ import annotations
-
 from oslo_config import cfg
 
 from novasched import opts

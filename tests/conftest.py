@@ -2,8 +2,6 @@
 """What holds for every test: hypothesis judges results, not the machine's speed,
 nothing is kept in a home, and log records are those of our programs."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import logging

@@ -2,8 +2,6 @@
 """A reader of the console that answers from records made by hand, and what is on the
 pages that are made of it."""
 
-from __future__ import annotations
-
 import html.parser
 from dataclasses import asdict
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decision records, made by hand: a server that got a host, and one that got none."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from novasched.decision_log.record import DecisionRecord, Head
@@ -169,13 +167,7 @@ def server(uuid, host=None, alternates=()):
 
 
 def claim(host, outcome='claimed', text='', ms=3.0):
-    return {
-        'host': host,
-        'servers': 1,
-        'outcome': outcome,
-        'text': text,
-        'ms': ms,
-    }
+    return {'host': host, 'servers': 1, 'outcome': outcome, 'text': text, 'ms': ms}
 
 
 def record(head=None, hosts=312, **changes):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands and paths that documents name: they exist, and take the words shown."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib
@@ -107,10 +105,7 @@ def manager_of(program):
     """What finds the commands of a program; None: it has none."""
     if program == 'novasched':
         return CommandManager(main.COMMANDS)
-    tables = {
-        'novasched-manage': manage.COMMANDS,
-        'novasched-status': status.COMMANDS,
-    }
+    tables = {'novasched-manage': manage.COMMANDS, 'novasched-status': status.COMMANDS}
     if program not in tables:
         return None
     return CommandProgram(tables[program]).command_manager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts and requests of novasched.testing, and NUMA nodes and devices besides."""
 
-from __future__ import annotations
-
 import json
 
 from novasched.compat import plugin_adapter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases in memory, in the place of the ports; rows by default."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import zlib

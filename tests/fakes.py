@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fakes at the ports, in memory, and rows by default."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

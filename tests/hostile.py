@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts by which somebody might want to make a scheduler work or store for ever."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 

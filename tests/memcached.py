@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A memcached of a few lines: what clients need to write and read keys."""
 
-from __future__ import annotations
-
 import socketserver
 import threading
 

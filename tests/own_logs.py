@@ -2,8 +2,6 @@
 """A test hears itself only: servers of other files' tests may still be at work in the
 process."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement with providers that a test may change, as its API shows them."""
 
-from __future__ import annotations
-
 import re
 import urllib.parse
 
@@ -151,10 +149,7 @@ class World:
             'provider_summaries': {
                 uuid: {
                     'resources': {
-                        name: {
-                            'capacity': room(one),
-                            'used': each['used'].get(name, 0),
-                        }
+                        name: {'capacity': room(one), 'used': each['used'].get(name, 0)}
                         for name, one in each['inventories'].items()
                     },
                     'traits': each['traits'],

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random trees of providers, written to a placement, and random queries of them."""
 
-from __future__ import annotations
-
 import urllib.parse
 import uuid
 
@@ -26,14 +24,7 @@ TRAITS = (
 HOST_CLASSES = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 CLASSES = (*HOST_CLASSES, 'PCPU', 'CUSTOM_DEVICE', 'SRIOV_NET_VF')
 AGGREGATES = tuple(str(uuid.UUID(int=0x9000 + n)) for n in range(4))
-FIELDS = (
-    'total',
-    'reserved',
-    'min_unit',
-    'max_unit',
-    'step_size',
-    'allocation_ratio',
-)
+FIELDS = ('total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio')
 
 MOST = 2**31 - 1
 

@@ -5,8 +5,6 @@ How much is left is known by the seconds that each file took the last time, whic
 pytest's cache keeps, or else by what tests of a folder take on average.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

@@ -4,8 +4,6 @@
 The data goes to nova's process and to ours alike.
 """
 
-from __future__ import annotations
-
 import urllib.parse
 
 from novasched.objects.flavor import Flavor
@@ -214,10 +212,7 @@ TABLE = {
     ),
     'a named group': asks(
         given(
-            extra_specs={
-                'resources_NET1:VGPU': '1',
-                'trait_NET1:CUSTOM_A': 'forbidden',
-            }
+            extra_specs={'resources_NET1:VGPU': '1', 'trait_NET1:CUSTOM_A': 'forbidden'}
         ),
         f'limit=1000&required_NET1=!CUSTOM_A&{SMALL}&resources_NET1=VGPU:1',
     ),

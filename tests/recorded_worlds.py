@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contents of placement and queries made from what was recorded of it."""
 
-from __future__ import annotations
-
 import collections
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests through the manager and the default driver, with their records."""
 
-from __future__ import annotations
-
 import random
 
 from novasched import errors

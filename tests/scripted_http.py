@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service that gives prepared answers, in the place of the network."""
 
-from __future__ import annotations
-
 import io
 import json
 

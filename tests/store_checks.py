@@ -4,8 +4,6 @@
 A check gets `Databases` with empty tables.
 """
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of decisions, as tests make them, and clocks that tests set."""
 
-from __future__ import annotations
-
 import itertools
 
 from novasched.decision_log.record import DecisionRecord, Head, new_id

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of hosts and guests for tests: valid by default, say what matters."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from novasched.scheduler.fit.search import fit_each
@@ -59,8 +57,7 @@ def free(*counts):
 def wants(*counts, **given):
     """Return a guest whose nodes have so many dedicated CPUs."""
     return guest(
-        *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)),
-        **given,
+        *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)), **given
     )
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a filter must decide; a failure names the filter, the hosts and the reasons."""
 
-from __future__ import annotations
-
 from novasched.testing import assert_passes, assert_rejects
 
 

@@ -7,8 +7,6 @@ differ by up to a minute. The number of a node's last change stands in its
 see.
 """
 
-from __future__ import annotations
-
 import datetime
 import random
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests of the lab start as those of novasched do."""
 
-from __future__ import annotations
-
 from tests.conftest import logging_as_before, state_directory
 
 __all__ = ['logging_as_before', 'state_directory']

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree as the tests of its shape see it."""
 
-from __future__ import annotations
-
 import configparser
 import pathlib
 import tomllib

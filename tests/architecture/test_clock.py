@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time is read from the Clock port alone."""
 
-from __future__ import annotations
-
 import re
 
 READS = re.compile(

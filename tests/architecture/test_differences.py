@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of differences is complete, and the tests that it names exist."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import re

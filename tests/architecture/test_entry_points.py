@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Built-ins use the plugin door: setup.cfg lists every one, and each loads."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of faults says what the marks of tests say, and every fault has a test."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The import contracts of pyproject.toml are kept."""
 
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys

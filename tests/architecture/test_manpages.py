@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every program has a manual page that knows its commands and can be formatted."""
 
-from __future__ import annotations
-
 import configparser
 import pathlib
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts reach terminals through one place, which shows control characters."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

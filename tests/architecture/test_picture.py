@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/architecture.md shows the layers that the import contract enforces."""
 
-from __future__ import annotations
-
 import re
 
 

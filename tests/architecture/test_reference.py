@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of filters, weighers and metrics say what the code says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

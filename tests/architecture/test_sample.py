@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sample configuration file names every option once, as it is here."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import pathlib

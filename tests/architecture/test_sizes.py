@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file fits in a sitting, a function on a screen."""
 
-from __future__ import annotations
-
 import ast
 import statistics
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every promise has a test among those that `tools/test` runs; see docs/testing.md."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that are left out of the code, and words that stand in every file."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import pathlib

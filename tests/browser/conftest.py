@@ -4,8 +4,6 @@
 What a test that failed saw last is kept in .pytest_cache/d/screenshots.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

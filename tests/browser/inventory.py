@@ -17,11 +17,7 @@ from typing import NamedTuple
 from novasched.inspection.catalogue import flavor_of
 from novasched.objects.flavor import Flavor
 from novasched.scheduler.fit.topology import HostCell, Pages
-from novasched_lab.host_inventory import (
-    Devices,
-    SimulatedHost,
-    numa_cells_of,
-)
+from novasched_lab.host_inventory import Devices, SimulatedHost, numa_cells_of
 
 GIB_KB = 1048576
 VCPUS, MEMORY_MB, DISK_GB, RATIO = 32, 131072, 2000, 4.0

@@ -2,8 +2,6 @@
 """The pages of the console for everybody: by keyboard, without colour, on a phone,
 without JavaScript."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console of a cloud of 10,000 hosts, in a browser."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may look at a console that is exposed: keystone and a policy say so."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 from selenium.webdriver.support.expected_conditions import staleness_of

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names made of markup, quotes, templates and marks of direction stay text."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the console in a browser: a cloud of 16 hosts."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

@@ -5,8 +5,6 @@
 file, for each of the requests on its standard input.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

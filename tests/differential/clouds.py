@@ -6,8 +6,6 @@ in ``every_host``. What is missing, odd or nonsense comes up on purpose, and rar
 enough that most hosts pass most filters.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import uuid

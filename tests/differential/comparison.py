@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds through nova's classes and through ours, side by side."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import operator

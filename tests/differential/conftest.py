@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many clouds and fits, from which seed, and what came of it."""
 
-from __future__ import annotations
-
 import collections
 import random
 

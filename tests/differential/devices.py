@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free PCI devices made by chance, requests for some, and candidates for both."""
 
-from __future__ import annotations
-
 import uuid
 
 from tests.differential.primitives import primitive

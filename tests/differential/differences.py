@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where two answers about a cloud differ, and how much they say."""
 
-from __future__ import annotations
-
 import math
 
 

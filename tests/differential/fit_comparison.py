@@ -5,8 +5,6 @@ With ``numa_compat = nova`` we say what nova says. With ``right`` we do so, too,
 where nova has a defect; and whoever is placed fits, by the rules.
 """
 
-from __future__ import annotations
-
 import collections
 import operator
 

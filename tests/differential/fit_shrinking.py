@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a fit smaller while something about it still holds."""
 
-from __future__ import annotations
-
 import copy
 
 MOST_TRIES = 300

@@ -6,8 +6,6 @@ nova cannot decide on, and what makes its search remember too much, comes up on
 purpose, and rarely enough that about half of the guests find a place.
 """
 
-from __future__ import annotations
-
 import random
 
 from tests.differential.devices import Devices

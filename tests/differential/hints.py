@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduler hints made by chance: names of instances, addresses, JSON queries."""
 
-from __future__ import annotations
-
 import json
 
 ADDRESSES = ['192.168.1.1', '192.168.2.255', '10.0.0.1', 'fd00::1']

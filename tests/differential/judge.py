@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a guest may be where it was put, by the rules alone: no search, no order."""
 
-from __future__ import annotations
-
 import collections
 
 

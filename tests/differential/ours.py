@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide on clouds with our own filters, weighers and pipeline."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import random

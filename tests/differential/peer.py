@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peer's side: one process of its Python that decides on many clouds or fits."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -7,8 +7,6 @@ Only what a plugin author may call is called: ``host_manager``'s classes, the ha
 filters, weighers and objects.
 """
 
-from __future__ import annotations
-
 import datetime
 import importlib.metadata
 import json

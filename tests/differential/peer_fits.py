@@ -6,8 +6,6 @@ its input ends; the first line that it writes is its version. Only what a plugin
 author may call is called: host states, the two filters and objects.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib.metadata
 import json

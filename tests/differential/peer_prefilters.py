@@ -7,8 +7,6 @@ the lowest compute version is told to it; Neutron and placement are a server in 
 process.
 """
 
-from __future__ import annotations
-
 import http.server
 import json
 import sqlite3

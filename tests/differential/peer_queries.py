@@ -6,8 +6,6 @@ Reads one JSON line ``{"clouds": [...]}``, of requests as data, and writes one
 peer's version. Only public functions of nova.scheduler.utils are called.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import logging

@@ -6,8 +6,6 @@ tables that nova has, and says so in a line. Then it reads a line of JSON with r
 as they travel, and writes by path what there is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

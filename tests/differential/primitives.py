@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's objects as they travel."""
 
-from __future__ import annotations
-
 
 def primitive(name, version, **data):
     """Return an object of nova's as it travels."""

@@ -4,8 +4,6 @@
 Most of it makes sense; some of it, on purpose, does not.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a cloud smaller while something about it still holds."""
 
-from __future__ import annotations
-
 import copy
 
 from tests.differential import clouds

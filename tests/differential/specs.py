@@ -5,8 +5,6 @@ Left out is what nova crashes on: no image, no disk format, an unset ``is_bfv``,
 network request with neither port nor network.
 """
 
-from __future__ import annotations
-
 import random
 
 OPTIONS = (

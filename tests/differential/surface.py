@@ -5,8 +5,6 @@ Nothing of nova or novasched is imported here. ``described`` walks from the root
 host and requests, over all public names.
 """
 
-from __future__ import annotations
-
 import datetime
 import functools
 import types

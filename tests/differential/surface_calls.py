@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of nova's modules that plugins make; they run on both sides, as they stand."""
 
-from __future__ import annotations
-
 import importlib
 
 MODULES = {

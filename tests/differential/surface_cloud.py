@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small cloud in databases that nova and we read, and requests as they travel."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plugins do not see as nova shows it, and why; docs/plugins.md shows the same."""
 
-from __future__ import annotations
-
 NEEDS_DATABASE = "is for nova's database: set `plugins_use_nova`"
 CHANGES_REQUEST = 'is for the query to placement, answered before plugins run'
 CONSUMES = 'changes a host: novasched consumes it itself, by consume_from_request()'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts as the service reads them from the databases that a configuration names."""
 
-from __future__ import annotations
-
 import contextlib
 
 from novasched.clock import SYSTEM_CLOCK

@@ -4,8 +4,6 @@
 ``--seeds N`` makes N queries; ``--seed S --seeds 1`` makes the one of seed S.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -5,8 +5,6 @@
 is always the same one.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

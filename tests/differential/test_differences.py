@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as a difference, and how a cloud with one is made smaller."""
 
-from __future__ import annotations
-
 import copy
 
 from tests.cases import cases

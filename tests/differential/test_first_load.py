@@ -5,8 +5,6 @@ load by its API, guesses and all. test_candidates compares the former with place
 ``--seeds N`` and ``--seed S`` are as in test_candidates.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -4,8 +4,6 @@
 The golden cases are fits that show each defect; they go through both sides here, too.
 """
 
-from __future__ import annotations
-
 import copy
 
 import pytest

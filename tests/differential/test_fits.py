@@ -5,8 +5,6 @@
 always the same one.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

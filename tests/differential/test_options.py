@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No option of nova's own is taken to be one of ours, misspelt."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

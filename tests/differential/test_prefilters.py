@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What prefilters add to random specs, and how they refuse: nova's and ours."""
 
-from __future__ import annotations
-
 import collections
 import json
 import subprocess
@@ -17,11 +15,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.objects.request_spec import (
-    RequestGroup,
-    RequestLevelParams,
-    RequestSpec,
-)
+from novasched.objects.request_spec import RequestGroup, RequestLevelParams, RequestSpec
 from novasched.prefilter_context import PrefilterContexts
 from novasched.releases import NEWEST
 from novasched.resources import prefilters

@@ -4,8 +4,6 @@
 ``--seeds N`` makes N requests; ``--seed S --seeds 1`` makes the one of seed S.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import urllib.parse
@@ -49,11 +47,7 @@ def ours(data, release=NEWEST):
     nodes = _nodes(data)
     try:
         query = build_query(
-            request,
-            Requirements(),
-            nodes,
-            data['limit'],
-            features=of_release(release),
+            request, Requirements(), nodes, data['limit'], features=of_release(release)
         )
         if nodes == []:
             raise errors.NoValidHost(not_found(request))

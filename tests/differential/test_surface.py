@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin sees of hosts and requests what nova shows it, or it is listed why not."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re
@@ -15,12 +13,7 @@ from novasched.compat import availability_zones
 from novasched.compat.nova_exceptions import EXCEPTIONS
 from novasched.objects.base import NovaObject
 from novasched.objects.request_spec import RequestSpec
-from tests.differential import (
-    surface,
-    surface_calls,
-    surface_cloud,
-    surface_exceptions,
-)
+from tests.differential import surface, surface_calls, surface_cloud, surface_exceptions
 from tests.live.peer import peer_program
 
 KINDS = {

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each deliberate difference is one: nova fails where we do not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.differential import ours

@@ -5,8 +5,6 @@ Where a value is a pair of lists, one list is chosen first: odd values are then 
 rare as the list is.
 """
 
-from __future__ import annotations
-
 USUAL = 6
 
 MULTIPLIERS = (
@@ -96,14 +94,7 @@ STATS = {
     'vcpus_total': ['4'],
     'ü': ['é'],
 }
-HOST_IPS = [
-    '192.168.1.12',
-    '192.168.2.12',
-    '10.0.0.5',
-    'fd00::5',
-    '192.168.1.12',
-    None,
-]
+HOST_IPS = ['192.168.1.12', '192.168.2.12', '10.0.0.5', 'fd00::5', '192.168.1.12', None]
 METRICS = [
     'cpu.frequency',
     'cpu.user.time',

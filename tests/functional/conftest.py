@@ -179,9 +179,7 @@ class Cloud:
                 'api',
                 tables.cell_mappings,
                 **databases.cell_mapping(
-                    uuid=uuid,
-                    name=name,
-                    database_connection=self.url(name),
+                    uuid=uuid, name=name, database_connection=self.url(name)
                 ),
             )
             for name, uuid in cells.items()

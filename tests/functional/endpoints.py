@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An endpoint of health and metrics at a free port or a unix socket, and its client."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -7,8 +7,6 @@ way; then the first ends well, and the second is killed. What a client sees befo
 after is a list of two texts.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import sys

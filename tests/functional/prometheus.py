@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prometheus' promtool, and the names that its queries may use."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

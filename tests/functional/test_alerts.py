@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The alert rules, as promtool reads and runs them."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shlex
@@ -142,11 +140,7 @@ def hour(name, series, firing):
 
 def run(tmp_path, tests):
     path = tmp_path / 'tests.yml'
-    content = {
-        'rule_files': [str(RULES)],
-        'evaluation_interval': '1m',
-        'tests': tests,
-    }
+    content = {'rule_files': [str(RULES)], 'evaluation_interval': '1m', 'tests': tests}
     path.write_text(yaml.safe_dump(content))
     promtool('test', 'rules', path)
 

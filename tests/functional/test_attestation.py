@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrustedFilter and a real attestation server over HTTPS."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker is tried as the driver will connect to it: TLS, and the login."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees, shared storage and limits of the real placement, up to the claim."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -94,10 +92,7 @@ class TestTrees:
                 ask()
             return
         assert ask() == [['h1']]
-        assert held_from(made, uuid) == {
-            child: {'VGPU': 1},
-            pool.uuid: {'DISK_GB': 20},
-        }
+        assert held_from(made, uuid) == {child: {'VGPU': 1}, pool.uuid: {'DISK_GB': 20}}
 
     def test_two_instances_take_two_children_of_the_only_host(self, cloud):
         made = cloud([Host('h1')])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity is what fits: counted, and then filled by real requests until none fits."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import random
@@ -213,9 +211,7 @@ def test_numa_nodes(made_of):
         factories.numa_cell(n, range(4 * n, 4 * n + 4), pinned=[4 * n])
         for n in range(2)
     ]
-    made = made_of(
-        [numa_host('h1', *cells), numa_host('h2', factories.numa_cell())],
-    )
+    made = made_of([numa_host('h1', *cells), numa_host('h2', factories.numa_cell())])
     guest = factories.guest_topology(
         factories.guest_cell(0, range(2), 'dedicated', 512)
     )
@@ -228,9 +224,7 @@ def test_numa_nodes(made_of):
 
 def test_memory_pages(made_of):
     cell = factories.numa_cell(0, range(8), pages={4: 1048576, 2048: 700})
-    made = made_of(
-        [numa_host('h1', cell)],
-    )
+    made = made_of([numa_host('h1', cell)])
     guest = factories.guest_topology(
         factories.guest_cell(0, range(2), None, 512, pagesize=2048)
     )
@@ -241,9 +235,7 @@ def test_memory_pages(made_of):
 
 
 def test_devices(made_of):
-    made = made_of(
-        [Host('h1', pci_stats=factories.pools(3, 2)), Host('h2')],
-    )
+    made = made_of([Host('h1', pci_stats=factories.pools(3, 2)), Host('h2')])
     asked = factories.devices(2, alias=None)
     told = check(made, pci_requests=asked, **SMALL)
     assert (told['slots'], told['hosts']) == (2, 1)
@@ -255,9 +247,7 @@ def test_devices_in_placement(made_of):
         {'rp_uuid': named_uuid('near'), 'numa_node': 0},
         {'rp_uuid': named_uuid('far'), 'numa_node': 1, 'count': 2},
     )
-    made = made_of(
-        [Host('h1', pci_stats=pools), Host('h2')],
-    )
+    made = made_of([Host('h1', pci_stats=pools), Host('h2')])
     children = [
         Provider(
             named_uuid(name),

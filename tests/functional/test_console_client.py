@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that ask a console print what they print of databases and files."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sources of a cloud: over files, databases and placement."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -263,10 +261,7 @@ def test_databases_that_are_away_come_back(made, tmp_path):
 
 
 def test_a_cell_that_is_away_is_named(made, tmp_path):
-    with (
-        without(tmp_path, 'cell2'),
-        console.opened(made.conf, sources(made)) as reader,
-    ):
+    with without(tmp_path, 'cell2'), console.opened(made.conf, sources(made)) as reader:
         found = reader.hosts(HostsOrder())
         assert (found['total'], found['cells_left_out']) == (2, ['cell2'])
         rows = reader.capacity(CapacityOrder((SMALL,)))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many clients of the console at once, odd ones, and its end."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

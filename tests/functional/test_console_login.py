@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may look at a console that asks keystone, over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor

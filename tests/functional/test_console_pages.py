@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the console on a cloud that is read: every link of each, and numbers."""
 
-from __future__ import annotations
-
 from urllib.parse import urldefrag
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy files of the console: it starts with those alone that it understands."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -131,11 +129,7 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
     ('text', 'allowed'),
     ('no rules', '', [READER]),
     ('rules of others', '"nova:a": !!int ""\nb: [[1]]', [READER]),
-    (
-        'odd names of others',
-        '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b',
-        [READER],
-    ),
+    ('odd names of others', '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b', [READER]),
     ('merged in', f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B]),
     *(
         (rule, f'"{RULE}": {rule}', allowed)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of the console: where it listens, what answers have, who is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

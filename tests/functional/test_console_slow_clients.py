@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of the console that are slow, or go away."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

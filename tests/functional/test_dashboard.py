@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Grafana dashboard: its layout, and its queries as promtool reads them."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

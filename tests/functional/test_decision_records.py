@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A composed scheduler leaves a record of each request in its files."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import logging

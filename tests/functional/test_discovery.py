@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A composed scheduler maps hosts that appear while it runs, if it leads."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers other than the default answer through the endpoints."""
 
-from __future__ import annotations
-
 from tests.functional.conftest import Host, new_uuids
 
 HOSTS = [

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dry runs choose what real requests then get, and leave nothing behind."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

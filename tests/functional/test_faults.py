@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement fails in the middle of a request: nothing stays claimed."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 

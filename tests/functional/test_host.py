@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command host shows of a host and of its servers."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from dataclasses import replace

@@ -2,8 +2,6 @@
 """Hostile texts cost no entry more than ten times what an ordinary one does, and end
 in an answer or in an error of ours."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about decisions over the wire, with messages in memory."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

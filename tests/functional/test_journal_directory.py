@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the daemon keeps its journal when its options do not tell it."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

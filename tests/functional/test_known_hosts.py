@@ -4,8 +4,6 @@
 What is known is that of the start, however old, but where a test has it looked at.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What filters want the compute to enforce travels in the answer."""
 
-from __future__ import annotations
-
 from tests.functional.conftest import Host, named_uuid
 
 FILTERS = ['ComputeFilter', 'RetryFilter', 'RamFilter', 'CoreFilter', 'DiskFilter']

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What comes from outside forges no line of the log, however the log is written."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests, casts and errors over the wire, with messages in memory."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pathlib
@@ -136,11 +134,7 @@ class TestErrors:
         ('a text', {'request_spec': 'a text'}, 'a str'),
         ('null', {'spec_obj': None}, 'not a RequestSpec'),
         ('another class', {'spec_obj': factories.group()}, 'not a RequestSpec'),
-        (
-            'an unknown argument',
-            {**BOOT, 'colour': 'red'},
-            'unknown argument colour',
-        ),
+        ('an unknown argument', {**BOOT, 'colour': 'red'}, 'unknown argument colour'),
         ('a text for a list', {**BOOT, 'instance_uuids': 'abc'}, NO_UUIDS),
         ('a number for an instance', {**BOOT, 'instance_uuids': [1]}, NO_UUIDS),
     )

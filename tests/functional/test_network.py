@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests with ports and routed networks: Neutron over HTTP, the real placement."""
 
-from __future__ import annotations
-
 import pytest
 from keystoneauth1 import loading
 

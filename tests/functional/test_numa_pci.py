@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA nodes and PCI devices from the databases to the answer and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

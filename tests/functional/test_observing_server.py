@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of health and metrics: routes, bounds, addresses."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

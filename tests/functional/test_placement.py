@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our client and the real placement; and a network that loses answers."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json

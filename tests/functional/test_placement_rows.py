@@ -2,8 +2,6 @@
 """Candidates of rows that placement's API would not write, or loses candidates of: what
 the real placement answers, and ours of the same database."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -2,8 +2,6 @@
 """Commands and pages that read placement: by an account for its database, by its API,
 and while it is away or refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

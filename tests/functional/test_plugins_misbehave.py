@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters that raise, hang or change hosts: they are named, and others are served."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from concurrent import futures

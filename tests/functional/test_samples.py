@@ -5,8 +5,6 @@ A manager gives the answer of the sample, as objects or as an error; what the
 endpoints make of it must be the captured reply.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A composed scheduler on databases and the real placement."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heartbeats in a memcached, as nova's driver ``mc`` (34.0) leaves them there."""
 
-from __future__ import annotations
-
 import base64
 import datetime
 import hashlib

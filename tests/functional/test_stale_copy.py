@@ -5,8 +5,6 @@ A claim looks at amounts alone, so that placement would grant it on a host that 
 trait or left an aggregate.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -47,10 +45,7 @@ class Providers:
         url, generation = self._of(host)
         there = self._made.adapter.get(f'{url}/traits', microversion='1.6').json()
         own = {each for each in there['traits'] if not each.startswith('CUSTOM_')}
-        body = {
-            'resource_provider_generation': generation,
-            'traits': [*own, *names],
-        }
+        body = {'resource_provider_generation': generation, 'traits': [*own, *names]}
         self._put(f'{url}/traits', body, '1.6')
 
     def is_in(self, host, *aggregates, version='1.19'):

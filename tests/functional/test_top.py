@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``novasched top`` as a program: on a terminal, and in a pipe."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -119,11 +117,7 @@ def test_a_pipe_gets_one_frame(conf):
     assert r'scheduled      cmp-1\x1b]0;x' in lines[-1]
 
 
-@cases(
-    'form, read',
-    ('json', 'json', json.loads),
-    ('yaml', 'yaml', yaml.safe_load),
-)
+@cases('form, read', ('json', 'json', json.loads), ('yaml', 'yaml', yaml.safe_load))
 def test_programs_get_an_object(conf, form, read):
     found = read(in_pipe(conf, '-f', form))
     assert found['v'] == 1

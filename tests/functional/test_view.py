@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster view on SQLite: nothing committed before a request is missed."""
 
-from __future__ import annotations
-
 import pytest
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers as if the cloud were another: counted, and planned."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a host is not taken, and which servers hold what it lacks."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 

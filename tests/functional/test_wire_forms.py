@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests in all the forms that callers send, through the endpoint to the claim."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -6,8 +6,6 @@ A file is written once, with the record below, and never changed:
     python -m tests.golden.test_decision_files tests/golden/decisions/version-N.sqlite
 """
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 import sys

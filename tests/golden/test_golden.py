@@ -5,8 +5,6 @@
 into the files whose cases differ, to be read in review.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import pathlib

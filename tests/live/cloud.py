@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small cloud in two cells, as its databases and placement know it."""
 
-from __future__ import annotations
-
 import configparser
 import datetime
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers for the session, daemons, and a look at what was left in placement."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import uuid
@@ -153,12 +151,7 @@ class _PeerMade(Cloud):
 def cloud(scratch, peer, peer_programs, rabbitmq, mariadb, placement, keystone):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
     made = _PeerMade(
-        scratch / 'cloud',
-        mariadb,
-        peer_programs,
-        placement,
-        keystone,
-        rabbitmq.url(),
+        scratch / 'cloud', mariadb, peer_programs, placement, keystone, rabbitmq.url()
     )
     try:
         made.build()

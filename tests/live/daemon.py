@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler daemon under test: ours, or the peer's to prove the tests."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole cloud of our own programs: scheduler, conductor and computes."""
 
-from __future__ import annotations
-
 import contextlib
 
 import oslo_messaging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a whole cloud must agree about: databases, placement, the books of computes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

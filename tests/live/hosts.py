@@ -8,6 +8,8 @@ import datetime
 import json
 import uuid
 
+from tests.live.wire import primitive
+
 SERVICE_VERSION = 74
 
 
@@ -129,7 +131,7 @@ def compute_node_row(host):
                 ['x86_64', 'kvm', 'hvm'],
             ]
         ),
-        'pci_stats': json.dumps(_primitive('PciDevicePoolList', '1.1', objects=[])),
+        'pci_stats': json.dumps(primitive('PciDevicePoolList', '1.1', objects=[])),
         'stats': json.dumps({'failed_builds': '0', 'num_instances': '0'}),
         'metrics': '[]',
         'numa_topology': json.dumps(_numa_topology(host)),
@@ -140,18 +142,9 @@ def compute_node_row(host):
     }
 
 
-def _primitive(kind, version, **fields):
-    return {
-        'nova_object.name': kind,
-        'nova_object.namespace': 'nova',
-        'nova_object.version': version,
-        'nova_object.data': fields,
-    }
-
-
 def _numa_topology(host):
     cores = host.vcpus // 2
-    pages = _primitive(
+    pages = primitive(
         'NUMAPagesTopology',
         '1.1',
         size_kb=4,
@@ -159,7 +152,7 @@ def _numa_topology(host):
         used=0,
         reserved=0,
     )
-    cell = _primitive(
+    cell = primitive(
         'NUMACell',
         '1.5',
         id=0,
@@ -172,8 +165,8 @@ def _numa_topology(host):
         pinned_cpus=[],
         siblings=[[core, core + cores] for core in range(cores)],
         mempages=[pages],
-        network_metadata=_primitive(
+        network_metadata=primitive(
             'NetworkMetadata', '1.0', physnets=[], tunneled=False
         ),
     )
-    return _primitive('NUMATopology', '1.2', cells=[cell])
+    return primitive('NUMATopology', '1.2', cells=[cell])

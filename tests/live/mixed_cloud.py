@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud of three cells on three servers, and how it is asked."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

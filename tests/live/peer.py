@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drive the peer's RPC client, which lives in a process of the peer's Python."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -74,11 +72,7 @@ class Peer:
         )
         self._log = (Path(scratch) / 'peer.log').open('w')
         self._process = subprocess.Popen(
-            [
-                peer_program('python'),
-                Path(__file__).with_name('peer_client.py'),
-                conf,
-            ],
+            [peer_program('python'), Path(__file__).with_name('peer_client.py'), conf],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

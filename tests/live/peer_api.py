@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user and an operator ask of the peer's API, over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 
 import requests

@@ -5,8 +5,6 @@ Reads one JSON request per line and writes one JSON answer per line, in any orde
 `{"id", "op", "url", "level", "args"}` to `{"id", "result"}` or `{"id", "error"}`.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ['OS_NOVA_DISABLE_EVENTLET_PATCHING'] = '1'  # up to nova 32
@@ -25,13 +23,7 @@ import threading
 
 import nova.conf
 import oslo_messaging as messaging
-from nova import (
-    baserpc,
-    config,
-    context,
-    objects,
-    rpc,
-)
+from nova import baserpc, config, context, objects, rpc
 from nova.scheduler import rpcapi
 from nova.virt import hardware
 from oslo_versionedobjects.base import VersionedObject

@@ -5,8 +5,6 @@ The API and its conductor share a virtual host with the scheduler; each of the t
 has a conductor, a virtual host and computes of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement that others change all the time, and pauses in which nobody does."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import random
@@ -16,12 +14,7 @@ HOSTS = 12
 HOLDING = 12
 """Claims of a writer that stay; further ones replace older ones."""
 TOTALS = (4, 8, 12)
-TRAITS = (
-    'CUSTOM_GOLD',
-    'CUSTOM_SILVER',
-    'COMPUTE_STATUS_DISABLED',
-    'HW_CPU_X86_VMX',
-)
+TRAITS = ('CUSTOM_GOLD', 'CUSTOM_SILVER', 'COMPUTE_STATUS_DISABLED', 'HW_CPU_X86_VMX')
 PAUSE_S = 60
 OUTCOMES = {404: 'gone', 409: 'refused', 500: 'failed'}
 """Placement fails where its database sees a deadlock."""
@@ -125,11 +118,7 @@ class Churn:
             method,
             f'{self._url}{path}',
             json=body,
-            headers={
-                'X-Auth-Token': 'admin',
-                'Connection': 'close',
-                **worlds.HEADERS,
-            },
+            headers={'X-Auth-Token': 'admin', 'Connection': 'close', **worlds.HEADERS},
             timeout=60,
         )
         return answer.status_code, answer.json() if answer.text else None

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that never cease, to see that none gets lost."""
 
-from __future__ import annotations
-
 import threading
 
 from tests.live.peer import PeerError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages that no client of nova sends: a typed error, and life goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 

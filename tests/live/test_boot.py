@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary boot: the host, the claim and the alternates."""
 
-from __future__ import annotations
-
 import json
 
 from tests.cases import cases

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees, shared storage and moves, with what placement holds before and after."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity of a cloud on real servers, of which one may be away."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

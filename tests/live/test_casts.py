@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API and the computes tell every scheduler, without an answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.live.peer import PeerError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three cells on three servers: mapped anew, taken away, paused and back again."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import signal
@@ -18,11 +16,7 @@ pytestmark = pytest.mark.ours
 START_S = 60
 CELL_TIMEOUT_S = 1.0
 AT_ONCE = 6
-OFTEN = {
-    'check_interval': 1,
-    'no_valid_host_detail': 'admin',
-    'outage_patience': 0,
-}
+OFTEN = {'check_interval': 1, 'no_valid_host_detail': 'admin', 'outage_patience': 0}
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon with the chance scheduler: any host that is up, and no claim."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import cases

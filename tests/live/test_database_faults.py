@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases that refuse, lose connections or tell of clocks that differ."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stores on MariaDB and PostgreSQL, and our tables beside the peer's."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exchange and the queues at the broker are compared with those to be declared."""
 
-from __future__ import annotations
-
 import kombu
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traits, aggregates and PCI devices that placement keeps hosts apart by."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 
@@ -10,6 +8,7 @@ import pytest
 
 from tests.cases import cases
 from tests.live.peer import PeerError
+from tests.live.wire import primitive
 
 GOLD, SILVER = 'CUSTOM_GOLD', 'CUSTOM_SILVER'
 NIC = 'CUSTOM_PCI_8086_1563'
@@ -153,7 +152,7 @@ class TestDevices:
 
     @staticmethod
     def _report(cloud, host, pools):
-        found = _primitive('PciDevicePoolList', '1.1', objects=pools)
+        found = primitive('PciDevicePoolList', '1.1', objects=pools)
         change = {'pci_stats': json.dumps(found), 'updated_at': cloud.now()}
         cloud.update(cloud.hosts[host].cell, 'compute_nodes', change, host=host)
 
@@ -184,18 +183,9 @@ class TestDevices:
         assert held >= set(nics.values())
 
 
-def _primitive(kind, version, **fields):
-    return {
-        'nova_object.name': kind,
-        'nova_object.namespace': 'nova',
-        'nova_object.version': version,
-        'nova_object.data': fields,
-    }
-
-
 def _pool(rp_uuid):
     tags = {'dev_type': 'type-PCI', 'rp_uuid': rp_uuid, 'resource_class': NIC}
-    return _primitive(
+    return primitive(
         'PciDevicePool',
         '1.1',
         product_id='1563',

@@ -5,8 +5,6 @@ The peer is a virtual environment with nova in it: $NOVASCHED_PEER, or
 ``.venv-peer`` beside the package.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

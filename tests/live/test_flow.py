@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduler, conductor and computes of ours, on real servers: the whole flow."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.live.flow import HOSTS, fleet, running

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Five hundred boots on sixty hosts, or fewer: all end, and everybody agrees how."""
 
-from __future__ import annotations
-
 import json
 import random
 

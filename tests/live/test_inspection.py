@@ -2,8 +2,6 @@
 """Decisions made on other controllers, asked for over RabbitMQ: two novasched, one
 nova-scheduler, and a machine without any that asks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -262,8 +260,7 @@ def test_explain_shows_a_decision_of_another_controller(controllers, decided, th
     program = own_program('novasched')
     for host, uuid in decided.items():
         done = completed(
-            [program, 'explain', uuid, '--config-file', third],
-            timeout_s=60,
+            [program, 'explain', uuid, '--config-file', third], timeout_s=60
         )
         assert done.returncode == 0, done.stderr
         assert host in done.stdout.splitlines()[0]
@@ -295,10 +292,7 @@ def test_top_in_a_pipe_is_one_frame(controllers, third):
 
 
 FLAVOR = ('--flavor', 'vcpus=1,ram=512,disk=1')
-COMMANDS = [
-    ['explain', '{server}'],
-    ['decisions', 'list'],
-]
+COMMANDS = [['explain', '{server}'], ['decisions', 'list']]
 OTHERS = [
     ['plan', 'boot', *FLAVOR],
     ['host', '{host}'],

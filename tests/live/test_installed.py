@@ -6,8 +6,6 @@ With `--all`, pip takes what the wheels require from the index; else it is linke
 the environment that runs the tests.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil
@@ -220,10 +218,7 @@ def test_a_program_tells_its_options(installed, program):
 
 @pytest.mark.parametrize(
     'program',
-    [
-        PROGRAMS[0],
-        *(pytest.param(name, marks=OF_EACH) for name in PROGRAMS[1:]),
-    ],
+    [PROGRAMS[0], *(pytest.param(name, marks=OF_EACH) for name in PROGRAMS[1:])],
 )
 def test_a_program_tells_its_version(installed, program):
     version = installed.run(program, '--version')

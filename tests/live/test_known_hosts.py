@@ -38,11 +38,7 @@ WANTED = {
     'root_gb': 1,
     'extra_specs': {'aggregate_instance_extra_specs:availability_zone': ZONE},
 }
-FILTERS = [
-    'ComputeFilter',
-    'NumInstancesFilter',
-    'AggregateInstanceExtraSpecsFilter',
-]
+FILTERS = ['ComputeFilter', 'NumInstancesFilter', 'AggregateInstanceExtraSpecsFilter']
 PAUSE_S = 0.05
 """Between two changes of a writer: often no host is fit, and often one is."""
 

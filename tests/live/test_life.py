@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of the daemon: its services row, and a stop that loses nothing."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import signal

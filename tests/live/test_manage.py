@@ -5,8 +5,6 @@ Each has databases of its own that begin equal; after the same commands both hav
 printed the same, ended with the same codes, and left the same rows.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import re

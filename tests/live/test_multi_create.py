@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several instances in one request, with and without a server group."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -45,11 +43,7 @@ def test_anti_affinity_stays_away_from_hosts_of_members(
     cloud.add_instance('node-1', member)
     try:
         reply = scheduler.select(
-            group={
-                'policy': 'anti-affinity',
-                'members': [member],
-                'hosts': ['node-1'],
-            }
+            group={'policy': 'anti-affinity', 'members': [member], 'hosts': ['node-1']}
         )
     finally:
         cloud.remove_instance('node-1', member)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that cannot be placed: the exact texts, and nothing claimed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import cases

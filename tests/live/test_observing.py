@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators see of a daemon: the health and the metrics of all its workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

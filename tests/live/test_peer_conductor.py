@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler under test between the peer's own API, conductors and computes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

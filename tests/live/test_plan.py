@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans on real servers, by an account that may only read, and what then happens."""
 
-from __future__ import annotations
-
 import json
 import time
 

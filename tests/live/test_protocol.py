@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versions, namespaces and methods, and the clients of older releases."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import cases

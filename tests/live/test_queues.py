@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of queues that oslo.messaging makes, as the options say."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.live.peer import PeerError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals under load: what is configured changes, workers die, nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

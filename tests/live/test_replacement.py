@@ -4,8 +4,6 @@
 What the page says to type is read from the page: its files, its `sed`, its SQL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re
@@ -158,13 +156,7 @@ def test_the_page_is_right_while_servers_are_booted(
     with Traffic(peer_cloud) as traffic:
         # Step 2
         status = completed(
-            [
-                own_program('novasched-status'),
-                '--config-file',
-                conf,
-                'upgrade',
-                'check',
-            ],
+            [own_program('novasched-status'), '--config-file', conf, 'upgrade', 'check']
         )
         assert status.returncode in (0, 1), status.stdout + status.stderr
         before = consumers()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a request may say about hosts, and what hosts say about themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import cases

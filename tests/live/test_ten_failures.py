@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ten boots that fail, each for another cause: what `novasched explain` says."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

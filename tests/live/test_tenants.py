@@ -91,11 +91,7 @@ def by_api(made, url, adapter):
 @pytest.mark.exhaustive('minutes of writers for each way to read placement')
 @pytest.mark.parametrize(
     ('server', 'reader'),
-    [
-        ('mariadb', by_database),
-        ('postgres', by_database),
-        ('mariadb', by_api),
-    ],
+    [('mariadb', by_database), ('postgres', by_database), ('mariadb', by_api)],
 )
 def test_no_server_is_outside_of_the_aggregate_of_its_tenant(
     request, tmp_path, server, reader

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The upgrade check tries the account that the copy of placement is read with."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``novasched demo --hosts`` as a person runs it, on real servers."""
 
-from __future__ import annotations
-
 import json
 import os
 

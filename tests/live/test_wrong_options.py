@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wrong option ends the start with one line that says which and what to do."""
 
-from __future__ import annotations
-
 import json
 import re
 

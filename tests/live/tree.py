@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Providers below and beside the nodes of the cloud."""
 
-from __future__ import annotations
-
 from tests.live.hosts import name_uuid
 
 

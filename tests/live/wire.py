@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests on the wire without any client library: any bytes, any envelope."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the plugins are."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

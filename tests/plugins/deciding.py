@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decision by the two plugins, printed as JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

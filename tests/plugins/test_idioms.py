@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each idiom of public plugins decides as its words say, and the page lists it."""
 
-from __future__ import annotations
-
 import http.server
 import importlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page for plugin authors is true: its code runs, and it names what there is."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An unmodified filter and an unmodified weigher of nova's load and decide."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

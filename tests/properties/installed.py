@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every installed filter and weigher, by its entry point, made with the defaults."""
 
-from __future__ import annotations
-
 import stevedore
 
 from novasched.scheduler.hosts import Column, Columns

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts and requests of every kind that the rules tell apart."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 

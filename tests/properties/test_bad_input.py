@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nonsense in flavors, aggregates, hints and images: a reason, or what is foreseen."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 
@@ -15,9 +13,7 @@ from novasched.objects.image_meta import PRESENT_NAMES, ImageMeta, ImageMetaProp
 from novasched.scheduler.filters import aggregate as aggregate_specs
 from novasched.scheduler.filters import compute_capabilities, json_query
 from novasched.scheduler.filters.affinity import SimpleCIDRAffinityFilter
-from novasched.scheduler.filters.aggregate import (
-    AggregateImagePropertiesIsolation,
-)
+from novasched.scheduler.filters.aggregate import AggregateImagePropertiesIsolation
 from novasched.scheduler.filters.image_props import ImagePropertiesFilter
 from novasched.scheduler.pipeline import Profile, run_filters, weigh
 from novasched.scheduler.reasons import Reason

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for decisions as a whole."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

@@ -2,8 +2,6 @@
 """Explanations of any record: counts add up, every host has one outcome, and the text
 keeps to its width."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract that every installed filter keeps."""
 
-from __future__ import annotations
-
 from hypothesis import given, note
 from hypothesis import strategies as st
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches give what trying everything gives, and what they give is valid."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 
@@ -69,10 +67,7 @@ def host_cells(draw, most=4):
 
 
 pages = st.builds(
-    Pages,
-    one_of([4, 2048, 1048576]),
-    one_of([1, 512, 262144]),
-    one_of([0, 0, 1, 512]),
+    Pages, one_of([4, 2048, 1048576]), one_of([1, 512, 262144]), one_of([0, 0, 1, 512])
 )
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which amounts an inventory gives, by placement's own formula."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A change to conditions gives the hosts that meet all the others."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No part of a password is shown, however odd the URL that holds it."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A record is read as it was written, whatever is in it."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 """The seed in a stored record replays the decision: every host has the outcome that is
 kept of it."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from dataclasses import replace

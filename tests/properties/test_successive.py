@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The next decision, made from the last one, is the one that decide() makes."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract that every installed weigher keeps, and nova's arithmetic."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

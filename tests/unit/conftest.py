@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests hear what their own threads say."""
+"""What many unit tests are given, who hear what their own threads say."""
 
-from __future__ import annotations
+import pytest
 
+from tests.configuration import make_conf
+from tests.fakes import FakeClock
 from tests.own_logs import caplog, threads_of_others
 
 __all__ = ['caplog', 'threads_of_others']
+
+
+@pytest.fixture
+def conf():
+    """The configuration of an empty file."""
+    return make_conf()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()

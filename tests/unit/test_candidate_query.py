@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement is asked for a request, and what is made of its answers."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -13,7 +11,6 @@ from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
 from tests import factories
 from tests.cases import cases
-from tests.configuration import make_conf
 from tests.fakes import Cutting, FakePlacement, candidate
 
 PINNED = {'hw:cpu_policy': 'dedicated'}
@@ -132,11 +129,6 @@ def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
 def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_at):
     ask(placement, member_of=[frozenset({AGG})])
     assert ask.aggregate_sync.looked_at == looked_at
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 def test_the_options_of_nova(conf):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of many commands show controls in all that they print and log."""
 
-from __future__ import annotations
-
 import io
 import logging
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with configuration files is found, and only that."""
 
-from __future__ import annotations
-
 import pytest
 from oslo_config import cfg
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exceptions of libraries become a few words, which name what was looked for."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
@@ -104,13 +102,13 @@ ANSWERS = {
     'no answer in time': [
         pymysql.err.OperationalError(
             2013, 'Lost connection to MySQL server during query (timed out)'
-        ),
+        )
     ],
     'connection closed by the server': [
-        psycopg2.OperationalError('server closed the connection unexpectedly\n\tThis'),
+        psycopg2.OperationalError('server closed the connection unexpectedly\n\tThis')
     ],
     "Table 'nova.cells' doesn't exist (error 1146)": [
-        pymysql.err.ProgrammingError(1146, "Table 'nova.cells' doesn't exist"),
+        pymysql.err.ProgrammingError(1146, "Table 'nova.cells' doesn't exist")
     ],
 }
 

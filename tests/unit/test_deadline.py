@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work ends at its deadline, wherever its loops are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

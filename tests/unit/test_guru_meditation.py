@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a process: made when it is asked for, whatever holds others up."""
 
-from __future__ import annotations
-
 import os
 import threading
 

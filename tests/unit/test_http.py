@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters to other services of the cloud, each from the options of its group."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 from oslo_config import cfg

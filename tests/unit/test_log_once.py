@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions are logged once, until they change or end."""
 
-from __future__ import annotations
-
 from novasched.log_once import LogOnce
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done for each call, in which order, and what comes back."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 
@@ -106,11 +104,7 @@ def test_what_waited_for_another_manager_is_not_told_again(select):
 def test_a_notifier_that_raises_leaves_nothing_claimed(select, phase, problem):
     placement = FakePlacement('uuid-h1')
     with pytest.raises(type(problem)):
-        select(
-            uuids=[A, B],
-            placement=placement,
-            notifier=FakeNotifier(phase, problem),
-        )
+        select(uuids=[A, B], placement=placement, notifier=FakeNotifier(phase, problem))
     assert placement.held == {}
 
 

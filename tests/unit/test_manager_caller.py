@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manager answers who waits, and nobody else."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When none of the first candidates will do, all are asked for."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

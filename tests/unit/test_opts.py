@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option is gathered once and can be registered."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import opts
 from tests.configuration import make_conf
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 def test_every_option_has_a_help_text():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts from outside are bounded before anything is made of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors, parsing

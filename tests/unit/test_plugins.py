@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names to filters and weighers."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is asked for the facts, when, and what comes of it."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps the daemon from starting is named, with what to do about it."""
 
-from __future__ import annotations
-
 import re
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controls in texts from outside are shown, in terminals and in logs."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of the process: what starts and stops, in which order, and how."""
 
-from __future__ import annotations
-
 import threading
 import time
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of filters and weighers, for those who write some."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -34,13 +32,7 @@ def test_what_holds_is_silent():
         [],
         f'NumInstancesFilter rejects {WHY}',
     ),
-    (
-        'a host passes',
-        testing.assert_rejects,
-        BOTH,
-        [],
-        'NumInstancesFilter passes h1',
-    ),
+    ('a host passes', testing.assert_rejects, BOTH, [], 'NumInstancesFilter passes h1'),
     (
         'a host is rejected for another reason',
         testing.assert_rejects,
@@ -61,11 +53,7 @@ def test_weights_are_by_host():
     )
     found = testing.weigh(RAMWeigher(2.0), hosts, REQUEST)
     assert found.raw == {'h1': 1024.0, 'h2': 3072.0, 'h3': 2048.0}
-    assert found.normalized == {
-        'h1': 1024 / 3072,
-        'h2': 1.0,
-        'h3': 2048 / 3072,
-    }
+    assert found.normalized == {'h1': 1024 / 3072, 'h2': 1.0, 'h3': 2048 / 3072}
     assert found.multipliers == {'h1': 9.0, 'h2': 2.0, 'h3': 2.0}
     assert found.ranked == ['h1', 'h2', 'h3']
 

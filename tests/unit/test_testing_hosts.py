@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of hosts for the tests of plugins."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import testing

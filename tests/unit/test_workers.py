@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers: how they start, replace their scheduler, and stop."""
 
-from __future__ import annotations
-
 import logging
 import threading
 

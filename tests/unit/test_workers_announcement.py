@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line for all workers, whichever of them is the last."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 

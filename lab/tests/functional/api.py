@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole cloud in this process: scheduler, conductor, computes, and the API."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clouds of the tests of novasched."""
 
-from __future__ import annotations
-
 from novasched_lab.commands import command
 from tests.functional.conftest import _copies, _fresh_placement, cloud, module_cloud
 

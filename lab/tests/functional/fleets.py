@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes in this process: SQLite, the real placement, messages in memory."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

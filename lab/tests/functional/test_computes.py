@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes as conductors, schedulers and placement see them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud that the console shows where there is none."""
 
-from __future__ import annotations
-
 import tempfile
 
 import pytest
@@ -42,11 +40,7 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
         ('filters', 'ServerGroupAntiAffinityFilter'),
         ('filters', 'NUMATopologyFilter'),
     }
-    assert {each['result'] for each in found} == {
-        'scheduled',
-        'unschedulable',
-        'error',
-    }
+    assert {each['result'] for each in found} == {'scheduled', 'unschedulable', 'error'}
     assert max(each['servers'] for each in found) > 1
     overview = reader.overview()
     assert sum(overview['results'].values()) == len(found)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``novasched demo`` as a person runs it: in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedded cloud: the real placement in this process, and its databases."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor

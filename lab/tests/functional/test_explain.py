@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations of what a scheduler decided on servers that were booted."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.functional.api import Whole, emptied

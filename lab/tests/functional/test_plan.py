@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans, and what then happens when the same is done."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

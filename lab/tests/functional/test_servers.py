@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers booted, shown, moved and deleted by commands, on all of our own programs."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.functional.api import Whole, emptied, run
@@ -34,11 +32,7 @@ NAMES = {'cell1-h1', 'cell1-h2', 'cell2-h1', 'cell2-h2'}
 @pytest.fixture(scope='module')
 def shared(module_cloud):
     """One host refuses servers of a flavor that is given in full."""
-    filters = [
-        'ComputeFilter',
-        'SameHostFilter',
-        'ServerGroupAntiAffinityFilter',
-    ]
+    filters = ['ComputeFilter', 'SameHostFilter', 'ServerGroupAntiAffinityFilter']
     made = module_cloud(
         [],
         filter_scheduler={'enabled_filters': filters},

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of ``novasched demo --hosts`` that need no broker."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases in SQLite files, and a conductor's neighbours."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import Neighbours

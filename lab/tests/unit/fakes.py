@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A conductor's neighbours: databases in files, all others played."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handing over what consumers hold, and letting it go."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab does not serve in the database of a running nova, unless it must."""
 
-from __future__ import annotations
-
 import datetime
 import uuid
 

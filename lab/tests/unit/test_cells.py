@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells are opened once, as they are mapped."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

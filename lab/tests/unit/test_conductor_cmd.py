@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of novasched-conductor."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched_lab.cmd import conductor

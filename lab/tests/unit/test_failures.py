@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the owner of an instance is told."""
 
-from __future__ import annotations
-
 import oslo_messaging
 
 from novasched import errors
 from novasched.rpc import faults
-from novasched_lab.failures import (
-    MaxRetriesExceeded,
-    fault_of,
-    is_no_valid_host,
-)
+from novasched_lab.failures import MaxRetriesExceeded, fault_of, is_no_valid_host
 from tests.cases import cases
 
 WIRE = faults.to_wire(errors.NoValidHost('full'))

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 from novasched.scheduler.fit.parse import host_cells, parse_pools
 from novasched_lab import host_inventory
 from novasched_lab.host_inventory import Devices, SimulatedHost, Usage

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What computes, conductors and schedulers are sent."""
 
-from __future__ import annotations
-
 import contextlib
 import types
 

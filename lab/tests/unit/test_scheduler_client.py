@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What our client sends."""
 
-from __future__ import annotations
-
 import contextlib
 
 import oslo_messaging

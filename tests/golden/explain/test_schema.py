@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/reference/record.schema.json describes every explanation."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -4,8 +4,6 @@
 ``pytest --regold`` writes ours into the files that differ, to be read in review.
 """
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -4,8 +4,6 @@
 Threads of one core are alike, so CPUs are compared by the core that they are on.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

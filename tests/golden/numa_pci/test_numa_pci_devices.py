@@ -5,8 +5,6 @@ How nodes and devices are fitted together is not looked at here: where a guest h
 NUMA nodes, it is on those that nova chose.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -5,8 +5,6 @@
 in ``right_hosts.json``, which has what it gives there.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

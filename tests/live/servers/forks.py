@@ -9,8 +9,6 @@ runs. A program is a script that a distribution installs.
 What still runs when the input ends is ended: when whoever asked has ended, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three private MariaDB servers that replicate to each other by Galera."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

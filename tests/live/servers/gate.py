@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy in front of placement that knows what was asked, and can hold it back."""
 
-from __future__ import annotations
-
 import http.server
 import threading
 

@@ -5,8 +5,6 @@ Every password but `WRONG` is accepted; the token is the word that placement's
 `noauth2` strategy takes for an administrator.
 """
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

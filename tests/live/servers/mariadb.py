@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private MariaDB server."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

@@ -5,8 +5,6 @@ There is every image, also one that is made, and no network; every token is an
 administrator's.
 """
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The placement service, over HTTP, on a database of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path
@@ -15,11 +13,7 @@ from tests.live.servers.process import Process, free_port, wait_until
 
 VERSION = '1.36'
 # The server may close an idle connection just when it is used again: none is kept.
-HEADERS = {
-    'X-Auth-Token': 'admin',
-    'Accept': 'application/json',
-    'Connection': 'close',
-}
+HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json', 'Connection': 'close'}
 ACCESSES = 'access.log'
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private PostgreSQL server."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that need not load what they import: forks of a process that has it."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

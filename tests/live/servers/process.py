@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start, watch and stop one process, by its pid only."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

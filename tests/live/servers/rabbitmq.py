@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private RabbitMQ node that makes virtual hosts."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TCP relay on a port of its own, whose target can be changed and cut off."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

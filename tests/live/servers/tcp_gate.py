@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TCP proxy in front of a database server that refuses, cuts or holds connections."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision log of a scheduler is wired with all that it needs."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts that only read are made once, and closed."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import app

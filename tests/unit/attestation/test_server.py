@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the attestation server answers, and how it is reached."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest
 
-from novasched.attestation.trusted import (
-    AttestationServer,
-    Attested,
-    attested,
-    time_of,
-)
+from novasched.attestation.trusted import AttestationServer, Attested, attested, time_of
 from tests.cases import cases
 from tests.configuration import make_conf
 

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Levels of trust are believed for a while, then asked for again."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 
 import pytest
 
-from novasched.attestation.trusted import (
-    Attested,
-    KnownLevels,
-    TrustedFilter,
-    attested,
-)
+from novasched.attestation.trusted import Attested, KnownLevels, TrustedFilter, attested
 from tests import factories
 from tests.cases import cases
 from tests.fakes import FakeClock

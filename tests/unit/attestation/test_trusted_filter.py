@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts by their level of trust, from any source."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.attestation.trusted import TrustedFilter

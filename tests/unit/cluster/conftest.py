@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud of two cells, and a view of it."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

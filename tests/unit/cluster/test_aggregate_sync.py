@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aggregates that placement does not know are told of, once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The aggregates, as messages and full reads change them."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell is left out for longer each time, until it has answered for long."""
 
-from __future__ import annotations
-
 from novasched.cluster.cells import STEADY_S, CircuitBreaker
 from tests.cases import cases
 

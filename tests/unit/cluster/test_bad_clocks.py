@@ -2,8 +2,6 @@
 """Rows stamped by clocks that differ, or committed late, are seen by the next request;
 who stamps them is named once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An executor runs what it is given, in few threads."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells are asked side by side; those that fail or are late are left out."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -12,15 +10,9 @@ import pytest
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.cases import cases
 from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
-from tests.fakes import FakeClock
 from tests.unit.cluster.conftest import SHORT_S, TIMEOUT_S
 
 DEADLINE_S = 30
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
@@ -219,11 +211,7 @@ def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
     assert not gate.is_set()
 
 
-@cases(
-    'of',
-    ('cell0', CELL0),
-    ('a disabled cell', cell('c', disabled=True)),
-)
+@cases('of', ('cell0', CELL0), ('a disabled cell', cell('c', disabled=True)))
 def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gate, of):
     stores.stores[CELL0.uuid] = FakeCellStore()
     cells.replace([CELL0, cell('a'), cell('c', disabled=True)])

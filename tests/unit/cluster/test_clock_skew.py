@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks that differ from ours are named once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Only the leader searches for new hosts, and it tells what came of it."""
 
-from __future__ import annotations
-
 import logging
 import threading
-
-import pytest
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
 from novasched.cluster.periodic import FOLLOWS_EVERY, PeriodicRunner
 from novasched.ports import Cell
 from tests.cases import cases
-from tests.configuration import make_conf
 from tests.fake_databases import service
 from tests.fakes import NOON, SECOND, FakeClock
 
@@ -176,11 +171,6 @@ def test_a_search_that_hangs_holds_up_nobody_and_is_alone():
     clock.advance(60)
     runner.run_due()
     assert len(count) == 2
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @cases(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services row of a scheduler: made once, kept fresh, missed once."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

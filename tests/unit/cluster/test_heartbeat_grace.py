@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes that all fall silent at once are told of, and kept for a while."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

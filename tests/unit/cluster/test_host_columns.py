@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts as columns: what changes, and what stays as it was."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values

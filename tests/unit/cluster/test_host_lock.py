@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process has the lock, until it lets go of it or ends."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a row of compute_nodes says of a host."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import json

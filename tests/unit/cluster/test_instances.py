@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which instances a host has: what its compute said against what is read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

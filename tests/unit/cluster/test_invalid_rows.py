@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row that holds what no nova writes costs no other host anything, and is named."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

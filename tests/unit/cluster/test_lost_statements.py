@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A read that broke off at once is made once more; one that took its time is not."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

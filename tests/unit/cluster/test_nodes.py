@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute nodes by delta: answers that overlap, clocks that jump, rows that go."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.cluster.cell_query import QueryTime
@@ -342,11 +340,7 @@ def test_a_new_service_that_is_disabled_is_known_when_it_is_enabled(reader):
     assert not reader.services.is_disabled('h3')
 
 
-@cases(
-    'host, times',
-    ('an unknown host', 'h3', 3),
-    ('no host: it has none', None, 0),
-)
+@cases('host, times', ('an unknown host', 'h3', 3), ('no host: it has none', None, 0))
 def test_a_missing_service_is_looked_for_now_and_then(reader, host, times):
     reader.store.put(node(3, host=host, created_at=NOON))
     looks = []

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The periodic runner outlives what its chores raise, and says so once."""
 
-from __future__ import annotations
-
 import logging
 import threading
 

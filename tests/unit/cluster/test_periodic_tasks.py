@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chores are done when they are due, whatever becomes of one of them."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
 from tests.cases import cases
-from tests.fakes import FakeClock
 
 DEADLINE_S = 30
 
@@ -43,11 +40,6 @@ class Chores:
 
     def reconcile(self):
         self._do('reconcile')
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

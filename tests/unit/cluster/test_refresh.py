@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each caller gets a refresh that began after it called; callers share."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -97,11 +95,7 @@ def test_a_failed_read_counts_for_nobody(threads):
     assert reads == [0, 1]
 
 
-@cases(
-    'age, reads',
-    ('young enough', 4.9, 1),
-    ('too old', 5.1, 2),
-)
+@cases('age, reads', ('young enough', 4.9, 1), ('too old', 5.1, 2))
 def test_a_caller_may_be_content_with_an_older_read(age, reads):
     clock = FakeClock()
     done = []

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which services are up, and how filters see them."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

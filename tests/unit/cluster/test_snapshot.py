@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known, put together: which hosts count, and how their services look."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from novasched.cluster.services import Services, Window

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads of picked hosts beside looks at all cells: what is newer stays."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view as requests see it: which hosts, of which cells, how fresh."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view and its cells: those that hang, fail, come back or change."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -211,11 +209,7 @@ def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     assert 'e' not in [opened.uuid for opened in cloud.stores.opened]
 
 
-@cases(
-    'found',
-    ('enabled', cell('e')),
-    ('disabled', cell('e', disabled=True)),
-)
+@cases('found', ('enabled', cell('e')), ('disabled', cell('e', disabled=True)))
 def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
     cloud.stores.stores['e'] = FakeCellStore()
     cloud.stores.stores['e'].add_host(8)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs run in this process, and leave its logging as it was."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.cmd.status_cloud import cloud, copies, placement  # noqa: F401  fixtures

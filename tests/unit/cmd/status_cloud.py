@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud on which novasched-status is run."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import io

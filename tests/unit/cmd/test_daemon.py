@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads or eventlet; each choice in a process of its own, as it is for good."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

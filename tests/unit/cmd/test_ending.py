@@ -4,8 +4,6 @@
 Each program runs in a process of its own, as its console script does.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched, where it cannot do what it is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.cmd import main, manage

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched-manage, from its arguments to its exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

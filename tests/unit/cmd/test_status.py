@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched-status, from its arguments to its exit code."""
 
-from __future__ import annotations
-
 import json
 import re
 

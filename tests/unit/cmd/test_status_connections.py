@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched-status tries each way that the service connects, and names what fails."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from novasched.db import tables as declared

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, run without the program around them."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all commands share: exit codes, tables, reports and the configuration."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

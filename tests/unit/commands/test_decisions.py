@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched decisions list and count, on the files of a machine."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json
@@ -156,11 +154,7 @@ def test_where_nothing_is_found_there_are_headings(ask):
         [('filters', 1, 'RAMFilter'), ('no-candidates', 1, '(placement)')],
     ),
     ('code', 'code', [('not-enough-ram', 1, 'RAMFilter')]),
-    (
-        'flavor',
-        'flavor',
-        [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')],
-    ),
+    ('flavor', 'flavor', [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')]),
     ('host', 'host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')]),
     (
         'hour',
@@ -178,11 +172,7 @@ def test_where_nothing_is_found_there_are_headings(ask):
         [('scheduled', 2, 'scheduled'), ('unschedulable', 2, 'no-candidates')],
     ),
     ('zone', 'zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')]),
-    (
-        'project',
-        'project',
-        [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')],
-    ),
+    ('project', 'project', [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')]),
 )
 def test_decisions_are_counted(ask, by, expected):
     code, found, _ = ask(CountDecisions, '--by', by)

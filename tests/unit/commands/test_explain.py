@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``novasched explain``: what is asked about, and what is answered."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import subprocess

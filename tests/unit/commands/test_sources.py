@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection by which commands ask the schedulers of other machines."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zones by host, for plugins that ask nova's functions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from novasched.compat import availability_zones, plugin_adapter

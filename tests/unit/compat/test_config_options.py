@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``config_options`` of a request, for filters of older releases."""
 
-from __future__ import annotations
-
 import json
 import random
 

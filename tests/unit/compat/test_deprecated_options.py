@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warnings about names and options of older releases."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.compat import deprecated_options
 from tests.cases import cases
-from tests.configuration import make_conf
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 def test_by_default_nothing_is_said(conf):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, class paths of nova and other paths of drivers."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys
@@ -59,11 +57,6 @@ no_class = object()
 @pytest.fixture
 def parts():
     return DriverContext(profile=None, view=None, placement=None, rng=random.Random(1))
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins that run filters and weighers themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host manager of drivers that were written for nova."""
 
-from __future__ import annotations
-
 import copy
 import random
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers written for nova: what they are given, and how their answers are read."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers written for nova, at work with their host manager."""
 
-from __future__ import annotations
-
 import random
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of options of oslo.messaging that older releases of nova still read."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import app, configuration

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that plugins import; test_surface compares the others with nova's."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules under nova's names, as plugins find them."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import sys
@@ -50,10 +48,7 @@ def nova():
 
 @pytest.mark.parametrize(
     ('module', 'name'),
-    [
-        ('nova.filters', 'BaseFilter'),
-        ('nova.scheduler.filters', 'BaseHostFilter'),
-    ],
+    [('nova.filters', 'BaseFilter'), ('nova.scheduler.filters', 'BaseHostFilter')],
 )
 def test_the_bases_of_filters_are_ours(nova, module, name):
     assert nova(module, name) is BaseHostFilter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions of one kind: worked out once, a few at a time, for a while."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers are compressed for clients that take it."""
 
-from __future__ import annotations
-
 import gzip
 
 import flask

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a host, and that of a plan: what is drawn and said."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.console.pages import host, words

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages show of the answers of a reader."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

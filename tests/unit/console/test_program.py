@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warnings of the console at its start."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.console import program

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses: what is asked for in them, and those of other pages."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that are answered without authentication."""
 
-from __future__ import annotations
-
 from novasched.console.security import Guard
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address

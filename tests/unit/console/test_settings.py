@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the console: who may look from where."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Geometry of charts."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

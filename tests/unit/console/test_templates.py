@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every page has, and what none may have."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 
@@ -74,12 +72,7 @@ def test_what_is_typed_stays_text(name):
 
 
 def test_names_made_of_markup_stay_text():
-    row = {
-        'value': HOSTILE,
-        'count': 3,
-        'share': 1.0,
-        'most_often': HOSTILE,
-    }
+    row = {'value': HOSTILE, 'count': 3, 'share': 1.0, 'most_often': HOSTILE}
     seen = page('/decisions/count?by=flavor', count={'rows': [row], 'unanswered': []})
     assert len(seen.all('script')) == 1
     assert HOSTILE in seen.text('table')

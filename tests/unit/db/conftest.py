@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases in SQLite files."""
 
-from __future__ import annotations
-
 import pytest
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks

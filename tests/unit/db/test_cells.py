@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """URL templates of cell mappings."""
 
-from __future__ import annotations
-
 from novasched.db import cells
 from tests.cases import cases
 

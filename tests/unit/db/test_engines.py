@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines from options."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a server group's policy, as text."""
 
-from __future__ import annotations
-
 from novasched.db import server_groups
 from tests.cases import cases
 

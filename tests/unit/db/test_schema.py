@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which databases get tables, and which are left alone."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers found by name in the databases of all cells."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers, as the API database and those of cells keep them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

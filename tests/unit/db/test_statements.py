@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled statements are shared by engines whose dialects are alike."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stores on SQLite: the table of checks, and what needs no other back-end."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite

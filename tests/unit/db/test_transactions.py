@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deadlocks, connections that are lost, and what errors tell."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest
@@ -23,11 +21,7 @@ def database(databases):
     return Database(databases.cell, 'the cell')
 
 
-@cases(
-    'deadlocks, result',
-    ('at once', 0, 'done'),
-    ('after two deadlocks', 2, 'done'),
-)
+@cases('deadlocks, result', ('at once', 0, 'done'), ('after two deadlocks', 2, 'done'))
 @pytest.mark.scenario('F22')
 def test_a_deadlock_is_tried_again(database, deadlocks, result):
     problems = [db_exc.DBDeadlock()] * deadlocks

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A body has 64 KB at most, and what matters most stays longest."""
 
-from __future__ import annotations
-
 import random
 
 from novasched.decision_log.bounds import MOST_BYTES, truncated

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records say how a request ended and what ended it, and have a form of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -82,12 +80,7 @@ def no_host(blocker, plugin='', code=''):
 @cases(
     ('options', 'request_', 'ending'),
     ('scheduled', {}, {}, ('scheduled', '', '', '')),
-    (
-        'a prefilter',
-        {'prefilters': [refusing]},
-        {},
-        no_host('prefilter', 'refusing'),
-    ),
+    ('a prefilter', {'prefilters': [refusing]}, {}, no_host('prefilter', 'refusing')),
     ('a host that is not known', {}, gone({}), no_host('named-host')),
     (
         'a host that is not offered',

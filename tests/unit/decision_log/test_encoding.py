@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records are encoded whatever plugins put into them, and what they share once."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from decimal import Decimal

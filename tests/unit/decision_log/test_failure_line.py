@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The line that the log has of each request that found no host."""
 
-from __future__ import annotations
-
 import json
 import logging
 

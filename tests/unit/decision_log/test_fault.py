@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NoValidHost says: nothing more, numbers for users, names for admins."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -102,10 +100,7 @@ FULL, BROKEN = NumInstancesFilter(limit=3), OfPlugin(ValueError())
 def test_without_a_level_the_text_is_that_of_nova():
     recorded = Recorded(table(), filters=[ComputeFilter(), FULL])
     assert recorded.refused() == NOVAS
-    assert recorded.record.body['error'] == {
-        'class': 'NoValidHost',
-        'text': NOVAS,
-    }
+    assert recorded.record.body['error'] == {'class': 'NoValidHost', 'text': NOVAS}
 
 
 DIAGNOSIS = {
@@ -339,9 +334,7 @@ class Once(BaseHostFilter):
 
 
 @cases(
-    'filter_',
-    ('it changes its mind', Once()),
-    ('it breaks', Once(RuntimeError('x'))),
+    'filter_', ('it changes its mind', Once()), ('it breaks', Once(RuntimeError('x')))
 )
 def test_a_filter_that_decides_otherwise_for_the_record_is_not_believed(filter_):
     hosts, view = factories.hosts(count=3), silent('east')

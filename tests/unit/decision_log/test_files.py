@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the files of the decision log are, and which of them count."""
 
-from __future__ import annotations
-
 import os
 import stat
 

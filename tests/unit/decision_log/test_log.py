@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records are made beside the requests, which nothing of it can delay or break."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

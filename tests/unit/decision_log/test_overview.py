@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The overview of the last seconds of a log."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.decision_log import overview

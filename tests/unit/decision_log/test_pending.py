@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records wait while they cannot be written; then they are, in their order."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

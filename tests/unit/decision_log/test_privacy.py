@@ -5,8 +5,6 @@ Each field of captured requests is filled with a mark, as far as it takes one; t
 requests are asked of all filters, which say why in words of their own.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists, counts and single records, over several files."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

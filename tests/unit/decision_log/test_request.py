@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of hints and image properties a record keeps the values on its lists alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.decision_log.request import HINTS, summary

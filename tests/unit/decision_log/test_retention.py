@@ -2,8 +2,6 @@
 """The oldest files go when all are too large or they are too old; no clock that is set
 makes them go."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

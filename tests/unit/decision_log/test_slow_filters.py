@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters that are slow to say why are not asked for ever."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.decision_log.fault import Level
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.reasons import Code, Reason
 from tests import factories
-from tests.fakes import FakeClock
 from tests.recordings import Recorded
 
 A = 'c0000000-0000-4000-8000-00000000000a'
@@ -39,11 +36,6 @@ class Passes(Slow):
 
     def host_passes(self, host_state, spec_obj):
         return host_state.host != 'h1'
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 def reasons(recorded, step=0):

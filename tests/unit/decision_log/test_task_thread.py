@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A task is done when there is work, by one thread at a time, also at the end."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

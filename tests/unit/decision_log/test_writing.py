@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written is read again: in files, and in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

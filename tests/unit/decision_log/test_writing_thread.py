@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records are written in a thread of their own, so that a disk delays nothing else."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any host that is up may be drawn, and no other."""
 
-from __future__ import annotations
-
 import collections
 import logging
 import random
@@ -77,11 +75,7 @@ def test_as_many_as_the_request_says_when_no_instance_is_named(draw):
     ('ignored', {'ignore_hosts': ['H1', 'h3', 'h4']}, {'h2'}),
     ('a forced host', {'force_hosts': ['H3']}, {'h3'}),
     ('a forced node', {'force_nodes': ['h4']}, {'h4'}),
-    (
-        'a destination',
-        {'requested_destination': factories.destination('h2')},
-        {'h2'},
-    ),
+    ('a destination', {'requested_destination': factories.destination('h2')}, {'h2'}),
     (
         'ignored wins over forced',
         {'force_hosts': ['h1', 'h2'], 'ignore_hosts': ['h1']},
@@ -107,12 +101,7 @@ def test_the_hosts_that_a_request_names_count(draw, request_, expected, count):
         {'force_hosts': ['h1']},
         'Is the appropriate service running?',
     ),
-    (
-        'all are ignored',
-        {},
-        {'ignore_hosts': ['h1']},
-        'Could not find another compute',
-    ),
+    ('all are ignored', {}, {'ignore_hosts': ['h1']}, 'Could not find another compute'),
     (
         'an unknown one is forced',
         {},

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From candidates and hosts to claimed selections with alternates."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import random
@@ -68,8 +66,7 @@ class Broken(BaseHostFilter):
 def hosts():
     """Four hosts: h1 has the most free memory; h4 is in another cell."""
     return factories.hosts(
-        free_ram_mb=[8000, 7000, 6000, 5000],
-        cell_uuid=['one', 'one', 'one', 'two'],
+        free_ram_mb=[8000, 7000, 6000, 5000], cell_uuid=['one', 'one', 'one', 'two']
     )
 
 

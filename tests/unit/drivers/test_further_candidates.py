@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with several candidates, and what a request itself has used up."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The candidates of hosts: whose they are, in which order, and for which groups."""
 
-from __future__ import annotations
-
 import logging
 
 from novasched.drivers.host_candidates import (

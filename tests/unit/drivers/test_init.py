@@ -1,24 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver is given."""
 
-from __future__ import annotations
-
 import random
 
-import pytest
-
-from novasched.drivers import (
-    DriverContext,
-    ScheduleRequest,
-)
+from novasched.drivers import DriverContext, ScheduleRequest
 from tests import factories
 from tests.cases import cases
-from tests.configuration import make_conf
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @cases(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's log lines of a decision, at nova's levels."""
 
-from __future__ import annotations
-
 import logging
 import random
 
@@ -126,11 +124,7 @@ def test_filters_that_are_all_left_out_still_start(lines):
     assert not any('Filter First' in text for _, text in found)
 
 
-@cases(
-    'filters, index',
-    ('there is none', [], 0),
-    ('it was left out', [First()], 1),
-)
+@cases('filters, index', ('there is none', [], 0), ('it was left out', [First()], 1))
 def test_without_a_filter_and_hosts_nothing_is_named(lines, filters, index):
     removed = f"Filtering removed all hosts for the request with instance ID '{UUID}'."
     nowhere = factories.destination('h9')

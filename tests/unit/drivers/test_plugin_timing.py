@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs now, and how long everything ran."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

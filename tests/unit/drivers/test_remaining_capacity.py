@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left for a request of what placement offered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest
@@ -93,11 +91,7 @@ def test_a_copy_goes_its_own_way():
     assert not copy.copy().fits(candidate())
 
 
-@cases(
-    'taken, fits',
-    ('one less', 1, True),
-    ('as many again', 2, False),
-)
+@cases('taken, fits', ('one less', 1, True), ('as many again', 2, False))
 def test_what_was_refused_together_is_not_worth_another_claim(taken, fits):
     room = RemainingCapacity({})
     room.refuse_all([candidate(), candidate('other'), candidate()], ('rp', 'VCPU'))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Selection takes from a host."""
 
-from __future__ import annotations
-
 from novasched.drivers.selections import Picked, SelectionMaker, limits
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines with a decision log each, asked without a broker."""
 
-from __future__ import annotations
-
 import json
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every reason has an advice."""
 
-from __future__ import annotations
-
 from novasched.inspection import advice
 from novasched.scheduler.reasons import Code
 

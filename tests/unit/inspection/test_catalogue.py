@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flavors and images by name, from files, and said in full."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

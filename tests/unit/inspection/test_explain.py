@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The explanation of a record: stages that add up, margins, outcomes of hosts."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json
@@ -399,8 +397,7 @@ def test_of_a_head_with_servers_every_text_can_be_made(made):
 
 
 @pytest.mark.parametrize(
-    ('servers', 'named'),
-    [([records.server(UUIDS[0])], UUIDS[0]), ([], 'UUID')],
+    ('servers', 'named'), [([records.server(UUIDS[0])], UUIDS[0]), ([], 'UUID')]
 )
 def test_a_server_that_holds_allocations_already_has_a_remedy_of_its_own(
     servers, named

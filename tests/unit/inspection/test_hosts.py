@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of hosts, and which of them a page has."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

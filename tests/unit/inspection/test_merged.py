@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decisions of several machines, as those of one log."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 

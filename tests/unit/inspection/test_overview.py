@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last seconds of all schedulers, added up, and as text."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

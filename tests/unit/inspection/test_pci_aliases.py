@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aliases of PCI devices, as a configuration names them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

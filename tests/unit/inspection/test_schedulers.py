@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other schedulers: who is asked, and when again."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.inspection.schedulers import (

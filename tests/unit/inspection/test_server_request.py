@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests made of what an owner asks for."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import flavor
@@ -70,11 +68,7 @@ def test_a_destination_can_be_named_later():
         {'hw:mem_page_size': '2MB'},
         [({0, 1, 2, 3}, set(), 1024, 2048)],
     ),
-    (
-        'dedicated',
-        {'hw:cpu_policy': 'dedicated'},
-        [(set(), {0, 1, 2, 3}, 1024, None)],
-    ),
+    ('dedicated', {'hw:cpu_policy': 'dedicated'}, [(set(), {0, 1, 2, 3}, 1024, None)]),
     (
         'dedicated by its resource',
         {'resources:PCPU': '4', 'hw:mem_page_size': '1048576'},

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which reason of a stage is that of a host."""
 
-from __future__ import annotations
-
 from novasched.inspection import stages
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of texts for terminals."""
 
-from __future__ import annotations
-
 from novasched.inspection.text import LEAST_WIDTH, Style, unbroken
 
 REASON = unbroken('not-enough-dedicated-cpus VCPU 10')

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Demands that no enabled filter checks, and those that one does."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.metadata

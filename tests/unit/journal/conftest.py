@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A journal in a directory of its own, at a time that stands still."""
 
-from __future__ import annotations
-
 import collections
 import errno
 import logging

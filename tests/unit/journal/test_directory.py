@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the journal is: what is set, else the first default that can be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -13,7 +11,6 @@ from novasched import state_directory
 from novasched.journal.directory import MESSAGES, OPTION, look, make
 from novasched.state_directory import Candidate, Directory
 from tests.cases import cases
-from tests.configuration import make_conf
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
 
@@ -24,11 +21,6 @@ def choose(found, attempt):
 
 def candidates(conf, environ, is_root):
     return state_directory.candidates(conf, OPTION, environ, is_root)
-
-
-@pytest.fixture
-def conf():
-    return make_conf()
 
 
 @cases(
@@ -152,11 +144,7 @@ def test_a_look_makes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@cases(
-    'attempt',
-    ('by a look', look),
-    ('by making it', make),
-)
+@cases('attempt', ('by a look', look), ('by making it', make))
 @pytest.mark.parametrize('name', ['here', 'here/below'])
 def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
     # Nobody may write below /proc, not even root.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of the journal: whose they are, and what stands in them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines and files that cannot be read: they are named, and stop no others."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the journal, whole and torn, and the time that they tell."""
 
-from __future__ import annotations
-
 import json
 import zlib
 

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is undone of the claims in the journal, and what is only named."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
 from novasched.journal import recovery
-from novasched.journal.recovery import (
-    ARRIVES_WITHIN_S,
-    INTERVAL_S,
-    Recovery,
-    from_conf,
-)
+from novasched.journal.recovery import ARRIVES_WITHIN_S, INTERVAL_S, Recovery, from_conf
 from novasched.ports import UndoUnanswered
 from tests.cases import cases
 from tests.configuration import make_conf
@@ -163,9 +156,7 @@ def test_the_command_removes_the_claim_alone(
     ('answered perhaps', lambda entry: entry.answering()),
 )
 @cases(
-    'held',
-    ('it holds nothing', None),
-    ('it is elsewhere by now', {'q': {'VCPU': 1}}),
+    'held', ('it holds nothing', None), ('it is elsewhere by now', {'q': {'VCPU': 1}})
 )
 def test_a_claim_that_does_not_stand_is_not_named(
     killed, look, consumers, uptime, held, state, files, said

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker writes down of its claims, and when it is forgotten."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """URLs are shown as nova-manage shows them, and never with a password."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import pytest

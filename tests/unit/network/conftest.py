@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network service that gives prepared answers, in the place of the network."""
 
-from __future__ import annotations
-
 import pytest
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
@@ -70,10 +68,7 @@ def scripted():
 def user():
     """The context of a user, who has a token and a catalog."""
     return RequestContext(
-        auth_token='users',
-        service_catalog=CATALOG,
-        request_id='req-1',
-        overwrite=False,
+        auth_token='users', service_catalog=CATALOG, request_id='req-1', overwrite=False
     )
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports and segments: requests, credentials, and answers of every shape."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 import urllib3
@@ -202,10 +200,7 @@ def test_all_pages_are_read_and_tokens_stay_with_the_service(scripted, user):
     back = {'rel': 'previous', 'href': 'http://elsewhere.test/'}
     client, script = scripted((200, page('a', more)), (200, page('b', back)))
     assert client.segments(user, NetworkOrSubnet('network', N1)) == {'a', 'b'}
-    assert script.asked == [
-        ('own', SEGMENTS),
-        ('own', f'/v2.0/subnets?{query}'),
-    ]
+    assert script.asked == [('own', SEGMENTS), ('own', f'/v2.0/subnets?{query}')]
 
 
 def test_pages_without_end(scripted, user):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Session with the network service: [neutron], [service_user], and access of a user."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -4,8 +4,6 @@
 novasched.rpc comes first: it chooses threads, and the libraries keep to that.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading and writing objects, good ones and bad ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 
@@ -12,9 +10,7 @@ from oslo_versionedobjects import exception as ovo_exception
 
 from novasched import errors
 from novasched.objects import base
-from novasched.objects.network import (
-    NetworkMetadata,
-)
+from novasched.objects.network import NetworkMetadata
 from novasched.objects.request_spec import Destination, RequestSpec
 from tests.cases import cases
 
@@ -136,11 +132,7 @@ def test_values_are_coerced(data, field, value):
     ),
     ('array for uuid', primitive(instance_uuid=[]), 'RequestSpec.instance_uuid: '),
     ('text for list', primitive(ignore_hosts='abc'), 'RequestSpec.ignore_hosts: '),
-    (
-        'list for dict',
-        primitive(scheduler_hints=[]),
-        'RequestSpec.scheduler_hints: ',
-    ),
+    ('list for dict', primitive(scheduler_hints=[]), 'RequestSpec.scheduler_hints: '),
     (
         'text for object',
         primitive(flavor='m1.small'),
@@ -177,11 +169,7 @@ def test_values_are_coerced(data, field, value):
         'NetworkRequest.address: ',
     ),
     ('version is a word', primitive(version='one'), "'one' is no object version"),
-    (
-        'version of four parts',
-        primitive(version='1.15.2.3'),
-        'is no object version',
-    ),
+    ('version of four parts', primitive(version='1.15.2.3'), 'is no object version'),
     (
         'version is a number',
         primitive(version=1.15),

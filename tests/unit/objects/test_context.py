@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The request context on the wire, and the copies that are made of it."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import json

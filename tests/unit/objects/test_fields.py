@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words are folded, and nonsense is refused."""
 
-from __future__ import annotations
-
 import datetime
 
 import netaddr

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request as the dict that plugins of old were given."""
 
-from __future__ import annotations
-
 import copy
 import random
 import threading
@@ -111,10 +109,7 @@ def test_the_request_spec_in_it():
     assert found['instance_type'] is request.flavor
     assert found['num_instances'] == 3
     assert found['instance_uuids'] == [factories.INSTANCE]
-    assert found['image']['properties'] == {
-        'os_type': 'linux',
-        'hw_disk_bus': 'virtio',
-    }
+    assert found['image']['properties'] == {'os_type': 'linux', 'hw_disk_bus': 'virtio'}
     assert found['instance_properties'] == {
         'uuid': factories.INSTANCE,
         'project_id': 'project',

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images as the image service has them, and their properties."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

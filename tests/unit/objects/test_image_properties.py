@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Older names of image properties are read as the present ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -67,12 +65,7 @@ def test_every_present_name_is_known(old, new):
 
 
 @pytest.mark.parametrize(
-    'given',
-    [
-        {'hw_numa_mem.0': 'much'},
-        {'hw_numa_cpus.0': '0-x'},
-        {'mappings': '{'},
-    ],
+    'given', [{'hw_numa_mem.0': 'much'}, {'hw_numa_cpus.0': '0-x'}, {'mappings': '{'}]
 )
 def test_nonsense_is_refused_by_name(given):
     with pytest.raises(errors.InvalidRequest, match=r'ImageMetaProps\.'):

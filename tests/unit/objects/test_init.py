@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every class has the version and the fields that nova gives it."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 
@@ -74,10 +72,7 @@ def passed_on(field):
 
 def described(field):
     kind = field._type
-    found = {
-        'type': word(kind),
-        'nullable': field.nullable,
-    }
+    found = {'type': word(kind), 'nullable': field.nullable}
     if field.default is not ovo.UnspecifiedDefault:
         default = field.default
         found['default'] = sorted(default) if isinstance(default, set) else default

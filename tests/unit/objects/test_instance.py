@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances in casts are read as far as we know how."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

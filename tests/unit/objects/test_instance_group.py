@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server groups of all ages."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

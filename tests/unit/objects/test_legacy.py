@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests as dicts, in both directions."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics as plugins read them."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.monitor_metric import MonitorMetric, MonitorMetricList

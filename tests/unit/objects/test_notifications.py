@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Payloads, against what was sampled from nova and against its tables."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA objects: what unset fields read as, and what older readers get."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers are written as nova writes them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

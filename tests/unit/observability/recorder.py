@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorder of metrics that a test can read, and a clock that ticks."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, kinds and labels of the metrics are as Prometheus wants them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics and health of the decision log."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
@@ -12,16 +10,10 @@ from tests import factories
 from tests.cases import cases
 from tests.decision_records import changed, unschedulable
 from tests.recordings import Recorded
-from tests.unit.observability.recorder import FakeRecorder
 
 FULL = NumInstancesFilter(limit=5)
 LOST_TIME = 'novasched_claim_lost_timestamp_seconds'
 REJECTED = 'novasched_hosts_rejected_total'
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
 
 
 @pytest.fixture

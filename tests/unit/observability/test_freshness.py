@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Old views and cells that are left out are seen."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +9,6 @@ from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
 from tests.cases import cases
-from tests.fakes import FakeClock
 from tests.unit.observability.recorder import FakeRecorder
 
 TIME = 'novasched_cell_state_timestamp_seconds'
@@ -37,11 +34,6 @@ class FakeCells:
 @pytest.fixture
 def cells():
     return FakeCells()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

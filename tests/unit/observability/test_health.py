@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of the health: what is well, what warns, what fails, and for how long."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -19,14 +17,8 @@ from novasched.observability.health import (
 )
 from novasched.observability.settings import Settings
 from tests.cases import cases
-from tests.fakes import FakeClock
 
 NOON = '2026-11-21T12:00:00+00:00'
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the workers say becomes one answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.observability.health import FAIL, PASS, WARN, Check

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Components that are measured work as before."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -13,15 +11,9 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
 from tests.fakes import FakeClock, FakePlacement
-from tests.unit.observability.recorder import FakeRecorder
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 CELL = Cell('a', 'cell1', None, None, False)
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
 
 
 @pytest.fixture

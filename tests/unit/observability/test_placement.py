@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted and measured of placement, and what it says of its health."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -11,14 +9,9 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement
-from tests.unit.observability.recorder import FakeRecorder, TickingClock
+from tests.unit.observability.recorder import TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics of one process, as prometheus_client keeps them."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.observability import catalogue, prometheus

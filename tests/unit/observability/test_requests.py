@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted and measured of requests."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 
@@ -25,21 +23,10 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.fakes import FakeClock
-from tests.unit.observability.recorder import FakeRecorder, TickingClock
+from tests.unit.observability.recorder import TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 PLUGIN = 'novasched_plugin_execution_duration_seconds'
-
-
-@pytest.fixture
-def recorder():
-    return FakeRecorder()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses are read as operators write them; what is none is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

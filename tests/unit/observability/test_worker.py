@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is asked for news, and what a worker tells of itself."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -12,7 +10,6 @@ from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answ
 from novasched.observability.settings import Settings
 from tests.cases import cases
 from tests.configuration import make_conf
-from tests.fakes import FakeClock
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')
 
@@ -29,11 +26,6 @@ class Placement:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement answers to a claim of one candidate for one consumer."""
 
-from __future__ import annotations
-
 import requests
 
 from novasched.placement.client import PlacementClient

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement that gives prepared answers, in the place of the network."""
 
-from __future__ import annotations
-
 import pytest
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter

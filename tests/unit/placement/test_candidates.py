@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation candidates, and what is no answer to the query."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The aggregates of a provider, and what is no answer to the question."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diagnoses of empty answers: at once where the copy says, or when it has caught up."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ from novasched.placement.diagnosing import JUST_BEFORE_S, PlacementDiagnosis
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
 from tests.cases import cases
-from tests.fakes import FakeClock
 from tests.unit.mirror.providers import FakeProviders, look
 
 AZ1 = '00000000-0000-0000-0000-000000000001'
@@ -55,11 +52,6 @@ class Log:
             raise errors.StoreFailed('the log', self.problem)
         self.completed |= diagnoses
         return set(diagnoses)
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to placement, and what is known when no answer comes."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 import urllib3
@@ -124,10 +122,7 @@ def test_the_second_connection_answers(scripted, context):
             'No authentication information found for placement API.',
         ),
         (ksa.Unauthorized(), 'Placement service credentials do not work.'),
-        (
-            ksa.DiscoveryFailure(),
-            'Discovering suitable URL for placement API failed.',
-        ),
+        (ksa.DiscoveryFailure(), 'Discovering suitable URL for placement API failed.'),
     ],
 )
 def test_warnings_are_novas(scripted, context, caplog, problem, text):

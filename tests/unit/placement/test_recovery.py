@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactly what the journal names is taken back, or nothing."""
 
-from __future__ import annotations
-
 import email.utils
 
 import pytest
@@ -44,11 +42,7 @@ def test_a_claim_goes_with_the_generation_that_was_read(scripted):
     adapter, script = scripted(held(new=2), SAVED)
     assert undo(adapter) is UndoOutcome.UNDONE
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
-    assert script.body(1) == {
-        'allocations': {},
-        **OWNER,
-        'consumer_generation': 3,
-    }
+    assert script.body(1) == {'allocations': {}, **OWNER, 'consumer_generation': 3}
 
 
 def test_what_was_held_before_is_restored(scripted):

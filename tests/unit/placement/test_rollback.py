@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims that are undone, answer by answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -159,11 +157,7 @@ def test_of_a_page_only_the_begin_is_said(undoing):
     assert len(left[CONSUMER]) == http.LONGEST_EXCERPT
 
 
-@cases(
-    'answers',
-    ('an error', [(500, 'no'), (500, 'no')]),
-    ('no answer', [LOST, LOST]),
-)
+@cases('answers', ('an error', [(500, 'no'), (500, 'no')]), ('no answer', [LOST, LOST]))
 def test_what_cannot_be_looked_at_is_left(undoing, answers):
     script, left = undoing(ours(), *answers)
     assert set(script.asked) == {f'GET {URL}'}

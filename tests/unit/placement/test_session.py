@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The adapter that [placement] makes, and the check at the start."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 from keystoneauth1 import exceptions as ksa
@@ -10,15 +8,8 @@ from keystoneauth1 import exceptions as ksa
 from novasched import errors
 from novasched.placement import session
 from tests.cases import cases
-from tests.configuration import make_conf
 
 VERSIONS = {'versions': [{'id': 'v1.0', 'max_version': '1.39'}]}
-
-
-@pytest.fixture
-def conf():
-    """The configuration of an empty file."""
-    return make_conf()
 
 
 def test_defaults_are_novas(conf):

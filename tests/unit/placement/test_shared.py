@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement's API, read by one process of a machine for all."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import threading
@@ -16,15 +14,9 @@ from novasched.placement.contents import PlacementApiContents
 from novasched.placement.shared import LOCK, SharedContents, load, path_in, save
 from novasched.providers.hints import CloudHints
 from tests.configuration import make_conf
-from tests.fakes import FakeClock
 from tests.placement_api import says
 
 NAME = 'placement-copy-1.npz'
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Candidates by their root, made when asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.providers.by_root import CandidatesByRoot

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation candidates as placement 16 gave them, for recorded clouds and queries."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import pathlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps hosts from being offered, of made and of recorded clouds."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU policies, and masks of guest CPUs."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -58,10 +56,7 @@ def asked(extra_specs, image=None):
     ),
     (
         'the realtime mask of the image comes first',
-        (
-            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
-            {'hw_cpu_realtime_mask': '^0'},
-        ),
+        ({**REALTIME, 'hw:cpu_realtime_mask': '^1-2'}, {'hw_cpu_realtime_mask': '^0'}),
         {'PCPU': 3, 'VCPU': 1},
     ),
     (

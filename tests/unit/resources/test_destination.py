@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host, node and aggregates that a request is restricted to."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.request_spec import Destination, RequestSpec
-from novasched.resources.request import (
-    Target,
-    not_found,
-    target_of,
-    with_aggregates,
-)
+from novasched.resources.request import Target, not_found, target_of, with_aggregates
 from novasched.resources.requirements import Requirements
 from tests import factories
 from tests.cases import cases

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which extra specs speak of resources and traits, and which are ignored."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.resources.groups import read_extra_specs

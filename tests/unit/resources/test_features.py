@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Features of flavors and images, and what each needs of the provider."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -91,10 +89,7 @@ def first(extra_specs, image):
     ('a TPM', ({'hw:tpm_version': '1.2'}, None), [f'{TPM}1_2', f'{TPM}TIS']),
     (
         'a TPM of the image',
-        (
-            {'hw:tpm_version': ''},
-            {'hw_tpm_version': '2.0', 'hw_tpm_model': 'tpm-crb'},
-        ),
+        ({'hw:tpm_version': ''}, {'hw_tpm_version': '2.0', 'hw_tpm_model': 'tpm-crb'}),
         [f'{TPM}2_0', f'{TPM}CRB'],
     ),
     ('a TPM of no version', ({'hw:tpm_model': 'odd'}, None), []),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The groups that a request asks for."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grammar of the candidates query."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.resources.query import Group, Query

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a request to its query, with the strings that nova sends."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.request_spec import Destination, RequestLevelParams
@@ -62,8 +60,7 @@ def test_prefilters_add_to_what_the_request_says():
         group_required={'R1-0': frozenset({'OWNER_NOVA'})},
     )
     asked = spec(groups=[group('R1-0', {'CUSTOM_GPU': 1}, 'CUSTOM_X')]).replaced(
-        request_level_params=params,
-        requested_destination=Destination(aggregates=[A1]),
+        request_level_params=params, requested_destination=Destination(aggregates=[A1])
     )
     assert query(asked, added).encode() == encoded(
         f'limit=1000&member_of=!in:{A9}&member_of=in:{A1}&member_of=in:{A3}'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requirements that prefilters add."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.resources import Requirements

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of oslo.messaging; ours loads it, which chooses threads."""
 
-from __future__ import annotations
-
 import pytest
 from oslo_config import cfg
 

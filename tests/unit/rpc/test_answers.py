@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers that reach their caller, wait for it, or are undone: never both."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from types import SimpleNamespace
@@ -13,12 +11,7 @@ from oslo_messaging._drivers.amqp import AMQPDestinationNotFound
 
 from novasched import errors
 from novasched.rpc import faults
-from novasched.rpc.answers import (
-    HOLD_BACK_S,
-    PARKED_AT_MOST,
-    Answers,
-    Incoming,
-)
+from novasched.rpc.answers import HOLD_BACK_S, PARKED_AT_MOST, Answers, Incoming
 from novasched.rpc.caller import RpcCaller, calling
 from novasched.rpc.reply_queues import Readers
 from tests.cases import cases
@@ -163,9 +156,7 @@ def test_an_answer_that_nobody_reads_waits(
 
 
 @cases(
-    'returned',
-    ('no queue', RETURNED),
-    ('no exchange', AMQPDestinationNotFound('gone')),
+    'returned', ('no queue', RETURNED), ('no exchange', AMQPDestinationNotFound('gone'))
 )
 @cases(
     'readers, became',

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the broker is asked, and what stands for no answer."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading
@@ -10,13 +8,7 @@ from types import SimpleNamespace
 
 import amqp
 
-from novasched.rpc.broker import (
-    BROKER_S,
-    CLOCK_EVERY_S,
-    Broker,
-    BrokerClock,
-    waited_s,
-)
+from novasched.rpc.broker import BROKER_S, CLOCK_EVERY_S, Broker, BrokerClock, waited_s
 from tests.cases import cases
 
 NOW_S = 10_000.0

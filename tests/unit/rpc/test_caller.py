@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether somebody waits for the answer, by what the message layer tells."""
 
-from __future__ import annotations
-
 import contextlib
 from types import SimpleNamespace
 

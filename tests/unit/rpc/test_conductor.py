@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call to the conductor, over the in-process transport."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors in the words of nova's exceptions."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

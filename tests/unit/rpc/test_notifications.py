@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which notifications leave, in which form, and what a failing one does."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pathlib
@@ -189,12 +187,7 @@ def test_without_notifiers_no_payload_is_built():
     sender.service_created(SERVICE)
 
 
-@cases(
-    'driver',
-    ('unset', []),
-    ('noop', ['noop']),
-    ('empty and noop', ['', 'noop']),
-)
+@cases('driver', ('unset', []), ('noop', ['noop']), ('empty and noop', ['', 'noop']))
 def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
     conf.set_override('driver', driver, 'oslo_messaging_notifications')
     notify('both').select_destinations(CONTEXT, Unreadable(), 'end')
@@ -215,12 +208,7 @@ def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
 
 @cases(
     'notification_format, topic, sample',
-    (
-        'unversioned',
-        'unversioned',
-        'notifications',
-        '01-simple-boot.legacy.start.json',
-    ),
+    ('unversioned', 'unversioned', 'notifications', '01-simple-boot.legacy.start.json'),
     (
         'versioned',
         'versioned',
@@ -266,11 +254,7 @@ def test_the_context_is_sent_redacted(hear, notify):
     assert context.pop('timestamp') != WIRE['timestamp']
     assert context == {
         key: value for key, value in WIRE.items() if key != 'timestamp'
-    } | {
-        'auth_token': None,
-        'remote_address': None,
-        'service_catalog': [],
-    }
+    } | {'auth_token': None, 'remote_address': None, 'service_catalog': []}
 
 
 def test_nothing_secret_is_sent(hear, notify):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which callers read their answers, by looks at their reply queues."""
 
-from __future__ import annotations
-
 import threading
 import time
 

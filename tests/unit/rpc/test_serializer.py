@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts and objects, to and from the wire."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging
@@ -205,11 +203,7 @@ def test_bad_objects_are_typed_errors(primitive, error):
         decode([primitive], CONTEXT)
 
 
-@cases(
-    'wrap',
-    ('lists', lambda inner: [inner]),
-    ('dicts', lambda inner: {'a': inner}),
-)
+@cases('wrap', ('lists', lambda inner: [inner]), ('dicts', lambda inner: {'a': inner}))
 def test_what_is_nested_too_deep_is_a_typed_error(wrap):
     value = 1
     for _ in range(10_000):

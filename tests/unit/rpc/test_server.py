@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages to calls of the manager: what is decoded, and what is answered."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

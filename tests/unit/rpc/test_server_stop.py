@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a server stops, also with a message layer that has changed inside."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import types

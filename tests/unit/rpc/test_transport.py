@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way to the broker: what makes no sense, and what does not answer."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

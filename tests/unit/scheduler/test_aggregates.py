@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What aggregates say together."""
 
-from __future__ import annotations
-
 from novasched.scheduler import aggregates
 from tests import factories
 

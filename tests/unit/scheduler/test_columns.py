@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns that are more than an array."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from novasched.scheduler.columns import (
-    Categories,
-    Instances,
-    Lazy,
-    PerHost,
-    PerValue,
-)
+from novasched.scheduler.columns import Categories, Instances, Lazy, PerHost, PerValue
 from tests import factories
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))

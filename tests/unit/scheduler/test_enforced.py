@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits are numbers by column, and dicts only for the hosts that are looked at."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from novasched.scheduler.enforced import limited

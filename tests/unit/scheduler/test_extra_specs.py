@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of extra specs."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.extra_specs import match

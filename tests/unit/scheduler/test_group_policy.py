@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the hard policy of a group holds, and who yields."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.group_policy import Conflict, HardPolicy

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of hosts, and views of one host."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plugin finds on a host, and what it puts there."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import ipaddress

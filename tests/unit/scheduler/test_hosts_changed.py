@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Built-in filters and weighers see what earlier plugins changed on hosts."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -12,13 +10,9 @@ from novasched import errors
 from novasched.compat.plugin_adapter import adapted
 from novasched.objects.monitor_metric import MonitorMetric
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.aggregate import (
-    AggregateInstanceExtraSpecsFilter,
-)
+from novasched.scheduler.filters.aggregate import AggregateInstanceExtraSpecsFilter
 from novasched.scheduler.filters.compute import ComputeFilter
-from novasched.scheduler.filters.compute_capabilities import (
-    ComputeCapabilitiesFilter,
-)
+from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from novasched.scheduler.filters.image_props import ImagePropertiesFilter
 from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.filters.metrics import MetricsFilter

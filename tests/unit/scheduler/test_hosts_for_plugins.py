@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts as plugins read them; test_surface compares the rest with nova."""
 
-from __future__ import annotations
-
 import ipaddress
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts that the request names."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions to change, where no host meets all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from novasched.scheduler.filters import BaseHostFilter

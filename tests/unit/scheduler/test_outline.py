@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a decision agrees with it, and adds up."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filter, weigh, rank and pick."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import random

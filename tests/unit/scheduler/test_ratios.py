@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of name=ratio, good and bad."""
 
-from __future__ import annotations
-
 from novasched.scheduler.metrics import invalid_ratios, ratios
 from tests.cases import cases
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a filter said no."""
 
-from __future__ import annotations
-
 import re
 
 from novasched.scheduler.reasons import Code, Reason

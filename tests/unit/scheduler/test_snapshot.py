@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns that are never changed, and what plugins set on hosts besides."""
 
-from __future__ import annotations
-
 import fractions
 
 import numpy as np

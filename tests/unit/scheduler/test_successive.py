@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is asked about the next instance, and about which hosts."""
 
-from __future__ import annotations
-
 import math
 import random
 

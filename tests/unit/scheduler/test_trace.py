@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a decision tells of itself."""
 
-from __future__ import annotations
-
 import random
 
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter

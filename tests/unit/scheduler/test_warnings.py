@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator hears of options and aggregates."""
 
-from __future__ import annotations
-
 import logging
 
 from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.aggregate import (
-    AggregateImagePropertiesIsolation,
-)
+from novasched.scheduler.filters.aggregate import AggregateImagePropertiesIsolation
 from novasched.scheduler.filters.host_limit import (
     AggregateIoOpsFilter,
     AggregateNumInstancesFilter,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heartbeats of memcached take the place of those in the rows of services."""
 
-from __future__ import annotations
-
 import gc
 import threading
 
@@ -12,12 +10,7 @@ from novasched import errors
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat import BINARY, TOPIC
 from novasched.cluster.view import ClusterView
-from novasched.servicegroup import (
-    LOOK_S,
-    NEVER,
-    Beats,
-    MemcachedServices,
-)
+from novasched.servicegroup import LOOK_S, NEVER, Beats, MemcachedServices
 from tests.cases import cases
 from tests.fake_databases import (
     FakeApiStore,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver is chosen by options, and what it needs is looked at."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors, servicegroup

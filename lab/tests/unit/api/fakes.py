@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API works with: databases in files, a conductor that keeps what it hears."""
 
-from __future__ import annotations
-
 from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched import errors
 from novasched.inspection import catalogue

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left behind of servers that are asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

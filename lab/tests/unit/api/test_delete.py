@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers deleted, whatever they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.ports import CELL0_UUID

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that is known of one server."""
 
-from __future__ import annotations
-
 from novasched_lab.api import boot
 from novasched_lab.api.servers import details
 from novasched_lab.db.cell_servers import Migration

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers moved, as the API asks for it."""
 
-from __future__ import annotations
-
 import oslo_messaging
 import pytest
 

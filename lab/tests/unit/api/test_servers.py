@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers, wherever they are."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

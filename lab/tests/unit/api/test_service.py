@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API, made from a configuration."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -30,8 +28,5 @@ def test_the_parts_that_a_configuration_names(databases, tmp_path):
 
 def test_a_database_that_is_not_named(tmp_path):
     conf = configured(tmp_path, PLACEMENT)
-    with (
-        pytest.raises(errors.OptionError, match='api_database'),
-        service.opened(conf),
-    ):
+    with pytest.raises(errors.OptionError, match='api_database'), service.opened(conf):
         pass

@@ -1,23 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, run on a context of the API that is played."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
-import io
 import json
 
-
-class Output(io.StringIO):
-    """A stream that may be a terminal."""
-
-    def __init__(self, is_terminal=False):
-        super().__init__()
-        self._is_terminal = is_terminal
-
-    def isatty(self):
-        return self._is_terminal
+from tests.unit.commands.played import Output
 
 
 class App:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands on servers share."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.commands.commands import App

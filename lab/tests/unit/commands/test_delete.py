@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched delete."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.commands.commands import run
@@ -43,9 +41,7 @@ def test_a_host_is_waited_for(made):
 
 
 @cases(
-    'word, expected',
-    ('not at all', '--no-wait', 0),
-    ('not for ever', '--timeout=0', 1),
+    'word, expected', ('not at all', '--no-wait', 0), ('not for ever', '--timeout=0', 1)
 )
 def test_a_host_that_is_away_is_not_waited_for(made, word, expected):
     made.running('vm')

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched demo --hosts, up to its servers."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.commands.commands import App

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched list."""
 
-from __future__ import annotations
-
 from lab.tests.unit.commands.commands import run
 from novasched.commands.base import PIPE_WIDTH
 from novasched_lab.commands.servers import ListServers

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """novasched move."""
 
-from __future__ import annotations
-
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.servers import MoveServer
 from novasched_lab.db.cell_servers import Fault, Migration

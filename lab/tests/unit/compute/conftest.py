@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Databases of a cell and of the API, on SQLite files; a placement with a script."""
 
-from __future__ import annotations
-
 import pytest
 import sqlalchemy as sa
 

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 from novasched_lab.compute.fleet import REFUSE, FaultRule, FaultRules
 from tests.cases import cases
 

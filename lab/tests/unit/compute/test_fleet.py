@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -102,10 +100,7 @@ def test_a_host_is_the_same_in_every_run():
     ('an unknown outcome', {'hosts': [{'name': 'a'}], 'rules': [{'outcome': 'sulk'}]}),
     (
         'more than certain',
-        {
-            'hosts': [{'name': 'a'}],
-            'rules': [{'outcome': 'refuse', 'probability': 2}],
-        },
+        {'hosts': [{'name': 'a'}], 'rules': [{'outcome': 'refuse', 'probability': 2}]},
     ),
     ('a rule that is a text', {'hosts': [{'name': 'a'}], 'rules': ['refuse']}),
 )
@@ -115,8 +110,7 @@ def test_a_fleet_that_makes_no_sense(content):
 
 
 @pytest.mark.parametrize(
-    'text',
-    [pytest.param(None, id='no file'), pytest.param('hosts = [', id='no TOML')],
+    'text', [pytest.param(None, id='no file'), pytest.param('hosts = [', id='no TOML')]
 )
 def test_a_file_that_cannot_be_read(tmp_path, text):
     path = tmp_path / 'fleet.toml'

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 from novasched import errors
 from novasched_lab.compute.host import FakeComputeHost
 from novasched_lab.compute.resource_tracker import Demand

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hosts of a process."""
 
-from __future__ import annotations
-
 import threading
 
 from novasched_lab.compute.service import ComputeService

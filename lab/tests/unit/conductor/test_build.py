@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """New instances: whatever happens, each is built or buried, and none leaks."""
 
-from __future__ import annotations
-
 import oslo_messaging
 
 from lab.tests.unit.fakes import context, no_valid_host

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of messages: read, or refused."""
 
-from __future__ import annotations
-
 import oslo_messaging
 import pytest
 

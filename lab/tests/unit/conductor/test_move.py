@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves: both ends are held, or all is as it was."""
 
-from __future__ import annotations
-
 import oslo_messaging
 import pytest
 

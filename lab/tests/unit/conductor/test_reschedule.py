@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances that a host refused: the next host, or a fault."""
 
-from __future__ import annotations
-
 from lab.tests.unit.fakes import context, selection
 from novasched_lab.conductor.tasks import BuildTask, RescheduleTask
 from tests.cases import cases

@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attempts are counted, unless there must be no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import selection
 from novasched.objects.request_spec import SchedulerLimits
-from novasched_lab.conductor.task import (
-    properties_of,
-    with_attempt,
-    with_selection,
-)
+from novasched_lab.conductor.task import properties_of, with_attempt, with_selection
 from novasched_lab.failures import MaxRetriesExceeded
 from tests import factories
 from tests.cases import cases

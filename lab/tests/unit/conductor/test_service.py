@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A conductor is made of its configuration, and keeps its services row."""
 
-from __future__ import annotations
-
 import pytest
 from oslo_config import cfg
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flavors of the API database."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched_lab.db import server_tables

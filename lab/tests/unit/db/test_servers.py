@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the databases keep of instances, and give back."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.tests.unit.fakes import CELL1_UUID, context

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of the demo's cloud."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

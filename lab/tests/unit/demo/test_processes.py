@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs beside the demo."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo asks for, and what it takes for good."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -23,8 +21,7 @@ GOOD = DemoResult(
 
 
 @pytest.mark.parametrize(
-    ('hosts', 'expected'),
-    [(1, [1, 1, 1]), (8, [4, 4, 1]), (200, [10, 100, 1])],
+    ('hosts', 'expected'), [(1, [1, 1, 1]), (8, [4, 4, 1]), (200, [10, 100, 1])]
 )
 def test_the_orders_fit_the_hosts(hosts, expected):
     made = list(orders(hosts, None))

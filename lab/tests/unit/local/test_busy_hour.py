@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that have servers already, and what is asked for in an hour."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

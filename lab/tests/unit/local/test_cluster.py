@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The walk-through cluster as providers, as rows and as a request."""
 
-from __future__ import annotations
-
 import importlib.resources
 import json
 

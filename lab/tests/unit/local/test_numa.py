@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes of the walk-through's hosts, and what each says to 1 GiB pages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

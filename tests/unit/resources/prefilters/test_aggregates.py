@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefilters by host aggregate."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.flavor import Flavor
-from novasched.objects.request_spec import (
-    RequestSpec,
-)
+from novasched.objects.request_spec import RequestSpec
 from novasched.resources.prefilters.aggregates import (
     isolate_aggregates,
     map_az_to_placement_aggregate,
@@ -34,12 +30,7 @@ ZONES = PrefilterContext(
 )
 
 
-@cases(
-    'name',
-    ('none', None),
-    ('an empty one', ''),
-    ('one without aggregates', 'nova'),
-)
+@cases('name', ('none', None), ('an empty one', ''), ('one without aggregates', 'nova'))
 def test_zones_that_restrict_nothing(name):
     assert map_az_to_placement_aggregate(spec(availability_zone=name), ZONES) is None
 

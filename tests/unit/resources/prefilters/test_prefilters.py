@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What prefilters add to a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.flavor import Flavor
-from novasched.objects.request_spec import (
-    RequestSpec,
-)
+from novasched.objects.request_spec import RequestSpec
 from novasched.resources import PrefilterContext, Requirements, prefilters
-from novasched.resources.prefilters.traits import (
-    compute_status_filter,
-)
+from novasched.resources.prefilters.traits import compute_status_filter
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.configuration import make_conf

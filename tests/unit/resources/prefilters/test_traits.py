@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefilters that require or forbid traits of compute nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors
@@ -10,11 +8,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.machine import ARCHITECTURES, DISK_BUSES, VIF_MODELS
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.objects.request_spec import (
-    RequestGroup,
-    RequestLevelParams,
-    RequestSpec,
-)
+from novasched.objects.request_spec import RequestGroup, RequestLevelParams, RequestSpec
 from novasched.resources.prefilters.traits import (
     accelerators_filter,
     compute_status_filter,

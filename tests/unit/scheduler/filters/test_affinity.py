@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances are kept apart or together, and near an address."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import netaddr

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aggregates that are for some images, flavors, extra specs or projects."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.filters.aggregate import (
@@ -186,10 +184,7 @@ SPECS = AggregateInstanceExtraSpecsFilter()
         AggregateMultiTenancyIsolation(),
         [{'filter_tenant_id': 'p3,p2'}],
         {'project_id': 'p1'},
-        (
-            Code.PROJECT_NOT_ALLOWED,
-            'aggregate agg0 is for projects p2, p3, not p1',
-        ),
+        (Code.PROJECT_NOT_ALLOWED, 'aggregate agg0 is for projects p2, p3, not p1'),
     ),
     (
         'a flavor',

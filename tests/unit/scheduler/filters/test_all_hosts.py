@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every host passes."""
 
-from __future__ import annotations
-
 from novasched.scheduler.filters.compute import AllHostsFilter
 from tests import factories
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts whose compute service is disabled or down."""
 
-from __future__ import annotations
-
 import datetime
 
 from novasched.scheduler.filters.compute import ComputeFilter

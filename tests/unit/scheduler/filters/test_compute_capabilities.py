@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capabilities that the extra specs ask for."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
@@ -79,10 +77,7 @@ def test_capabilities(name, requirement, expected):
 
 
 @cases(
-    'cpu_info',
-    ('no JSON', 'notjson'),
-    ('nothing', None),
-    ('too deep', '[' * 100_000),
+    'cpu_info', ('no JSON', 'notjson'), ('nothing', None), ('too deep', '[' * 100_000)
 )
 def test_cpu_info_that_says_nothing(cpu_info):
     assert not passes(host(cpu_info), {'capabilities:cpu_info:model': 'core2duo'})
@@ -152,10 +147,7 @@ def test_why(extra_specs, code, text):
     ('one', {'capabilities:cpu_info:model': 'x'}, [0, 1, 0, 0]),
     (
         'two',
-        {
-            'capabilities:cpu_info:model': 'x',
-            'capabilities:hypervisor_type': 'y',
-        },
+        {'capabilities:cpu_info:model': 'x', 'capabilities:hypervisor_type': 'y'},
         [0, 1, 0, 2],
     ),
     ('stats', {'capabilities:gpu': '1'}, None),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with too many instances or heavy tasks, and whose limit holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.compat.plugin_adapter import adapted

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an image needs of its host."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.filters.image_props import (

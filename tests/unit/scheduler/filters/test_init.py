@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The three grains at which a filter can be written."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.compat.plugin_adapter import adapted

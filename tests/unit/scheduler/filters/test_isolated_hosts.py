@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that are kept for some images."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.image_meta import ImageMeta

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries in JSON, with nova's answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that do not report what they are weighed by."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts on whose NUMA nodes an instance fits, and what they may be filled up to."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.network import NetworkMetadata

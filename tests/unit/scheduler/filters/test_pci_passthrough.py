@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, and their candidates, with the PCI devices that are asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.pci import InstancePCIRequests

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters that write on the hosts, at every grain."""
 
-from __future__ import annotations
-
 from novasched.scheduler.filters.legacy.overcommit import ExactRamFilter
 from tests import factories
 

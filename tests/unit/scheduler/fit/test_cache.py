@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cached fits of hosts, and the candidates that are left."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

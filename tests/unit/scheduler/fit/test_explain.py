@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reasons for a guest that does not fit."""
 
-from __future__ import annotations
-
 from novasched.scheduler.fit.explain import Refusals, contended, explain, unplaced
 from novasched.scheduler.fit.numa import CellRefusal
 from novasched.scheduler.fit.topology import CellLimits, Networks

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator's choices reach the search."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.fit.fitting import Fitting

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation of all PCI requests of a guest on one host."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests

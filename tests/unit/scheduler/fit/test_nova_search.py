@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's search, with what it remembers and changes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

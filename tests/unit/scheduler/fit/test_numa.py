@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fit of one guest cell on one host cell: memory, pages and pinned CPUs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from novasched.scheduler.fit.numa import (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of computes are parsed once, may be anything, and compare by content."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PCI requests and the pools that match them."""
 
-from __future__ import annotations
-
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.scheduler.fit.pci import (
     DeviceRequest,

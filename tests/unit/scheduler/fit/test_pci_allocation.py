@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation of one PCI request, and the equivalence classes of cells."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.fit.pci import DeviceRequest, Pool

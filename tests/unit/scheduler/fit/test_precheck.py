@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Precheck of all hosts at once."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA and PCI requirements of a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.objects.network import NetworkMetadata
-from novasched.objects.numa import (
-    InstanceNUMACell,
-    InstanceNUMATopology,
-)
+from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.parse import (
-    NOWHERE,
-    HostPools,
-    HostTopology,
-)
+from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
 from novasched.scheduler.fit.requirements import (
     FitRequirements,
     HostCapacity,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for host cells: order, affinity of devices and networks, matching."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA cells of hosts and guests are values."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members of a server group on the hosts, as their final weights."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.scheduler.pipeline import weigh

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How like the images of the instances are, as final weights of the hosts."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched import errors

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all weighers have in common: clamping, normalising, multipliers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of the hosts, as their final weights."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free resources, load, failures, versions and cells, as final weights of the hosts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPUs, memory and disk that are oversubscribed up to a ratio, or filled wholly."""
 
-from __future__ import annotations
-
 import pytest
 
 from novasched.compat.plugin_adapter import adapted

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dedicated clouds, local disks and virtual GPUs: filters of our own."""
 
-from __future__ import annotations
-
 from novasched.scheduler.filters.legacy.own import (
     DedicatedCloudFilter,
     LocalDiskFilter,

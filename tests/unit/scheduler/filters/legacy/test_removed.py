@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zones, hosts that were tried, and flavors: filters that nova has no more."""
 
-from __future__ import annotations
-
 import logging
 import types
 
