@@ -342,15 +342,15 @@ class SchedulerManager:
     ) -> Candidates | None:
         """Ask for all candidates, once those of a limit or of a copy would not do.
 
-        Placement's limit makes an arbitrary part of them, and a copy may be behind.
-        Where picks of a copy could not be verified, placement itself is asked.
-        None: there are no others, or it was not the filters that took all hosts.
+        Placement's limit makes an arbitrary part of them, and a copy may be behind, or
+        not to be verified: placement is asked then. Others that raced for a host may
+        have gone. None: there are no others, or it was not the filters that took all.
         """
         known, claims = work.candidates, work.claims
         if query is None or known is None or (claims and claims.left_behind):
             return None
-        if claims is not None and claims.unverified:
-            return self._asked(work, query, of_copy=False)
+        if claims is not None and (claims.unverified or claims.yields):
+            return self._asked(work, query, fresh=True, of_copy=not claims.unverified)
         if known.further:
             return None
         if known.copy is not None:

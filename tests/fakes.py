@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import datetime
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -176,6 +177,19 @@ class FakePlacement:
                 return outcome
         found = {c: [*held['allocations']] for c, held in self.held.items()}
         return {c: found[c] for c in consumers if c in found}
+
+    def usages(self, context, mine):
+        """Say what is used, after the next of ``looks``: of what is held, by others."""
+        self.looked += 1
+        if self.looks:
+            outcome = self.looks.pop(0)(self)
+            if isinstance(outcome, QueryFailed):
+                return outcome
+        found = {uuid: Counter() for uuid in mine}
+        for wanted in self.held.values():
+            for uuid, part in wanted['allocations'].items():
+                found.get(uuid, Counter()).update(part['resources'])
+        return found
 
     def undo(self, context, claims, within_s=None):
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]

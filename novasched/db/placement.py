@@ -56,6 +56,16 @@ _HOLDERS = sa.text(
     'WHERE a.consumer_id IN :consumers'
 ).bindparams(sa.bindparam('consumers', expanding=True))
 
+_USAGES = sa.text(
+    'SELECT p.uuid, c.name, SUM(a.used), '
+    'MAX(CASE WHEN a.consumer_id IN :consumers THEN 1 ELSE 0 END) '
+    'FROM resource_providers p JOIN allocations a ON a.resource_provider_id = p.id '
+    'JOIN resource_classes c ON c.id = a.resource_class_id '
+    'WHERE p.uuid IN :providers GROUP BY p.uuid, c.name'
+).bindparams(
+    sa.bindparam('consumers', expanding=True), sa.bindparam('providers', expanding=True)
+)
+
 _UPDATE_TIMES = """
 SELECT NOW() AS now, UPDATE_TIME AS updated FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN
@@ -153,6 +163,15 @@ class PlacementContents:
                 for consumer, provider in connection.execute(_HOLDERS, part):
                     found.setdefault(consumer, set()).add(provider)
         return found
+
+    def usages(self, mine: Mapping[str, str]) -> Mapping[str, dict[str, int]] | None:
+        named = {'consumers': [*{*mine.values()}], 'providers': [*mine]}
+        found, showing = dict[str, dict[str, int]](), set[str]()
+        with self._database.read() as connection:
+            for uuid, name, used, is_shown in connection.execute(_USAGES, named):
+                found.setdefault(uuid, {})[name] = int(used)
+                showing |= {uuid} if is_shown else set()
+        return found if showing == mine.keys() else None
 
     def change_token(self) -> object | None:
         with self._database.read() as connection:

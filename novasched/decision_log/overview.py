@@ -16,7 +16,7 @@ from novasched.decision_log.reading import (
     DecisionReader,
     Servers,
 )
-from novasched.decision_log.record import YIELDED, Head
+from novasched.decision_log.record import OVERFULL, YIELDED, Head
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10
@@ -66,7 +66,7 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             if 'query' in body.get('stages_ms', {})
         ),
         'yields': sum(
-            claim['outcome'] == YIELDED
+            claim['outcome'] in (YIELDED, OVERFULL)
             for body in read
             for claim in body.get('claims', ())
         ),

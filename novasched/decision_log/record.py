@@ -16,7 +16,7 @@ import msgpack  # type: ignore[import-untyped]
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
-YIELDED = 'yielded'
+YIELDED, OVERFULL = 'yielded', 'overfull'
 """The outcome of claims that were undone for those of other members of a group."""
 WAITING, MADE = 'waiting', 'made'
 """States of the placement diagnosis of a record; '' is none."""

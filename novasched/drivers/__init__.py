@@ -56,6 +56,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'refuse what they notice.',
         ),
         cfg.BoolOpt(
+            'enforce_capacity',
+            default=True,
+            help='Read back, after a claim on a provider that is nearly full and '
+            'before the answer, how much of it is used. If it is over capacity, as '
+            'placement has let claims through that raced, undo the claim and choose '
+            'another host. False, as in nova: it stays over capacity.',
+        ),
+        cfg.BoolOpt(
             'own_alternates',
             default=False,
             help='Give the members of an anti-affinity group that are placed by one '
@@ -72,8 +80,8 @@ class DriverContext:
     """What a driver works with.
 
     ``on_decision`` is called with every decision, to explain it. Without
-    ``assumed``, what was picked is not remembered. ``own_alternates`` and
-    ``enforce_groups``: see OPTS.
+    ``assumed``, what was picked is not remembered. ``own_alternates``,
+    ``enforce_groups`` and ``enforce_capacity``: see OPTS.
     """
 
     profile: Profile
@@ -87,6 +95,7 @@ class DriverContext:
     assumed: AssumedInstances | None = None
     own_alternates: bool = False
     enforce_groups: bool = True
+    enforce_capacity: bool = True
 
     @classmethod
     def from_conf(
@@ -111,6 +120,7 @@ class DriverContext:
             assumed=AssumedInstances.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
             enforce_groups=conf.novasched.enforce_groups,
+            enforce_capacity=conf.novasched.enforce_capacity,
             watch=watch or PluginTiming.from_conf(conf),
         )
 

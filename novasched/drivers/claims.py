@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
@@ -14,7 +13,9 @@ from typing import NoReturn, Self
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.look import ClusterLook
-from novasched.drivers.attempt import LostClaim, RequestAttempt
+from novasched.drivers.attempt import MOST_YIELDS, LostClaim, RequestAttempt
+from novasched.drivers.capacity_check import Usages, overfull
+from novasched.drivers.claim_chunks import chunks
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
@@ -27,6 +28,7 @@ from novasched.ports import (
     ClaimRequest,
     ClaimUnknown,
     Placement,
+    QueryFailed,
     Verifier,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
@@ -41,41 +43,6 @@ MOST_CHANGED = 8
 """Picks of which the host may have changed; then all cells are looked at."""
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
-CHUNK = 100
-"""Instances that are claimed by one POST.
-
-A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 of 50,
-7.0 of 100, 6.9 of 200 and 6.7 at once, on a busy machine, where the longest POST took
-0.5, 0.7, 1.1, 3.1 and 14 s. Two chunks at once were no faster and took 12 to 30 % more,
-the longest POST three times as long: placement locks the gaps between consumers, so
-that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
-"""
-
-
-def chunks(
-    wanted: Sequence[ClaimRequest], size: int = CHUNK
-) -> Sequence[Sequence[ClaimRequest]]:
-    """Split claims into chunks of ``size`` at most; those for one host stay together.
-
-    A host is the provider that most claims take from. One that more than ``size`` take
-    from, such as shared storage, counts only where there is no other.
-    """
-    if len(wanted) <= size:
-        return [wanted]
-    takers = Counter(name for one in wanted for name in one.candidate['allocations'])
-    by_host: dict[str, list[ClaimRequest]] = {}
-    for one in wanted:
-        names = one.candidate['allocations']
-        host = max(names, key=lambda name: (takers[name] <= size, takers[name], name))
-        by_host.setdefault(host, []).append(one)
-    found: list[list[ClaimRequest]] = [[]]
-    for of_host in by_host.values():
-        for start in range(0, len(of_host), size):
-            part = of_host[start : start + size]
-            if len(found[-1]) + len(part) > size:
-                found.append([])
-            found[-1] += part
-    return found
 
 
 class HostsChanged(Exception):
@@ -89,11 +56,13 @@ class Claims:
     ``left_behind`` are the consumers of which nothing is known then. The error that
     ended the block is the one that goes on. ``remaining`` knows what was claimed, and
     what was refused as too little was left; ``refused`` is the number of candidates
-    that were refused, ``conflicts`` that of those that may do when tried again.
-    ``claim_journal`` has all written down, should this process be killed.
-    ``if_undone`` are called after undoing. What is claimed is verified first by the
-    ``verifier``, if there is one; after ``most_void`` picks that are void by now, the
-    candidates are not worth another one. ``unverified``: that could not be done;
+    that were refused, ``conflicts`` that of those that may do when tried again, and
+    ``yields`` how often claims were undone as a provider was over capacity; without
+    ``enforces_capacity`` none are. ``claim_journal`` has all written down, should this
+    process be killed. ``if_undone`` are called after undoing. What is claimed is
+    verified first by the ``verifier``, if there is one; after ``most_void`` picks that
+    are void by now, the candidates are not worth another one. ``unverified``: that
+    could not be done;
     ``unreached``: placement could not be asked for a claim. So are the hosts, by the
     ``look`` that showed them; HostsChanged is raised where one is not as it was, and
     nothing is claimed yet. The ``attempt`` is told where placement did not answer, and
@@ -132,6 +101,8 @@ class Claims:
         self.unverified = self.unreached = False
         self.refused = 0
         self.conflicts = 0
+        self.yields = 0
+        self.enforces_capacity = True
         self.left_behind: list[str] = []
         self.if_undone: list[Callable[[], None]] = []
 
@@ -150,7 +121,7 @@ class Claims:
         ended_by = error
         try:
             if self._made:
-                self._undo_all()
+                self._undo(self._made)
         except BaseException as interruption:
             ended_by = interruption
             raise
@@ -282,7 +253,7 @@ class Claims:
             return False
         self._keep(wanted, [outcome])
         self.remaining.take(candidate)
-        return True
+        return self._fit(wanted)
 
     def _adds(self, request: RequestSpec) -> bool:
         """Whether a claim may be added to what the server holds: it is moved, and that
@@ -322,7 +293,36 @@ class Claims:
             self._keep(chunk, outcome)
         for one in wanted:
             self.remaining.take(one.candidate)
-        return True
+        return self._fit(wanted)
+
+    def _fit(self, wanted: Sequence[ClaimRequest]) -> bool:
+        """Return whether providers have room for claims that placement took; if not,
+        as others have raced with them, these claims are undone. Of those that race, the
+        last one sees all. Raises errors.NoValidHost where that was so too often."""
+        if not self.enforces_capacity:
+            return True
+        made = self._made[-len(wanted) :]
+        known = [(self._wanted[each.consumer_uuid], each) for each in made]
+        found = overfull(self._usages, self._attempt, self.remaining, known)
+        if found is None:
+            return True
+        LOG.debug('Claims for %d instances are undone: %s', len(wanted), found)
+        for one in wanted:
+            self.remaining.give_back(one.candidate)
+        self._undo_before_another('overfull', str(found), made)
+        if len(wanted) == 1:
+            self.remaining.refuse(wanted[0].candidate, found.key)
+        else:
+            self.remaining.refuse_all([one.candidate for one in wanted], found.key)
+        self.yields += 1
+        self._attempt.yields += 1
+        if self._attempt.yields >= MOST_YIELDS:
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+        return False
+
+    def _usages(self, mine: Mapping[str, str]) -> Usages | QueryFailed:
+        with self._recorder.stage('verify'):
+            return self._placement.usages(self._context, mine)
 
     @contextlib.contextmanager
     def _written(
@@ -395,17 +395,22 @@ class Claims:
         self.check_caller()
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
-        self._undo_before_another(others)
+        self._undo_before_another('yielded', others)
 
-    def _undo_before_another(self, yields_to: str = '') -> None:
+    def _undo_before_another(
+        self,
+        outcome: str = 'undone',
+        text: str = '',
+        made: Sequence[Claimed | ClaimUnknown] | None = None,
+    ) -> None:
         """Undo what was claimed, such as the chunks before one that was refused.
 
         Raises errors.AllocationUpdateFailed where that fails, or may be carried out
         once more later: no other host may be claimed for their instances then.
         """
-        claims = [*self._made]
+        claims = [*self._made] if made is None else made
         if claims:
-            self._undo_all(yields_to=yields_to)
+            self._undo(claims, outcome, text)
         if self.left_behind or (claims and self._attempt.unsure):
             raise errors.AllocationUpdateFailed(
                 (self.left_behind or [claims[0].consumer_uuid])[0],
@@ -419,24 +424,31 @@ class Claims:
         level = logging.DEBUG if self._attempt.keeps_lost else logging.WARNING
         LOG.log(level, 'No answer to the claim for %s: %s', consumer, claim.text)
         self._attempt.missed(PLACEMENT, claim.text)
-        self._undo_all()
+        self._undo(self._made)
         became = 'may be left behind' if consumer in self.left_behind else 'was undone'
         raise errors.AllocationUpdateFailed(
             consumer,
             f'placement did not answer, and the claim {became}; try again',
         )
 
-    def _undo_all(self, records: bool = True, yields_to: str = '') -> None:
-        """Undo all claims; log those that may be left behind.
+    def _undo(
+        self,
+        claims: Sequence[Claimed | ClaimUnknown],
+        outcome: str = 'undone',
+        text: str = '',
+        records: bool = True,
+    ) -> None:
+        """Undo claims, the last one first; log those that may be left behind.
 
-        ``records``: the request is recorded still, and with it what it ``yields_to``.
+        ``records``: the request is recorded still, and with it the ``outcome``.
         """
-        claims = self._made[::-1]
+        claims = claims[::-1]
         consumers = [claim.consumer_uuid for claim in claims]
         LOG.debug('Cleaning up allocations for %s', consumers)
         with self._recorder.stage('claim') if records else contextlib.nullcontext():
             left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
-        self._made.clear()
+        gone = {*consumers}
+        self._made = [each for each in self._made if each.consumer_uuid not in gone]
         self._attempt.unsure |= bool(left.unsure)
         self._journal.settle(*(each for each in consumers if each not in left))
         self.left_behind += left
@@ -448,16 +460,11 @@ class Claims:
                     self._attempt.lost.append(lost)
                 else:
                     lost.leave()
-        if records:
-            self._record_undone(consumers, left, yields_to)
-
-    def _record_undone(
-        self, consumers: Sequence[str], left: Mapping[str, str], yields_to: str
-    ) -> None:
+        if not records:
+            return
         undone = [self._wanted[each] for each in consumers if each not in left]
         if undone:
-            outcome = 'yielded' if yields_to else 'undone'
-            self._recorder.claimed(undone, outcome, yields_to)
+            self._recorder.claimed(undone, outcome, text)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
 
@@ -469,6 +476,6 @@ class Claims:
             'The answer to request %s could not be delivered; its claims are undone',
             self._context.request_id,
         )
-        self._undo_all(records=False)
+        self._undo(self._made, records=False)
         for forget in self.if_undone:
             forget()

@@ -75,6 +75,8 @@ class FilterScheduler(Driver):
             )
             return found
 
+        if work.claims is not None:
+            work.claims.enforces_capacity = self.parts.enforce_capacity
         reservation = Reservation(self.parts.assumed, work)
         group = GroupCheck(self.parts, work, self._recent)
         turn_of = reservation.turn_of or group.turn_of

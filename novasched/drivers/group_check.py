@@ -16,6 +16,7 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.assumed import group_of, with_members
 from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers.attempt import MOST_YIELDS
 from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
@@ -30,10 +31,6 @@ from novasched.scheduler.snapshot import Snapshot
 
 LOG = logging.getLogger(__name__)
 
-MOST_YIELDS = 32
-"""How often a request undoes its claims for those of other members, or decides again as
-others have undone theirs. Of sixteen at once, in the model, none does so more than 17
-times, and one that sees all of them not more than 11 times."""
 MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""

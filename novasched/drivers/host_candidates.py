@@ -116,6 +116,7 @@ class RemainingCapacity:
 
     def __init__(self, summaries: Mapping[str, Any]) -> None:
         self._summaries = summaries
+        self._resources: dict[str, Any] = {}
         self._taken: Counter[ProviderClass] = Counter()
         self._refused: dict[ProviderClass, int] = {}
         self._most: dict[ProviderClass, int] = {}
@@ -175,22 +176,31 @@ class RemainingCapacity:
             less = self._taken[exhausted] + total - 1
             self._most[exhausted] = min(less, self._most.get(exhausted, less))
 
+    def left(self, key: ProviderClass) -> tuple[float, int]:
+        """Return the free amount less what was taken, and the capacity; inf: placement
+        did not say."""
+        free, capacity = self._known(key)
+        return free - self._taken.get(key, 0), capacity
+
     def _has(self, key: ProviderClass, amount: int) -> bool:
         taken = self._taken.get(key, 0)
         if amount >= self._refused.get(key, math.inf):
             return False
         if taken + amount > self._most.get(key, math.inf):
             return False
-        return not taken or taken + amount <= self._free(key)
+        return not taken or taken + amount <= self._known(key)[0]
 
-    def _free(self, key: ProviderClass) -> float:
-        """Return the free amount when placement was asked; inf: it did not say."""
+    def _known(self, key: ProviderClass) -> tuple[float, int]:
+        """Return the free amount when placement was asked, and the capacity; inf: it
+        did not say."""
         uuid, resource_class = key
         try:
-            summary = self._summaries[uuid]['resources'][resource_class]
-            return int(summary['capacity'] - summary['used'])
+            if uuid not in self._resources:
+                self._resources[uuid] = self._summaries[uuid]['resources']
+            found = self._resources[uuid][resource_class]
+            return int(found['capacity'] - found['used']), int(found['capacity'])
         except (KeyError, TypeError, ValueError, OverflowError):
-            return math.inf  # also for NaN and infinity
+            return math.inf, 0  # also for NaN and infinity
 
 
 def amounts_of(candidate: Candidate) -> Iterator[tuple[ProviderClass, int]]:

@@ -109,6 +109,12 @@ class DryPlacement:
         """Return nothing: what is in flight is no concern of a dry run."""
         return {}
 
+    def usages(
+        self, context: RequestContext, mine: Mapping[str, str]
+    ) -> dict[str, dict[str, int]]:
+        """Return nothing: see holders()."""
+        return {}
+
     def claim(
         self,
         context: RequestContext,

@@ -34,7 +34,7 @@ class TablePlacement:
         self._as_it_is = as_it_is
         self.claim, self.claim_all = inner.claim, inner.claim_all
         self.undo, self.answers = inner.undo, inner.answers
-        self.holders = inner.holders
+        self.holders, self.usages = inner.holders, inner.usages
 
     def candidates(
         self, context: RequestContext, query: str

@@ -99,6 +99,10 @@ NO_CREDENTIALS = (
 )
 WRONG_CREDENTIALS = 'Placement service credentials do not work.'
 NOT_RUNNING = 'Placement API does not seem to be running.'
+ONE_TRY = (
+    "In placement's own configuration set [placement] allocation_conflict_retry_count "
+    'to 1: with 10, the default, it lets claims through that put hosts over capacity.'
+)
 PLACEMENT_PROBLEMS = {
     ksa.MissingAuthPlugin: NO_CREDENTIALS,
     ksa.Unauthorized: WRONG_CREDENTIALS,
@@ -266,10 +270,12 @@ def databases(program: Status) -> Verdict:
 
 
 def placement_copy(program: Status) -> Verdict:
-    """Read placement's database as the copy of it will be read, where it is named."""
+    """Read placement's database as the copy of it will be read, where it is named; say
+    what placement should be told."""
+    well = Verdict(CheckCode.SUCCESS, ONE_TRY)
     engine = engines.placement_engine(program.conf)
     if engine is None:
-        return SUCCESS
+        return well
     try:
         engines.check(engine, engines.PLACEMENT)
         contents = PlacementContents(Database(engine)).read()
@@ -281,7 +287,7 @@ def placement_copy(program: Status) -> Verdict:
     finally:
         engine.dispose()
     if len(contents.providers) or not _has_nodes(program):
-        return SUCCESS
+        return well
     return failure(
         f'{engines.PLACEMENT}: {transactions.location(engine)} has no resource '
         'providers, but there are compute nodes. Name the database of placement: '

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -68,6 +69,15 @@ class MirroredPlacement:
         if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
             return {uuid: held for uuid, held in found.items() if uuid in consumers}
         return self._inner.holders(context, consumers, mine, among)
+
+    def usages(
+        self, context: RequestContext, mine: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
+        """See ports.Placement, and holders()."""
+        found, mirror = None, self._mirror
+        with contextlib.suppress(errors.MirrorError, errors.StoreFailed):
+            found = mirror.look(lambda: mirror.store.usages(mine))
+        return self._inner.usages(context, mine) if found is None else found
 
     def claim(
         self,

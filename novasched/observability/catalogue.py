@@ -178,6 +178,11 @@ GROUP_YIELDS = Metric(
     'Claims that were undone before the answer, as another request had claimed for the '
     'same server group what would break its policy; another host was chosen then.',
 )
+CAPACITY_YIELDS = Metric(
+    'novasched_capacity_yields_total',
+    'Claims that were undone before the answer, as placement had let claims through '
+    'that together put a provider over its capacity; another host was chosen then.',
+)
 MIRROR_AGE = Metric(
     'novasched_mirror_age_seconds',
     'How old the oldest copy of placement among the workers is, where candidates come '

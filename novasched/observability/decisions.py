@@ -6,7 +6,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
-from novasched.decision_log.record import MADE, UNSCHEDULABLE, YIELDED, DecisionRecord
+from novasched.decision_log.record import (
+    MADE,
+    OVERFULL,
+    UNSCHEDULABLE,
+    YIELDED,
+    DecisionRecord,
+)
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check
@@ -14,6 +20,10 @@ from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0
 """Seconds that a request or a record waits before health warns."""
+
+
+METRICS = {YIELDED: catalogue.GROUP_YIELDS, OVERFULL: catalogue.CAPACITY_YIELDS}
+"""Metrics of claims that were undone, by their outcome."""
 
 
 class DecisionMetrics:
@@ -41,9 +51,10 @@ class DecisionMetrics:
         if head.result == UNSCHEDULABLE:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
-        claims = record.body.get('claims', ())
-        if yields := sum(each['outcome'] == YIELDED for each in claims):
-            count(catalogue.GROUP_YIELDS, by=yields)
+        outcomes = [each['outcome'] for each in record.body.get('claims', ())]
+        for outcome, metric in METRICS.items():
+            if outcome in outcomes:
+                count(metric, by=outcomes.count(outcome))
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
         for step in itertools.chain.from_iterable(each.steps for each in outlines):

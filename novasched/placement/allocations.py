@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import email.utils
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +119,24 @@ def holders(
             return failed(answer)
         for consumer in there & {*consumers}:
             found.setdefault(consumer, set()).add(provider)
+    return found
+
+
+def usages(
+    adapter: Adapter, context: RequestContext, providers: Iterable[str]
+) -> Mapping[str, Mapping[str, int]] | QueryFailed:
+    """Return the usages of providers, by one request for each."""
+    found = {}
+    for provider in providers:
+        url = f'/resource_providers/{provider}/usages'
+        answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
+        if isinstance(answer, NoAnswer) or answer.status_code != 200:
+            return failed(answer)
+        try:
+            used = parse_json(answer.content)['usages'].items()
+            found[provider] = {name: operator.index(amount) for name, amount in used}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return failed(answer)
     return found
 
 

@@ -139,6 +139,11 @@ class PlacementClient:
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         return allocations.holders(self._adapter, context, consumers, among)
 
+    def usages(
+        self, context: RequestContext, mine: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
+        return allocations.usages(self._adapter, context, mine)
+
     def undo(
         self,
         context: RequestContext,

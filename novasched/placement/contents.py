@@ -19,7 +19,12 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.placement.provider_read import BULK, ProviderRead, full_or_bare
+from novasched.placement.provider_read import (
+    BULK,
+    PlainReads,
+    ProviderRead,
+    full_or_bare,
+)
 from novasched.placement.providers import (
     NotFound,
     ProviderRows,
@@ -69,7 +74,7 @@ AGGREGATES_AT_ONCE = 2
 NO_SUMMARY = Summary(NOTHING.usage, NOTHING.usage, NOTHING.traits)
 
 
-class PlacementApiContents:
+class PlacementApiContents(PlainReads):
     """The contents of placement, read through its API by one thread at a time.
 
     Satisfies ports.ProviderStore. Requests take at most ``share`` of the time. The
@@ -372,12 +377,6 @@ class PlacementApiContents:
         """Ask about some ids in a few threads; return the answers."""
         waiting = [self._asking.submit(functools.partial(ask, int(id_))) for id_ in ids]
         return [each.result() for each in waiting]
-
-    def holders(self, consumers: Collection[str]) -> None:
-        """Return None: that is asked when it matters, see placement.allocations."""
-
-    def change_token(self) -> None:
-        """Return None: the API does not say whether anything was written."""
 
     def _turns(self, ids: Ints, first: Collection[int] = ()) -> list[int]:
         """Return the ids, these first, in the order of their last read."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,19 @@ traits of one."""
 
 MIXED = -1
 """Generation of a provider that changed while it was read; none has it."""
+
+
+class PlainReads:
+    """What a store by the API does not read."""
+
+    def holders(self, consumers: Collection[str]) -> None:
+        """Return None: that is asked when it matters, see placement.allocations."""
+
+    def usages(self, mine: Mapping[str, str]) -> None:
+        """Return None: see holders()."""
+
+    def change_token(self) -> None:
+        """Return None: the API does not say whether anything was written."""
 
 
 class ProviderRead:

@@ -24,6 +24,7 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.parsing import parse_json
 from novasched.placement.contents import PlacementApiContents
+from novasched.placement.provider_read import PlainReads
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.seen import Seen
@@ -50,7 +51,7 @@ _UNREADABLE = (
 )
 
 
-class SharedContents:
+class SharedContents(PlainReads):
     """Placement's API, as ``inner`` reads it in the one process of a machine that has
     the lock of the file ``path``, and as that file says in all others, which leave
     beside it what aggregates they want to be read.
@@ -106,12 +107,6 @@ class SharedContents:
         seen: Seen | None = None,
     ) -> Contents | None:
         return self._inner.trees(known, roots, with_aggregates, terms, seen)
-
-    def holders(self, consumers: Collection[str]) -> None:
-        """Return None: that is asked when it matters, see placement.allocations."""
-
-    def change_token(self) -> None:
-        """Return None: the API does not say whether anything was written."""
 
     def close(self) -> None:
         """End a read in another thread before its next request; let go of the lock."""

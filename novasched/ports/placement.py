@@ -193,6 +193,15 @@ class Placement(Protocol):
         some providers matter, those ``among`` them, others may be left out.
         """
 
+    def usages(
+        self, context: RequestContext, mine: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
+        """Return the usages of some providers now: amounts by class by provider.
+
+        ``mine`` has for each of them a consumer that takes from it for certain: where
+        that is not to be seen, the answer is too old.
+        """
+
     def claim(
         self,
         context: RequestContext,

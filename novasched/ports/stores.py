@@ -305,6 +305,11 @@ class ProviderStore(Protocol):
         """Return the uuids of the providers that each of these consumers holds
         something of now; None: that is not read here. Threads may share it."""
 
+    def usages(self, mine: Mapping[str, str]) -> Mapping[str, dict[str, int]] | None:
+        """Return the usages of providers now, amounts by class by uuid, by one
+        question; None: that is not read here, or it does not show of each that the
+        consumer that ``mine`` names takes from it. Threads may share it."""
+
     def change_token(self) -> object | None:
         """Return a value that stays equal until something is written; None: unknown."""
 

@@ -232,12 +232,11 @@ class ProviderTable:
                     'capacity': inventory.capacity.item(place),
                     'used': inventory.used.item(place),
                 }
-        bits = self.trait_bits[row].tolist()
+        names, words = list(self.traits), self.trait_bits[row].astype('<u4')
+        bits = np.unpackbits(words.view(np.uint8), bitorder='little')
         return {
             'resources': resources,
-            'traits': [
-                n for n, at in self.traits.items() if bits[at // WORD] >> at % WORD & 1
-            ],
+            'traits': [names[at] for at in np.flatnonzero(bits).tolist()],
             'parent_provider_uuid': None if parent < 0 else self.uuids[parent],
             'root_provider_uuid': self.uuids[self.roots.item(row)],
         }

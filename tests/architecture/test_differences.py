@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-WEAKNESSES = range(1, 36)
+WEAKNESSES = range(1, 37)
 NAMED = re.compile(r'`(tests/[\w/]+\.py)::([\w:]+)`')
 NOT_YET = '**Not yet'
 

@@ -67,9 +67,9 @@ SCENARIOS = {
     'F1': Scenario(
         'Several schedulers, many requests at once for the last free slots',
         'As many requests succeed as there are slots; the others get NoValidHost, and '
-        'hold nothing.',
-        'Placement 16.0.0 itself lets a provider go over its capacity when claims for '
-        'it race and it answers several at a time; no scheduler can see that.',
+        'hold nothing. Placement 16.0.0 lets claims through that race and put a '
+        'provider over its capacity: they are undone, and decided again.',
+        'Claims of nova-schedulers, which do not look.',
     ),
     'F2': Scenario(
         'Parallel single boots in one anti-affinity group',

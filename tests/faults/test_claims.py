@@ -9,7 +9,7 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import CHUNK
+from novasched.drivers.claim_chunks import CHUNK
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER

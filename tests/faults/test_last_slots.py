@@ -40,6 +40,24 @@ def test_the_last_slots_are_given_away_once_each(cloud, url, daemons, callers, a
     assert len(made.held()) == SLOTS
 
 
+@pytest.mark.scenario('F1', 'I1', 'I2', 'I4')
+def test_a_claim_that_fills_a_host_beyond_its_capacity_is_undone(cloud):
+    """Placement lets another claim through that has raced with it."""
+    made = cloud([Host('h1', vcpus=1), Host('h2', memory_mb=4096)])
+    uuid, other = new_uuids(2)
+
+    def race(exchange):
+        answer = exchange.forward()
+        made.resize('h1', 'VCPU', 2)
+        made.hold(other, h1={'VCPU': 1})
+        made.resize('h1', 'VCPU', 1)
+        exchange.answer(answer)
+
+    made.proxy.on('PUT', CLAIMS, race)
+    assert made.ask(made.compose(), [uuid], memory_mb=512) == [['h2']]
+    assert made.held() == {uuid: {'h2'}, other: {'h1'}}
+
+
 @pytest.mark.scenario('F2', 'I5')
 def test_members_at_once_are_kept_apart_by_one_process(cloud, callers, audit):
     hosts = [Host(f'h{number}') for number in range(8)]

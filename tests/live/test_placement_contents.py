@@ -339,7 +339,7 @@ def test_a_table_that_is_not_there(mirrored):
     engine.dispose()
 
 
-def test_holders_are_those_that_the_api_names(mirrored):
+def test_holders_and_usages_are_those_that_the_api_names(mirrored):
     rng = random.Random(5)
     host = {
         'uuid': worlds.new_uuid(rng),
@@ -354,3 +354,7 @@ def test_holders_are_those_that_the_api_names(mirrored):
     assert found == {one: {host['uuid']}}
     held = mirrored.send('GET', f'/allocations/{one}')[1]['allocations']
     assert held.keys() == found[one]
+    used = mirrored.send('GET', f'/resource_providers/{host["uuid"]}/usages')[1]
+    found = mirrored.reader.usages({host['uuid']: one})
+    assert found == {host['uuid']: used['usages']}
+    assert mirrored.reader.usages({host['uuid']: other}) is None

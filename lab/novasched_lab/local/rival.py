@@ -29,8 +29,9 @@ class RivalPlacement:
         self._consumer = f'/allocations/{uuid.uuid4()}'
         self.is_faster = False
         self.answers, self.candidates = inner.answers, inner.candidates
-        self.undo, self.holders = inner.undo, inner.holders
-        self.aggregates, self.claim_all = inner.aggregates, inner.claim_all
+        self.undo, self.claim_all = inner.undo, inner.claim_all
+        self.holders, self.usages = inner.holders, inner.usages
+        self.aggregates = inner.aggregates
 
     def claim(
         self,

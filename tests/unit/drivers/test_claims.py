@@ -10,8 +10,9 @@ import logging
 import pytest
 
 from novasched import errors
+from novasched.drivers.claim_chunks import CHUNK, chunks
 from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
+from novasched.drivers.claims import UNDO_WITHIN_S, Claims
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest

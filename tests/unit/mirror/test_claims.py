@@ -79,6 +79,9 @@ class TestMirroredPlacement:
         def holders(self, context, consumers, mine, among=None):
             return {each: ['of placement'] for each in consumers}
 
+        def usages(self, context, mine):
+            return 'of placement'
+
     @pytest.fixture
     def inner(self):
         return self.Inner()
@@ -108,13 +111,19 @@ class TestMirroredPlacement:
         store.holders = lambda consumers: known
         assert placement.holders(None, ['one'], {'me': 'a'}) == expected
 
+    def test_usages_are_read_where_that_is_certain(self, placement, store):
+        store.usages = {'a': {'a': {'VCPU': 3}}}.get
+        assert placement.usages(None, 'a') == {'a': {'VCPU': 3}}
+        assert placement.usages(None, 'another') == 'of placement'
+
     def test_a_database_that_fails_is_not_believed(self, placement, store):
         def fail(consumers):
             raise errors.StoreFailed('Placement', 'away')
 
-        store.holders = fail
+        store.holders = store.usages = fail
         found = placement.holders(None, ['one'], {'me': 'a'})
         assert found == {'one': ['of placement']}
+        assert placement.usages(None, {'a': 'me'}) == 'of placement'
 
     CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}
 

@@ -65,8 +65,10 @@ def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
 
 
 def test_claims_that_yielded_are_counted(metrics, recorder):
-    claims = [{'outcome': each} for each in ('claimed', 'yielded', 'yielded')]
+    outcomes = ('claimed', 'yielded', 'yielded', 'overfull')
+    claims = [{'outcome': each} for each in outcomes]
     record = unschedulable()
     object.__setattr__(record, 'body', {**record.body, 'claims': claims})
     metrics.recorded(record, 0.1, ())
     assert recorder.counts['novasched_group_yields_total',] == 2
+    assert recorder.counts['novasched_capacity_yields_total',] == 1

@@ -58,6 +58,13 @@ def test_summaries(scripted, context, text):
     assert len(found.summaries) == 1
 
 
+def test_one_summary_is_parsed_alone(scripted, context):
+    text = '{"allocation_requests": [], "provider_summaries": {"o": {"x": NONE}, %s}}'
+    adapter, _ = scripted((200, text % f'"rp": {json.dumps(SUMMARY)}'))
+    found = candidates(adapter, context, QUERY)
+    assert found.summaries['rp'] == SUMMARY
+
+
 def test_summaries_in_another_order(scripted, context):
     body = {'provider_summaries': {'rp': SUMMARY}, 'allocation_requests': [ONE]}
     adapter, _ = scripted((200, body))

@@ -99,3 +99,18 @@ def test_who_holds_may_not_be_known(scripted, context, status, text, among):
     adapter, _ = scripted((status, text), (status, text))
     found = PlacementClient(adapter).holders(context, ['a'], {}, among)
     assert found.status == status
+
+
+def test_usages_are_asked_for_of_each_provider(scripted, context):
+    answers = [(200, {'usages': {'VCPU': each}}) for each in (1, 2)]
+    adapter, script = scripted(*answers)
+    found = PlacementClient(adapter).usages(context, {'a': 'me', 'b': 'me'})
+    assert found == {'a': {'VCPU': 1}, 'b': {'VCPU': 2}}
+    asked = [f'GET /resource_providers/{each}/usages' for each in 'ab']
+    assert script.asked == asked
+
+
+@cases('status, text', ('an error', 404, 'no'), ('nonsense', 200, '{"usages": [1]}'))
+def test_usages_may_not_be_known(scripted, context, status, text):
+    adapter, _ = scripted((status, text))
+    assert PlacementClient(adapter).usages(context, {'a': 'me'}).status == status

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that race for the last room, whose claims placement lets through, in any
+order of their steps: no host ends over capacity, and no room is left unused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from novasched.drivers.attempt import MOST_YIELDS, RequestAttempt
+from novasched.drivers.capacity_check import RACING, overfull
+from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.ports import Claimed, ClaimRequest
+
+SEEDS = st.integers(0, 2**32)
+HOSTS = st.lists(st.integers(1, 40), min_size=1, max_size=3)
+AMOUNTS = st.lists(st.integers(1, 3), min_size=2, max_size=12)
+ALIKE = st.integers(2, 12).map(lambda number: [1] * number)
+
+
+class Cloud:
+    """Hosts with so many CPUs, and who holds how many of which; ``past`` are the usages
+    that copies may show still."""
+
+    def __init__(self, capacities, rng):
+        self.capacities = dict(enumerate(capacities))
+        self.held = {}
+        self.rng = rng
+        self.past = [Counter()]
+
+    def used(self):
+        used = Counter()
+        for host, amount in self.held.values():
+            used[host] += amount
+        return used
+
+    def write(self, consumer, held=None):
+        self.held.pop(consumer, None)
+        if held:
+            self.held[consumer] = held
+        self.past = [*self.past, self.used()][-RACING:]
+
+    def fitting(self, used, amount):
+        found = self.capacities.items()
+        return [host for host, has in found if used[host] + amount <= has]
+
+    def is_over(self, consumer, known, host, amount):
+        """What the product finds, for a request that knew of these usages."""
+        resources = {
+            str(each): {'resources': {'VCPU': {'capacity': has, 'used': known[each]}}}
+            for each, has in self.capacities.items()
+        }
+        wanted = {'allocations': {str(host): {'resources': {'VCPU': amount}}}}
+        remaining = RemainingCapacity(resources)
+        remaining.take(wanted)
+        now = {str(each): {'VCPU': number} for each, number in self.used().items()}
+        made = [(ClaimRequest(consumer, wanted), Claimed(consumer))]
+        return overfull(lambda _: now, RequestAttempt(), remaining, made)
+
+
+def request(cloud, consumer, amount, looks):
+    """Take the steps of a request, with those of others between; return its yields."""
+    yields = 0
+    while yields < MOST_YIELDS:
+        known = cloud.rng.choice(cloud.past)
+        yield
+        if not (hosts := cloud.fitting(known, amount)):
+            known = cloud.used()
+            if not (hosts := cloud.fitting(known, amount)):
+                return yields
+        host = hosts[0]
+        is_granted = host in cloud.fitting(cloud.used(), amount)
+        yield
+        if not is_granted:
+            continue
+        cloud.write(consumer, (host, amount))
+        yield
+        if not looks or cloud.is_over(consumer, known, host, amount) is None:
+            return yields
+        yields += 1
+        yield
+        cloud.write(consumer)
+    return yields
+
+
+def race(capacities, amounts, seed, looks=True):
+    """Return the cloud once all requests have ended, and the most yields of one."""
+    rng, most = random.Random(seed), 0
+    cloud = Cloud(capacities, rng)
+    cloud.held = {
+        f'older-{host}': (host, rng.randint(0, has))
+        for host, has in enumerate(capacities)
+    }
+    cloud.past = [cloud.used()]
+    left = [
+        request(cloud, str(number), amount, looks)
+        for number, amount in enumerate(amounts)
+    ]
+    while left:
+        one = rng.choice(left)
+        try:
+            next(one)
+        except StopIteration as end:
+            most = max(most, end.value)
+            left.remove(one)
+    return cloud, most
+
+
+def is_over(cloud):
+    used = cloud.used()
+    return any(used[host] > has for host, has in cloud.capacities.items())
+
+
+@given(HOSTS, AMOUNTS, SEEDS)
+def test_no_host_is_left_over_capacity(capacities, amounts, seed):
+    cloud, most = race(capacities, amounts, seed)
+    assert not is_over(cloud)
+    assert most < MOST_YIELDS
+
+
+@given(HOSTS, ALIKE, SEEDS)
+def test_no_room_is_left_unused(capacities, amounts, seed):
+    cloud, _ = race(capacities, amounts, seed)
+    served = len(cloud.held) - len(capacities)
+    assert served == len(amounts) or not cloud.fitting(cloud.used(), 1)
+
+
+def test_without_the_look_hosts_are_left_over_capacity():
+    assert any(is_over(race([4], [1] * 8, seed, looks=False)[0]) for seed in range(50))
