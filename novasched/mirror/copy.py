@@ -431,15 +431,13 @@ class PlacementMirror:
         """Use what was read; what own claims took since then is not in it."""
         with self._changing:
             before = self._copy
-            is_first = before is None
-            number, as_known = 1, set[tuple[int, int]]()
-            if before is not None:
-                is_same = contents is before.contents
-                number = before.number + (not is_same)
-                as_known = before.as_known if is_same else as_known
-            self._copy = Copy(contents, table, as_of, number, as_known)
+            if before is not None and contents is before.contents:
+                self._copy = before._replace(table=table, as_of=as_of)
+            else:
+                number = 1 if before is None else before.number + 1
+                self._copy = Copy(contents, table, as_of, number, set())
             self._table = table.after(self._assumed.since(as_of))
-        if is_first:
+        if before is None:
             LOG.info(
                 'The copy of placement is there: %d providers, read from its %s',
                 len(table),
