@@ -301,6 +301,7 @@ class TestHealth:
             'api_db',
             'placement',
             'cluster_view',
+            'picks',
             'workers',
             *ALWAYS,
         }
