@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from oslo_config import cfg
@@ -14,6 +15,8 @@ from novasched.rpc.shared_picks import PickSender, PicksEndpoint
 from novasched.rpc.transport import is_rabbit
 from novasched.scheduler.pipeline import Profile
 from novasched.service import host_of
+
+CLOSE_S = 5.0
 
 
 class PickSharing:
@@ -30,6 +33,7 @@ class PickSharing:
         self._current: AssumedInstances | None = None
         self._sender: PickSender | None = None
         self._server: Any = None
+        self._is_started = False
         if conf.novasched.assume_picks and is_rabbit(transport.conf):
             self._sender = PickSender.over(transport, metrics.count)
             origin, count = self._sender.origin, metrics.count
@@ -47,10 +51,12 @@ class PickSharing:
         if self._sender is not None:
             self._server.start(override_pool_size=1)
             self._sender.start()
+            self._is_started = True
 
     def close(self) -> None:
-        """Send and hear no more."""
-        if self._sender is not None:
+        """Send and hear no more. While the broker is away, closing may have no end."""
+        if self._sender is not None and self._is_started:
             self._sender.close()
-            self._server.stop()
-            self._server.wait()
+            closing = threading.Thread(target=self._server.stop, daemon=True)
+            closing.start()
+            closing.join(CLOSE_S)

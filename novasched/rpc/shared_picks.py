@@ -130,8 +130,8 @@ class PickSender:
 
     def send(self, changes: Mapping[str, AssumedPick | None]) -> None:
         """Send changes now."""
-        wire = {uuid: pick and _primitive(pick) for uuid, pick in changes.items()}
         try:
+            wire = {uuid: pick and _primitive(pick) for uuid, pick in changes.items()}
             self._cast(version=VERSION, origin=self.origin, changes=wire)
         except Exception as problem:  # noqa: BLE001 whatever keeps it from the broker
             self._count('lost', len(changes))
