@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -307,3 +308,15 @@ class TestOthers:
             request = pick.request.replaced(instance_uuid=str(number))
             cloud.assumed.hear(str(number), replace(pick, request=request))
         assert len(cloud.assumed) == assumed.MOST_PICKS
+
+    def test_a_message_that_does_not_come_back_is_waited_for_once(self, cloud):
+        mine = cloud.pick(1)
+        cloud.assumed.await_return([mine])
+        cloud.assumed.come_back({})
+        began_s = time.monotonic()
+        cloud.assumed.await_return([mine])
+        assert time.monotonic() - began_s >= assumed.RETURN_S
+        assert not cloud.assumed._comes_back
+        cloud.assumed.come_back({A: mine.number})
+        cloud.assumed.await_return([mine])
+        assert (mine.order, cloud.assumed._comes_back) == (1, True)

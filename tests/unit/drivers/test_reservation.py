@@ -446,3 +446,25 @@ class TestOtherSchedulers:
         cloud.placement.meanwhile = [comes] * (MOST_YIELDS + 2)
         assert cloud.ask(B) == ['h1']
         assert len(cloud.placement.meanwhile) == 1
+
+    def test_before_there_is_no_host_it_is_looked_whether_picks_have_gone(self, make):
+        filter_ = Meanwhile(B)
+        cloud = make(1, filter_, names=['h1'])
+        self.other(cloud, A)()
+        filter_.others = [lambda: cloud.assumed.hear(A, None)]
+        assert cloud.ask(B) == ['h1']
+        with pytest.raises(errors.NoValidHost):
+            cloud.ask(C)
+
+    def test_the_pick_whose_message_came_first_stays(self, make):
+        cloud = make()
+        comes = self.other(cloud, A)
+
+        def come_second():
+            (mine,) = cloud.assumed.see(lambda: cloud.hosts).picks
+            cloud.assumed.come_back({B: mine.number})
+            comes()
+
+        cloud.placement.meanwhile = [come_second]
+        assert cloud.ask(B) == ['h1']
+        assert cloud.placement.undone == []
