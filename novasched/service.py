@@ -110,7 +110,8 @@ class Scheduler:
     """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
     Requests under way get ``drain_s`` to end; ``close`` is called after them.
-    ``profile`` is what the driver decides by, ``found`` the release of the cloud.
+    ``profile`` is what the driver decides by, ``found`` the release of the cloud;
+    ``share_picks`` begins to hear what other schedulers pick.
     """
 
     manager: ManagerByRelease
@@ -125,6 +126,7 @@ class Scheduler:
     finished: Callable[[], int] = lambda: 0
     found: FoundRelease = BY_DEFAULT
     outages: Outages = field(default_factory=Outages)
+    share_picks: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
@@ -133,6 +135,7 @@ class Scheduler:
             if self.heartbeat is not None:
                 self.heartbeat.start()
             self.view.load()
+            self.share_picks()
             self.server.start()
             started.pop_all()
         self.periodic.start()

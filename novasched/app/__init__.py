@@ -27,6 +27,7 @@ from novasched.app.decisions import (
     open_store,
 )
 from novasched.app.release import use_names_of_release
+from novasched.app.shared_picks import PickSharing
 from novasched.app.sources import Dependencies, Sources, hints_of
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK
@@ -114,7 +115,7 @@ class Wrappers:
     api: Callable[[ApiStore], ApiStore] = _as_it_is
     cells: Callable[[CellStores], CellStores] = _as_it_is
     placement: Callable[[Placement], Placement] = _as_it_is
-    assumed: Callable[[ClusterView, Profile], AssumedInstances] | None = None
+    assumed: Callable[[Profile], AssumedInstances | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,7 @@ def compose_reader(
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
     make_log = make_log or _no_log
+    assumed = wrappers.assumed or functools.partial(AssumedInstances.from_conf, conf)
     decision_log = make_log(view, profile.of_release(found.release), mirror)
 
     def manager(of: Release) -> SchedulerManager:
@@ -271,10 +273,8 @@ def compose_reader(
             rng=sources.rng,
             on_decision=instrumentation.decisions(sources.on_decision),
             watch=watch,
+            assumed=assumed(profile.of_release(of)),
         )
-        if wrappers.assumed is not None:
-            assumed = wrappers.assumed(view, context.profile)
-            context = replace(context, assumed=assumed)
         policy = QueryPolicy.from_conf(conf, of)
         return SchedulerManager(
             driver=driver_loading.driver_from_conf(conf, context),
@@ -313,8 +313,7 @@ def compose(
     It closes its dependencies when it ends. ``profile`` replaces that of the options.
     Raises errors.SetupError.
     """
-    clock = dependencies.clock
-    instrumentation = dependencies.instrumentation
+    clock, instrumentation = dependencies.clock, dependencies.instrumentation
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     store = open_store(conf, instrumentation.decision_log)
     providers = _shared(conf, dependencies.providers, store.directory)
@@ -323,12 +322,14 @@ def compose(
     host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
     known = dependencies.known_release
+    picks = PickSharing(conf, dependencies.transport, instrumentation.picks)
     reader = compose_reader(
         conf,
         dependencies,
         profile,
         make_log=make_log,
         transport_url=dependencies.transport.conf.transport_url,
+        wrappers=Wrappers(assumed=picks.assumed),
         journal=journal.journal,
         on_held=journal.on_held,
         found=known.at_least(find(conf, services, clock)),
@@ -359,10 +360,8 @@ def compose(
     ]
 
     def close() -> None:
-        reader.decision_log.close()
-        store.store.close()
-        journal.close()
-        dependencies.close()
+        for each in (picks, reader.decision_log, store.store, journal, dependencies):
+            each.close()
 
     return Scheduler(
         manager=manager,
@@ -384,6 +383,7 @@ def compose(
         finished=instrumentation.requests.finished,
         found=reader.found,
         outages=reader.outages,
+        share_picks=picks.start,
     )
 
 

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances assumed to be on their hosts until the rows of the compute nodes show them.
+"""What requests picked, of this scheduler and of others, until the hosts show it.
 
-Placement knows what was claimed of its resources. What it does not track, such as
-NUMA nodes, devices and the members of server groups, is remembered here. When a pick
-counts, and when it ends: docs/decisions/0007-what-was-picked-is-assumed.md.
+Placement knows what was claimed of its resources. What it does not count, such as NUMA
+cells and devices, is remembered here. When a pick counts, and when it ends:
+docs/decisions/0007-what-was-picked-is-assumed.md.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any, NamedTuple, Self
 
@@ -19,20 +18,29 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.view import ClusterView
+from novasched.cluster.host_picks import (
+    NUMBERS,
+    SHAPES,
+    AssumedPick,
+    HostKey,
+    HostPicks,
+    Pick,
+    UsageRow,
+    group_of,
+    takes,
+)
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import Instances, column_identity
-from novasched.scheduler.fit.claim import book
+from novasched.scheduler.filters.host_limit import HostLimit
 from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.requirements import FitRequirements
 from novasched.scheduler.hosts import (
-    Categories,
     HostState,
     HostTable,
     Member,
     Objects,
     Snapshot,
     added_member,
-    consume,
 )
 from novasched.scheduler.pipeline import Profile
 
@@ -40,228 +48,42 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
         cfg.BoolOpt(
             'assume_picks',
-            default=False,
+            default=True,
             help="""
-Let later requests see what earlier ones picked, before the computes report it.
+Let requests see what others picked of what placement does not count, before the
+computes report it.
 
-Placement does not track NUMA nodes, huge pages, devices outside of placement, or the
-members of server groups. Two requests that follow each other closely may be given the
-same, and the compute refuses the second server, which goes to an alternate or fails.
-With this option, what a request picked is counted until the row of the compute node
-shows it: fewer servers are refused by computes. Requests of one server group are then
-served one after the other.
-
-Only requests of the same process are seen. Which host is chosen may be another than
-nova's. Where a server is not built on the host that was picked for it, the host looks
-fuller than it is for at most ``assume_picks_for`` seconds. Only the filter scheduler
-remembers what it picked.
+That is NUMA cells, huge pages, devices outside of placement, members of server groups
+with a soft policy and, where a filter limits them, instances and I/O operations. Two
+requests that follow each other closely would be given the same, and the compute would
+refuse the second server. So a pick is sent to all schedulers, by the fanout of a topic
+of their own, and counted until a newer row of the host shows it, for a minute at most.
+A request that learns, before it answers, that another one has picked before it what it
+needs undoes its claim and decides again. Messages that are lost cost no more than a
+refusal by the compute. False, as in nova: requests see the rows of the hosts alone.
 """,
-        ),
-        cfg.FloatOpt(
-            'assume_picks_for',
-            default=60.0,
-            min=0.0,
-            help='Seconds after which what was picked is forgotten, though the row of '
-            'the compute node does not show it. See assume_picks.',
         ),
     ]
 }
 
-NUMBERS = (
-    'free_ram_mb',
-    'free_disk_mb',
-    'vcpus_used',
-    'num_instances',
-    'num_io_ops',
-)
-SHAPES = ('numa_topology', 'pci_stats')
-FREE_RAM, VCPUS_USED = NUMBERS.index('free_ram_mb'), NUMBERS.index('vcpus_used')
 MADE_OF = (*NUMBERS, *SHAPES, 'updated', 'uuid', 'cell_uuid')
+SOFT: tuple[str | None, ...] = ('soft-affinity', 'soft-anti-affinity')
 
-KNOWN_FOR_S = 5.0
-"""How long a pick is remembered after its host shows it: by requests that have looked
-at the host before, and, of members of server groups, by those that come late."""
+FOR_S = 60.0
+"""How long a pick is remembered that no row shows."""
+MOST_PICKS = 20_000
+"""Picks that are remembered; the oldest are forgotten before their time."""
+RETURN_S = 0.1
+"""How long a request waits for its own message to come back, after its claim; mostly
+it has come back by then."""
 LOOK_EVERY_S = 1.0
 """How often what is over is looked for while no row changes."""
 MOST_LOOKS = 3
 """How often hosts are taken from the view while rows come to show what was picked."""
 
-ReportedInstances = Callable[[str], Mapping[str, Any] | None]
-"""Returns the instances that a host reports, by uuid; None: it is not believed."""
-HostKey = tuple[str, str]
-"""A host: the uuid of its cell and that of its node."""
-
-
-class UsageRow(NamedTuple):
-    """Usage in the row of a host: NUMBERS, then SHAPES, in their order."""
-
-    updated: Any
-    numbers: tuple[int, ...]
-    shapes: tuple[Any, ...]
-
-    @classmethod
-    def all_at(cls, base: Snapshot, places: Sequence[int]) -> Iterator[Self]:
-        """Yield the rows in some places of the columns of the view."""
-        rows = np.array(places, np.intp)
-        stamps = base.column('updated')[rows].tolist()
-        numbers = [base.column(name)[rows].tolist() for name in NUMBERS]
-        shapes = [base.column(name)[rows].tolist() for name in SHAPES]
-        return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
-
-    def follows(self, other: UsageRow) -> bool:
-        """Return whether this is another row than ``other``, and not an older one."""
-        older = self.updated and other.updated and self.updated < other.updated
-        return not older and self != other
-
-
-def group_of(request: RequestSpec) -> str | None:
-    """Return the uuid of the server group of a request, if it has one."""
-    group = request.instance_group if 'instance_group' in request else None
-    return group.uuid if group is not None and 'uuid' in group else None
-
-
-@dataclass(eq=False)
-class Pick:
-    """An instance and the host that was picked for it.
-
-    ``request`` is that of the instance, with its providers; ``limits`` what filters
-    recorded for the host; ``seen`` the row of the host at that time, ``known`` whether
-    the instance was on the host before. Once the row has as little free memory, in
-    MiB, and as many CPUs used as ``awaited`` says, the instance is in it.
-    """
-
-    key: HostKey
-    host: str
-    request: RequestSpec
-    limits: Mapping[str, Any]
-    seen: UsageRow
-    known: bool
-    awaited: tuple[int, int]
-    until_s: float
-    number: int
-    shown_s: float | None = None
-
-    @property
-    def uuid(self) -> str:
-        return self.request.instance_uuid
-
-    @functools.cached_property
-    def group(self) -> str | None:
-        """The uuid of the server group of the instance."""
-        return group_of(self.request)
-
-    def is_in(self, row: UsageRow) -> bool:
-        """Return whether the usage of the host has grown by the instance."""
-        free_ram_mb, vcpus_used = self.awaited
-        enough = row.numbers[FREE_RAM] <= free_ram_mb
-        return enough and row.numbers[VCPUS_USED] >= vcpus_used
-
-    def await_more(self, other: Pick, sign: int) -> None:
-        """Wait for what another instance takes, too, or (-1) no longer for that."""
-        free_ram_mb, vcpus_used = self.awaited
-        more_mb, more = other.request.memory_mb, other.request.vcpus
-        self.awaited = free_ram_mb - sign * more_mb, vcpus_used + sign * more
-
-    def is_over(self, reported: ReportedInstances, now_s: float) -> bool:
-        """Return whether its time is up, or nothing is lost with it: all else
-        shows it."""
-        if self.until_s <= now_s:
-            return True
-        if self.shown_s is None or now_s - self.shown_s < KNOWN_FOR_S:
-            return False
-        named = None if self.group is None else reported(self.host)
-        return named is None or self.uuid in named
-
-
-@dataclass(eq=False)
-class HostPicks:
-    """The picks of one host in the order in which they were made.
-
-    ``place`` is where the host was found last in the columns, ``row`` its row there;
-    None: it was not looked for, or is gone.
-    """
-
-    place: int
-    row: UsageRow | None = None
-    picks: list[Pick] = field(default_factory=list)
-    _made_of: Any = None
-    _made: dict[str, Any] = field(default_factory=dict)
-
-    def later(self, number: int) -> list[Pick]:
-        """Return the picks after the one of that number."""
-        return [pick for pick in self.picks if pick.number > number]
-
-    def remove(self, pick: Pick) -> None:
-        """Forget a pick; the later ones are no longer waited for behind it."""
-        self.picks.remove(pick)
-        if pick.shown_s is None:
-            for other in self.later(pick.number):
-                other.await_more(pick, -1)
-
-    def settle(self, reported: ReportedInstances, now_s: float) -> bool:
-        """Forget what is over; True: the row was noticed to show a pick.
-
-        An instance that the host names itself, and did not before, is in any later
-        row, whatever left the host meanwhile; others are by their usage, in order.
-        """
-        for pick in list(self.picks):
-            if pick.is_over(reported, now_s):
-                self.remove(pick)
-        row = self.row
-        if row is None:
-            return False
-        due = [p for p in self.picks if p.shown_s is None and row.follows(p.seen)]
-        for pick in due:
-            if not pick.known and pick.uuid in (reported(pick.host) or ()):
-                pick.shown_s = now_s
-                for other in self.picks:  # it came before the earlier ones
-                    if other.number < pick.number and other.shown_s is None:
-                        other.await_more(pick, 1)
-        for pick in due:
-            if pick.shown_s is None and pick.is_in(row):
-                pick.shown_s = now_s
-        return any(pick.shown_s is not None for pick in due)
-
-    def values(self, fitting: Fitting) -> dict[str, Any]:
-        """Return the usage of the host with what its row does not show, by column;
-        nothing, if it shows all. Of SHAPES there are those that change."""
-        row, due = self.row, [pick for pick in self.picks if pick.shown_s is None]
-        if row is None or not due:
-            return {}
-        if self._made_of != (row, due):
-            self._made_of, self._made = (row, due), _consumed(row, due, fitting)
-        return self._made
-
-
-def _consumed(row: UsageRow, due: list[Pick], fitting: Fitting) -> dict[str, Any]:
-    """Return the usage of a host, as its row says, after it took some picks."""
-    columns: dict[str, Any] = {'host': _object(due[0].host), 'instances': _object({})}
-    for name, number in zip(NUMBERS, row.numbers, strict=True):
-        columns[name] = np.array([number])
-    for name, shape in zip(SHAPES, row.shapes, strict=True):
-        columns[name] = Categories([shape], np.zeros(1, np.intp))
-    alone = HostTable(Snapshot(columns))
-    for pick in due:
-        limits = _object(dict(pick.limits))
-        alone = consume(alone.with_columns(limits=limits), 0, pick.request)
-        alone = book(alone, 0, pick.request, fitting).hosts
-    values = {name: alone.snapshot.column(name).item(0) for name in NUMBERS}
-    for name, given in zip(SHAPES, row.shapes, strict=True):
-        shape = alone.snapshot.column(name).item(0)
-        if shape is not given:
-            values[name] = shape
-    return values
-
-
-def _object(value: Any) -> Objects:
-    """Return a column of one host."""
-    column: Objects = np.empty(1, object)
-    column[0] = value
-    return column
-
 
 class HostView(NamedTuple):
-    """Hosts as a request sees them, with all picks up to ``number``.
+    """Hosts as a request sees them, with all ``picks`` up to ``number``.
 
     ``base`` has the columns without any.
     """
@@ -269,24 +91,35 @@ class HostView(NamedTuple):
     hosts: HostTable
     base: Snapshot
     number: int
+    picks: Sequence[AssumedPick] = ()
+
+
+OnPick = Callable[[str, AssumedPick | None], None]
+"""Called with the uuid of an instance and what was picked for it; None: nothing is,
+any more."""
 
 
 @dataclass(eq=False)
 class AssumedInstances:
-    """The picks of all requests of this process, by host. Any thread may call it.
+    """The picks of all requests, by host. Any thread may call it.
 
-    ``reported`` gives the instances that a host reports. ``_changed`` are the columns
-    with the picks, and ``_members`` the picks of members of server groups by the place
-    of the host, as they follow from the columns ``_made_of``; none: from no others.
+    Only the columns ``counted`` are changed by picks. ``on_pick`` gets each change that
+    a request of this process makes. ``_changed`` are the columns with the picks, and
+    ``_members`` the picks of members of server groups by the place of the host, as they
+    follow from the columns ``_made_of``; none: from no others.
     """
 
-    reported: ReportedInstances
     fitting: Fitting = field(default_factory=Fitting)
-    for_s: float = 60.0
+    counted: Collection[str] = (*NUMBERS, *SHAPES)
+    for_s: float = FOR_S
     clock: Clock = SYSTEM_CLOCK
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    on_pick: OnPick = lambda uuid, pick: None
+    _lock: threading.Condition = field(default_factory=threading.Condition)
     _hosts: dict[HostKey, HostPicks] = field(default_factory=dict)
+    _by_uuid: dict[str, AssumedPick] = field(default_factory=dict)
     _number: int = 0
+    _order: int = 0
+    _comes_back: bool = False
     _settled: int = 0
     _looked_s: float = float('-inf')
     _made_of: list[Any] = field(default_factory=list)
@@ -294,12 +127,30 @@ class AssumedInstances:
     _members: dict[int, list[Pick]] = field(default_factory=dict)
 
     @classmethod
-    def from_conf(cls, conf: Any, view: ClusterView, profile: Profile) -> Self | None:
+    def from_conf(
+        cls, conf: Any, profile: Profile, on_pick: OnPick | None = None
+    ) -> Self | None:
         """Read the options; None: nothing is assumed."""
         if not conf.novasched.assume_picks:
             return None
-        for_s = conf.novasched.assume_picks_for
-        return cls(view.instances.reported, profile.fitting, for_s)
+        limits = [each for each in profile.filters if isinstance(each, HostLimit)]
+        counted = (*SHAPES, *dict.fromkeys(each.column for each in limits))
+        made = cls(profile.fitting, counted)
+        return made if on_pick is None else replace(made, on_pick=on_pick)
+
+    def counts(self, request: RequestSpec) -> bool:
+        """Return whether the instance of a request takes something that is counted."""
+        if len(self.counted) > len(SHAPES) or self._group_of(request) is not None:
+            return True
+        requirements = FitRequirements.of(request, self.fitting)
+        return requirements.guest is not None or bool(requirements.requests)
+
+    def _group_of(self, request: RequestSpec) -> str | None:
+        """Return the server group of a request whose members are counted. Hard policies
+        are verified in placement, unless all is counted."""
+        group = request.instance_group if 'instance_group' in request else None
+        is_soft = group is not None and group.policy in SOFT
+        return group_of(request) if is_soft or 'free_ram_mb' in self.counted else None
 
     def see(self, take: Callable[[], HostTable], looks: int = MOST_LOOKS) -> HostView:
         """Return hosts, fresh from the view, with what was picked on them.
@@ -316,18 +167,20 @@ class AssumedInstances:
                     self._bring_up(base)
                     hosts = hosts.with_columns(**self._changed)
                     hosts = with_members(hosts, self._members)
-                return HostView(hosts, base, number)
+                return HostView(hosts, base, number, [*self._by_uuid.values()])
         return self.see(take, looks - 1)
 
-    def in_group(self, group: str) -> list[Pick]:
-        """Return the picks for the members of a server group, in order."""
-        found = self._all(lambda pick: pick.group == group)
-        return sorted(found, key=lambda pick: pick.number)
+    def in_group(self, request: RequestSpec) -> list[Pick]:
+        """Return the picks for the members of the server group of a request, in
+        order."""
+        group = self._group_of(request)
+        if group is None:
+            return []
+        return [one.pick for one in self._all(lambda one: one.pick.group == group)]
 
-    def _all(self, wanted: Callable[[Pick], bool]) -> list[Pick]:
+    def _all(self, wanted: Callable[[AssumedPick], bool]) -> list[AssumedPick]:
         with self._lock:
-            hosts = self._hosts.values()
-            return [pick for host in hosts for pick in host.picks if wanted(pick)]
+            return [one for one in self._by_uuid.values() if wanted(one)]
 
     def add(
         self,
@@ -335,62 +188,122 @@ class AssumedInstances:
         base: Snapshot,
         request: RequestSpec,
         after: int | None = None,
-        mine: Collection[Pick] = (),
-    ) -> Pick | None:
+        mine: Collection[AssumedPick] = (),
+    ) -> AssumedPick | None:
         """Remember that a host was picked.
 
         ``host`` is as the request sees it, ``base`` without what was picked. None:
         after the pick ``after``, another request picked the host: not one of ``mine``.
         """
-        key = host.cell_uuid, host.uuid
-        (seen,) = UsageRow.all_at(base, [host._row])
-        known = request.instance_uuid in (self.reported(host.host) or ())
-        free_ram_mb = host.free_ram_mb - request.memory_mb
+        (row,) = UsageRow.all_at(base, [host._row])
+        pick = Pick(
+            key=(host.cell_uuid, host.uuid),
+            host=host.host,
+            request=request,
+            limits=dict(host.limits),
+            seen=row.stamp,
+            group=self._group_of(request),
+        )
+        pick = replace(pick, takes=takes(row, pick, self.fitting))
         with self._lock:
-            of_host = self._hosts.get(key) or HostPicks(host._row)
-            others = [] if after is None else of_host.later(after)
-            if any(pick not in mine for pick in others):
-                return None
-            self._number += 1
-            pick = Pick(
-                key=key,
-                host=host.host,
-                request=request,
-                limits=dict(host.limits),
-                seen=seen,
-                known=known,
-                awaited=(free_ram_mb, host.vcpus_used + request.vcpus),
-                until_s=self.clock.monotonic() + self.for_s,
-                number=self._number,
-            )
-            of_host.picks.append(pick)
-            self._hosts[key] = of_host
-            self._made_of = []
-            return pick
+            of_host = self._hosts.get(pick.key)
+            if of_host is not None and after is not None:
+                others = [one for one in of_host.picks if one.number > after]
+                if any(one not in mine for one in others):
+                    return None
+            made = self._remember(pick, host._row)
+        self.on_pick(pick.uuid, made)
+        return made
 
-    def later(self, key: HostKey, number: int) -> list[Pick]:
+    def hear(self, uuid: str, pick: Pick | None) -> None:
+        """Take in what another scheduler picked for an instance, or picks no more."""
+        with self._lock:
+            if pick is None:
+                self._drop(self._by_uuid.get(uuid))
+            else:
+                self._remember(pick).order = self._next()
+
+    def come_back(self, numbers: Mapping[str, int]) -> None:
+        """What was sent of these instances, by the numbers of the picks, has come to
+        all schedulers by now, this one included."""
+        with self._lock:
+            self._comes_back = True
+            for uuid, number in numbers.items():
+                one = self._by_uuid.get(uuid)
+                if one is not None and one.number == number:
+                    one.order = self._next()
+            self._lock.notify_all()
+
+    def await_return(self, picks: Collection[AssumedPick]) -> None:
+        """Wait for the messages of picks to come back, as all that were sent before
+        them have come then. Where one does not in time, none is waited for until the
+        next one comes back."""
+        with self._lock:
+            if self._comes_back:
+                self._comes_back = self._lock.wait_for(
+                    lambda: all(one.order or self.have_gone([one]) for one in picks),
+                    RETURN_S,
+                )
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    def later(self, key: HostKey, number: int) -> list[AssumedPick]:
         """Return the picks on a host after the pick of that number."""
-        return self._all(lambda pick: pick.key == key and pick.number > number)
+        return self._all(lambda one: one.pick.key == key and one.number > number)
 
-    def remove(self, picks: Collection[Pick]) -> None:
+    def have_gone(self, picks: Iterable[AssumedPick]) -> bool:
+        """Return whether some picks are forgotten by now."""
+        return any(self._by_uuid.get(one.pick.uuid) is not one for one in picks)
+
+    def remove(self, picks: Collection[AssumedPick]) -> None:
         """Forget picks: they were not claimed, or the claim was undone."""
         with self._lock:
-            for pick in picks:
-                of_host = self._hosts.get(pick.key)
-                if of_host is not None and pick in of_host.picks:
-                    of_host.remove(pick)
-                    self._made_of = []
-            self._drop_empty()
+            known = [
+                one
+                for one in dict.fromkeys(picks)
+                if self._by_uuid.get(one.pick.uuid) is one
+            ]
+            for one in known:
+                self._drop(one)
+        for one in known:
+            self.on_pick(one.pick.uuid, None)
 
     def remove_instances(self, uuids: Collection[str]) -> None:
         """Forget what was picked for these instances: they are asked for again."""
-        self.remove(self._all(lambda pick: pick.uuid in uuids))
+        self.remove(self._all(lambda one: one.pick.uuid in uuids))
 
     def __len__(self) -> int:
-        return sum(len(host.picks) for host in list(self._hosts.values()))
+        return len(self._by_uuid)
 
-    def _drop_empty(self) -> None:
-        self._hosts = {key: host for key, host in self._hosts.items() if host.picks}
+    def oldest_s(self) -> float:
+        """Return how long the oldest pick has been remembered that no row shows."""
+        until_s = min((o.until_s for o in self._all(_is_due)), default=float('inf'))
+        return max(0.0, self.clock.monotonic() + self.for_s - until_s)
+
+    # -- with the lock
+
+    def _remember(self, pick: Pick, place: int = 0) -> AssumedPick:
+        self._drop(self._by_uuid.get(pick.uuid))
+        if len(self._by_uuid) >= MOST_PICKS:
+            self._drop(next(iter(self._by_uuid.values())))
+        self._number += 1
+        made = AssumedPick(pick, self._number, self.clock.monotonic() + self.for_s)
+        of_host = self._hosts.setdefault(pick.key, HostPicks(place, pick.seen.used))
+        of_host.picks.append(made)
+        self._by_uuid[pick.uuid] = made
+        self._made_of = []
+        return made
+
+    def _drop(self, one: AssumedPick | None) -> None:
+        if one is not None:
+            of_host = self._hosts[one.pick.key]
+            of_host.remove(one)
+            if not of_host.picks:
+                del self._hosts[one.pick.key]
+            del self._by_uuid[one.pick.uuid]
+            self._made_of = []
 
     def _bring_up(self, base: Snapshot) -> None:
         """Make the columns with the picks, unless all is as it was a moment ago."""
@@ -400,22 +313,31 @@ class AssumedInstances:
         if same and now_s - self._looked_s < LOOK_EVERY_S:
             return
         self._looked_s, self._made_of = now_s, made_of
-        self._find(base)
-        for host in self._hosts.values():
-            if host.settle(self.reported, now_s):
-                self._settled += 1
-        self._drop_empty()
+        self._settle(base, now_s)
         found = [host for host in self._hosts.values() if host.row is not None]
         values = {host.place: host.values(self.fitting) for host in found}
         self._changed = {}
-        for name in (*NUMBERS, *SHAPES):
+        for name in self.counted:
             of_name = {at: each[name] for at, each in values.items() if name in each}
             if of_name:
                 changed = {name: list(of_name.values())}
                 column = base.replace(changed, np.array(list(of_name))).column(name)
                 self._changed[name] = column
-        members = {h.place: [p for p in h.picks if p.group is not None] for h in found}
+        members = {
+            host.place: [o.pick for o in host.picks if o.pick.group is not None]
+            for host in found
+        }
         self._members = {at: picks for at, picks in members.items() if picks}
+
+    def _settle(self, base: Snapshot, now_s: float) -> None:
+        """Forget what is over, and what rows show."""
+        self._find(base)
+        for host in self._hosts.values():
+            if host.settle(now_s):
+                self._settled += 1
+        self._hosts = {key: host for key, host in self._hosts.items() if host.picks}
+        kept = {one for host in self._hosts.values() for one in host.picks}
+        self._by_uuid = {u: one for u, one in self._by_uuid.items() if one in kept}
 
     def _find(self, base: Snapshot) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
@@ -433,6 +355,10 @@ class AssumedInstances:
         rows = UsageRow.all_at(base, [host.place for host in found])
         for host, row in zip(found, rows, strict=True):
             host.row = row
+
+
+def _is_due(one: AssumedPick) -> bool:
+    return one.shown_s is None
 
 
 def with_members(

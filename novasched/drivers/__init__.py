@@ -107,6 +107,7 @@ class DriverContext:
         rng: random.Random,
         on_decision: Callable[[Decision], None],
         watch: PluginTiming | None = None,
+        assumed: AssumedInstances | None = None,
     ) -> Self:
         """Add to the given parts what the options say."""
         return cls(
@@ -117,7 +118,7 @@ class DriverContext:
             max_attempts=conf.scheduler.max_attempts,
             default_availability_zone=conf.default_availability_zone,
             on_decision=on_decision,
-            assumed=AssumedInstances.from_conf(conf, view, profile),
+            assumed=assumed,
             own_alternates=conf.novasched.own_alternates,
             enforce_groups=conf.novasched.enforce_groups,
             enforce_capacity=conf.novasched.enforce_capacity,

@@ -77,10 +77,9 @@ class FilterScheduler(Driver):
 
         if work.claims is not None:
             work.claims.enforces_capacity = self.parts.enforce_capacity
-        reservation = Reservation(self.parts.assumed, work)
+        reservation = Reservation(self.parts.assumed, work, self.parts.profile)
         group = GroupCheck(self.parts, work, self._recent)
-        turn_of = reservation.turn_of or group.turn_of
-        with self._turns.of(turn_of, work.caller), reservation.picking():
+        with self._turns.of(group.turn_of, work.caller), reservation.picking():
             placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)
@@ -146,11 +145,13 @@ class _Placing:
                 LOG.debug('What is known of the hosts has changed; selecting again.')
                 continue
             if len(placed.picks) < self._work.required:
-                if not self._group.have_gone():
+                if not (self._group.have_gone() or self._reservation.have_gone()):
                     return placed
-            elif self._group.holds(placed.picks):
+            elif self._group.holds(placed.picks) and self._reservation.holds(
+                placed.offered, placed.picks
+            ):
                 return placed
-            LOG.debug('Other members of the server group hold hosts; selecting again.')
+            LOG.debug('Other requests hold what was claimed; selecting again.')
 
     def _place(self) -> _State:
         claims, uuids = self._work.claims, self._work.instance_uuids or ()
@@ -231,8 +232,7 @@ class _Placing:
             if not state.picks:
                 self._check_enough(state.hosts)
             picked = pick(state, excluded_rows)
-            fitting = self._parts.profile.fitting
-            hosts = self._reservation.rebased(state.hosts, fitting)
+            hosts = self._reservation.rebased(state.hosts)
             if hosts is None:
                 return state, picked
             state = replace(state, hosts=hosts, decision=None)

@@ -14,7 +14,8 @@ import numpy as np
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.assumed import group_of, with_members
+from novasched.cluster.assumed import with_members
+from novasched.cluster.host_picks import group_of
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.attempt import MOST_YIELDS
 from novasched.drivers.selections import Picked

@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserves the picks of one request, and detects those of concurrent requests.
 
-Without AssumedInstances, all of this does nothing.
+Without AssumedInstances, and for what it does not count, all of this does nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
-from novasched.cluster.assumed import (
-    AssumedInstances,
-    HostKey,
-    HostView,
-    Pick,
-    group_of,
-)
+from novasched.cluster.assumed import AssumedInstances, HostView
+from novasched.cluster.host_picks import AssumedPick, HostKey
 from novasched.drivers import ScheduleRequest
+from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
 from novasched.scheduler.fit.claim import book
-from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import HostState, HostTable, consume
+from novasched.scheduler.pipeline import Profile, decide
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +32,10 @@ long for a scheduler that sends no heartbeat."""
 MOST_CONFLICTS = 64
 """Most new decisions for one instance after picks by concurrent requests. By default no
 more requests than that are served at once."""
+MOST_YIELDS = 8
+"""How often a request undoes its claims for what other schedulers have picked."""
+MOST_LOOKS = 16
+"""How often a request that finds no host decides again, as picks have gone."""
 
 
 class GroupTurns:
@@ -84,23 +85,25 @@ class Reservation:
 
     A pick is reserved before it is claimed. If another request picked the same host
     since this one looked, that is a conflict: ``rebased`` takes its pick in, and this
-    request decides again.
+    request decides again. What another scheduler picked may be heard of only after the
+    claim: ``holds`` then finds out whether both have room.
     """
 
-    def __init__(self, assumed: AssumedInstances | None, work: ScheduleRequest) -> None:
-        self._assumed = assumed if work.claims is not None else None
+    def __init__(
+        self, assumed: AssumedInstances | None, work: ScheduleRequest, profile: Profile
+    ) -> None:
+        counts = assumed is not None and assumed.counts(work.request)
         self._sees = assumed
+        self._assumed = assumed if counts and work.claims is not None else None
         self._work = work
-        self._mine: list[Pick] = []
+        self._profile = profile
+        self._mine: list[AssumedPick] = []
         self._host_view: HostView | None = None
         self._rebased_to: dict[HostKey, int] = {}
         self._conflict: HostState | None = None
         self._conflicts = 0
-
-    @property
-    def turn_of(self) -> str | None:
-        """The group whose requests are served one after the other, if that matters."""
-        return None if self._assumed is None else group_of(self._work.request)
+        self._yields = self._looks = 0
+        self._counted: list[AssumedPick] = []
 
     @contextlib.contextmanager
     def picking(self) -> Iterator[None]:
@@ -108,11 +111,9 @@ class Reservation:
 
         What was picked for its instances before is forgotten, too: it is over.
         """
-        if self._assumed is None or self._work.claims is None:
-            yield
-            return
-        self._work.claims.if_undone.append(self.forget)
-        self._assumed.remove_instances(self._work.instance_uuids or ())
+        if self._sees is not None and self._work.claims is not None:
+            self._sees.remove_instances(self._work.instance_uuids or ())
+            self._work.claims.if_undone.append(self.forget)
         try:
             yield
         except BaseException:
@@ -126,20 +127,19 @@ class Reservation:
         self.forget()
         self._rebased_to.clear()
         self._host_view = self._sees.see(take)
+        self._counted = [*self._host_view.picks]
         return self._host_view.hosts
 
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members picked of late."""
-        group = request.instance_group if 'instance_group' in request else None
-        uuid = group_of(request)
-        picks = self._sees.in_group(uuid) if uuid and self._sees is not None else []
-        if group is None or not picks:
+        picks = self._sees.in_group(request) if self._sees is not None else []
+        group = request.instance_group if picks else None
+        if group is None:
             return request
-        members = list(group.members or ()) if 'members' in group else []
-        hosts = list(group.hosts or ()) if 'hosts' in group else []
+        members = [*(group.if_set('members') or ()), *(pick.uuid for pick in picks)]
+        hosts = [*(group.if_set('hosts') or ()), *(pick.host for pick in picks)]
         group = group.replaced(
-            members=list(dict.fromkeys([*members, *(pick.uuid for pick in picks)])),
-            hosts=list(dict.fromkeys([*hosts, *(pick.host for pick in picks)])),
+            members=list(dict.fromkeys(members)), hosts=list(dict.fromkeys(hosts))
         )
         return request.replaced(instance_group=group)
 
@@ -150,7 +150,7 @@ class Reservation:
         """
         if self._assumed is None or self._host_view is None:
             return True
-        seen = self._rebased_to.get((host.cell_uuid, host.uuid), self._host_view.number)
+        seen = self._seen((host.cell_uuid, host.uuid))
         after = None if self._conflicts >= MOST_CONFLICTS else seen
         pick = self._assumed.add(host, self._host_view.base, request, after, self._mine)
         if pick is None:
@@ -159,6 +159,11 @@ class Reservation:
             return False
         self._mine.append(pick)
         return True
+
+    def _seen(self, key: HostKey) -> int:
+        """Return the number of the last pick on a host that this request knows."""
+        assert self._host_view is not None
+        return self._rebased_to.get(key, self._host_view.number)
 
     def release(self) -> None:
         """Take back what was reserved last: it could not be claimed."""
@@ -171,18 +176,101 @@ class Reservation:
             self._assumed.remove(self._mine)
         self._mine = []
 
-    def rebased(self, hosts: HostTable, fitting: Fitting) -> HostTable | None:
+    def rebased(self, hosts: HostTable) -> HostTable | None:
         """Return the hosts less what others picked meanwhile; None: no conflict."""
         host, self._conflict = self._conflict, None
-        if host is None or self._assumed is None or self._host_view is None:
+        if host is None or self._assumed is None:
             self._conflicts = 0
             return None
         key = host.cell_uuid, host.uuid
-        seen = self._rebased_to.get(key, self._host_view.number)
-        for pick in self._assumed.later(key, seen):
-            self._rebased_to[key] = pick.number
-            if pick not in self._mine:
-                hosts = consume(hosts, host._row, pick.request)
-                hosts = book(hosts, host._row, pick.request, fitting).hosts
+        later = self._assumed.later(key, self._seen(key))
+        self._rebased_to[key] = max((each.number for each in later), default=0)
         LOG.debug('Another request picked %s meanwhile; selecting again.', host)
+        others = [each for each in later if each not in self._mine]
+        self._counted += others
+        return self._less(hosts, host._row, others)
+
+    def _less(
+        self, hosts: HostTable, row: int, others: Iterable[AssumedPick]
+    ) -> HostTable:
+        for each in others:
+            request = each.pick.request
+            hosts = consume(hosts, row, request)
+            hosts = book(hosts, row, request, self._profile.fitting).hosts
         return hosts
+
+    def have_gone(self) -> bool:
+        """Return, before there is no host, whether some of the picks that were counted
+        have gone, such as those of requests that took another host."""
+        claims = self._work.claims
+        if self._assumed is None or claims is None or self._looks >= MOST_LOOKS:
+            return False
+        self._looks += 1
+        if not self._assumed.have_gone(self._counted):
+            return False
+        claims.yield_to('picks that have gone since')
+        return True
+
+    def holds(self, offered: HostTable, picks: Sequence[Picked]) -> bool:
+        """Return whether the hosts have room for what was claimed and what other
+        schedulers have picked meanwhile; if not, all claims are undone.
+
+        Of two requests the one stays whose message came first; while none come, the
+        one of the lower uuid. ``offered`` are the hosts that the first decision was
+        made of.
+        """
+        claims = self._work.claims
+        if self._assumed is None or claims is None or self._yields >= MOST_YIELDS:
+            return True
+        self._assumed.await_return(self._mine)
+        rows = {(p.host.cell_uuid, p.host.uuid): p.host._row for p in picks}
+        for key, row in rows.items():
+            mine = [each for each in self._mine if each.pick.key == key]
+            others = self._stay(key, mine)
+            if others and not self._has_room(offered, row, others, mine):
+                self._yields += 1
+                claims.yield_to(
+                    f'{others[-1].pick.uuid} was picked for {mine[0].pick.host}'
+                )
+                return False
+        return True
+
+    def _stay(self, key: HostKey, mine: Sequence[AssumedPick]) -> list[AssumedPick]:
+        """Return the picks on a host since the first look that stay beside those of
+        this request, if others than it knew are among them."""
+        if self._assumed is None or self._host_view is None or not mine:
+            return []
+        seen = self._seen(key)
+        later = self._assumed.later(key, self._host_view.number)
+        others = [each for each in later if each not in mine]
+        are_new = [
+            each
+            for each in others
+            if each.number > seen and not each.pick.is_own and _stays(each, mine)
+        ]
+        return [o for o in others if o.number <= seen] + are_new if are_new else []
+
+    def _has_room(
+        self,
+        offered: HostTable,
+        row: int,
+        others: Iterable[AssumedPick],
+        mine: Iterable[AssumedPick],
+    ) -> bool:
+        alone = HostTable(offered.snapshot, offered.rows[offered.rows == row])
+        alone = self._less(alone, row, others)
+        for each in mine:
+            rng = random.Random(0)
+            alone = decide(self._profile, alone, each.pick.request, rng).ranked
+            if not len(alone):
+                return False
+            alone = self._less(alone, row, [each])
+        return True
+
+
+def _stays(other: AssumedPick, mine: Iterable[AssumedPick]) -> bool:
+    """Return whether the pick of another scheduler comes before those of a request."""
+    orders = [each.order for each in mine if each.order is not None]
+    if other.order is not None and orders:
+        return other.order < max(orders)
+    return other.pick.uuid < min(each.pick.uuid for each in mine)

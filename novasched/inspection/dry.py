@@ -305,6 +305,6 @@ def opened(
         reader.view.close()
 
 
-def _assumed(view: ClusterView, profile: Profile) -> AssumedInstances:
-    """Return a memory of picks for as long as the dry run lasts."""
-    return AssumedInstances(view.instances.reported, profile.fitting, math.inf)
+def _assumed(profile: Profile) -> AssumedInstances:
+    """Return a memory of all picks for as long as the dry run lasts."""
+    return AssumedInstances(profile.fitting, for_s=math.inf)

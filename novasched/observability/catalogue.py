@@ -176,7 +176,28 @@ CLAIMS = Metric(
 GROUP_YIELDS = Metric(
     'novasched_group_yields_total',
     'Claims that were undone before the answer, as another request had claimed for the '
-    'same server group what would break its policy; another host was chosen then.',
+    'same server group what would break its policy, or picked the same NUMA cell or '
+    'device; another host was chosen then.',
+)
+PICKS = Metric(
+    'novasched_picks_total',
+    'Picks, and their undos, that schedulers tell each other, by result: sent, lost '
+    '(the broker was away), received (from another process) or refused (it could not '
+    'be read).',
+    labels=('result',),
+    values=('sent', 'lost', 'received', 'refused'),
+)
+PICKS_ASSUMED = Metric(
+    'novasched_picks_assumed',
+    'Picks of any scheduler that a worker remembers, as placement does not count what '
+    'they take.',
+    across='livemax',
+)
+PICKS_AGE = Metric(
+    'novasched_oldest_pick_seconds',
+    'How long the oldest of them has waited for a row of its host that shows it; after '
+    '60 s it is forgotten.',
+    across='livemax',
 )
 CAPACITY_YIELDS = Metric(
     'novasched_capacity_yields_total',

@@ -22,6 +22,7 @@ from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.health import FAIL, PASS, WARN, Check, Health
 from novasched.observability.requests import (
     OutageMetrics,
+    PickMetrics,
     RequestTracker,
     check_outages,
 )
@@ -305,6 +306,7 @@ class Instrumentation:
         self.health = Health(clock, settings.ttl_s)
         self.health.checkers.append(self._check)
         self._outages = Outages()
+        self.picks = PickMetrics(self.recorder)
         self.requests = RequestTracker(
             self.recorder, settings.threads, settings.patience_s, clock
         )
@@ -407,6 +409,8 @@ class Instrumentation:
         if self._mirror is not None:
             found['mirror'] = self._mirror.check(time)
         found['outages'] = check_outages(self._outages, time)
+        if self.picks.assumed is not None:
+            found['picks'] = self.picks.check(time)
         found['decision_store'] = self.decision_log.check(time)
         found |= self.decision_log.check_conflicts(time)
         return {**found, 'requests': self.requests.check(time)}
@@ -415,6 +419,7 @@ class Instrumentation:
         """Set the gauges of the present state; ``now`` is in seconds since 1970."""
         self.requests.measure()
         self.decision_log.measure()
+        self.picks.measure()
         if self._mirror is not None:
             self._mirror.measure(self.recorder)
         if self._freshness is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from novasched import errors
 from novasched.clock import Clock
+from novasched.cluster.assumed import AssumedInstances
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import FAIL, PASS, WARN, Check
@@ -110,6 +111,32 @@ class OutageMetrics:
         self._recorder.count(catalogue.OUTAGE_SECONDS, label, by=seconds)
         if in_vain:
             self._recorder.count(catalogue.OUTAGE_IN_VAIN, label)
+
+
+class PickMetrics:
+    """Counts the picks that schedulers send each other; ``assumed`` has those that are
+    remembered."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.assumed: AssumedInstances | None = None
+
+    def count(self, what: str, picks: int) -> None:
+        """Count picks that were sent, lost, received or refused."""
+        self._recorder.count(catalogue.PICKS, what, by=picks)
+
+    def measure(self) -> None:
+        """Set the gauges of the present state."""
+        if self.assumed is not None:
+            self._recorder.set(catalogue.PICKS_ASSUMED, len(self.assumed))
+            self._recorder.set(catalogue.PICKS_AGE, self.assumed.oldest_s())
+
+    def check(self, time: str) -> Check:
+        """Say what is assumed; nothing of it is a fault."""
+        assert self.assumed is not None
+        number, age_s = len(self.assumed), self.assumed.oldest_s()
+        output = f'{number} picks are assumed, the oldest unseen for {age_s:.0f} s'
+        return Check(PASS, time, output)
 
 
 def _label(service: str) -> str:

@@ -62,9 +62,6 @@ connection = sqlite:///{directory}/placement.sqlite
 auth_type = none
 [pci]
 alias = {alias}
-[novasched]
-assume_picks = true
-assume_picks_for = 600
 [filter_scheduler]
 enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,\
 ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SameHostFilter,\

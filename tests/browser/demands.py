@@ -22,6 +22,7 @@ from oslo_config import cfg
 
 from novasched import app, errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.placement import PlacementContents
@@ -168,6 +169,8 @@ def _scheduler(conf, placement, clock, rng, stack):
     stack.callback(scheduler.close)
     scheduler.view.load()
     scheduler.mirror.keep_up()
+    assumed = scheduler.manager.current.driver.parts.assumed
+    assumed.counted, assumed.for_s = (*NUMBERS, *SHAPES), 600.0
     api = SqlServers(api_engine, UrlDefaults(conf.database.connection, 'fake://'))
     finder = ServerFinder(api, make_engine, ())
     stack.callback(finder.close)

@@ -72,11 +72,12 @@ SCENARIOS = {
         'Claims of nova-schedulers, which do not look.',
     ),
     'F2': Scenario(
-        'Parallel single boots in one anti-affinity group',
-        'All members are kept apart, by one process and by several: see F46.',
-        'NUMA cells, and PCI devices outside of placement: placement does not count '
-        'them, and the check of the compute is all there is. With `[novasched] '
-        'assume_picks` one process gives none away twice.',
+        'Several schedulers, many boots at once for the last NUMA cells, or devices '
+        'that placement does not count',
+        'Each is given away once: schedulers tell each other what they pick, and of '
+        'two that pick at once one undoes its claim and takes another.',
+        'A message that is lost, or late, and nova-schedulers, which send nothing: '
+        'then the check of the compute is all there is.',
     ),
     'F3': Scenario(
         'SIGKILL between claim and answer',

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that race for the last room, and for the hosts of one server group."""
+"""Requests that race for the last room, and for the NUMA cells of hosts."""
 
 from __future__ import annotations
 
 import pytest
 
+from novasched import errors
 from tests import factories
 from tests.faults import proxy
 from tests.faults.audit import Bounds
+from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8')
 REQUESTS = 24
 SLOTS = 5
 LATENCY_S = 60
-APART = ['ServerGroupAntiAffinityFilter']
 CLAIMS = '^/allocations'
 
 
@@ -22,14 +23,19 @@ def failures(calls):
     return [call.failure.name for call in calls if call.failure]
 
 
+def claim_one_by_one(made):
+    """Placement itself counts wrongly when claims for one provider race, and SQLite
+    refuses claims at once."""
+    serial = proxy.one_at_a_time()
+    for method in ('PUT', 'POST'):
+        made.proxy.on(method, CLAIMS, serial, times=999)
+
+
 @pytest.mark.scenario('F1', 'I1', 'I2', 'I3', 'I4')
 def test_the_last_slots_are_given_away_once_each(cloud, url, daemons, callers, audit):
     hosts = [Host('h1', vcpus=3), Host('h2', vcpus=SLOTS - 3)]
     made = cloud(hosts, DEFAULT={'transport_url': url})
-    # Placement itself counts wrongly when claims for one provider race.
-    serial = proxy.one_at_a_time()
-    for method in ('PUT', 'POST'):
-        made.proxy.on(method, CLAIMS, serial, times=999)
+    claim_one_by_one(made)
     audit.bounds = Bounds(latency_s=LATENCY_S)
     daemons(made).start(workers=2)
     clients = callers(made)
@@ -58,24 +64,52 @@ def test_a_claim_that_fills_a_host_beyond_its_capacity_is_undone(cloud):
     assert made.held() == {uuid: {'h2'}, other: {'h1'}}
 
 
-@pytest.mark.scenario('F2', 'I5')
-def test_members_at_once_are_kept_apart_by_one_process(cloud, callers, audit):
-    hosts = [Host(f'h{number}') for number in range(8)]
-    made = cloud(
-        hosts,
-        filter_scheduler={'enabled_filters': APART},
-        novasched={'assume_picks': True},
-    )
-    made.serve()
+def pinned():
+    """Four CPUs of its own: a NUMA cell for itself."""
+    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
+    return {'numa_topology': factories.guest_topology(cell), 'vcpus': 4}
+
+
+def cells(number):
+    """Hosts with one NUMA cell each."""
+    topology = factories.numa_topology(factories.numa_cell(0, range(4)))
+    return [Host(f'h{n}', numa_topology=topology) for n in range(number)]
+
+
+@pytest.mark.scenario('F2')
+def test_numa_cells_are_given_away_once_each_by_several_processes(
+    cloud, url, daemons, callers, audit
+):
+    hosts = cells(8)
+    made = cloud(hosts, DEFAULT={'transport_url': url})
+    claim_one_by_one(made)
+    daemons(made, filter_scheduler={'enabled_filters': 'NUMATopologyFilter'}).start(2)
     clients = callers(made)
-    uuids = new_uuids(len(hosts))
-    audit.group('anti-affinity', uuids)
-    calls = [
-        clients.boot(
-            uuids=[uuid], room=True, instance_group=factories.group(members=[uuid])
-        )
-        for uuid in uuids
-    ]
+    calls = [clients.boot(**pinned()) for _ in range(8)]
     clients.wait()
     audit.check(*ALL)
     assert failures(calls) == []
+    nodes = [node for call in calls for node in call.nodes.values()]
+    assert sorted(nodes) == sorted(host.uuid for host in hosts)
+
+
+@pytest.mark.scenario('F2')
+def test_a_scheduler_sees_what_another_one_picks_and_undoes(cloud, url):
+    made = cloud(
+        cells(2),
+        DEFAULT={'transport_url': url},
+        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
+    )
+    one, two = (made.serve() for _ in range(2))
+    known = [each.manager.current.driver.parts.assumed for each in (one, two)]
+    (uuid,) = new_uuids()
+    (first,) = made.ask(one, [uuid], **pinned())
+    until(lambda: len(known[1]) == 1, 'the pick')
+    (second,) = made.ask(two, new_uuids(), **pinned())
+    assert {*first, *second} == {'h0', 'h1'}
+    until(lambda: len(known[0]) == 2, 'the pick of the other')
+    with pytest.raises(errors.NoValidHost):
+        made.ask(one, new_uuids(), **pinned())
+    known[0].remove_instances([uuid])
+    until(lambda: len(known[1]) == 1, 'the undo')
+    assert made.ask(two, new_uuids(), **pinned()) == [first]

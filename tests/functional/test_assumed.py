@@ -11,7 +11,6 @@ from novasched import errors
 from novasched.clock import SystemClock
 from novasched.db import tables
 from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 PLAIN = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
@@ -51,7 +50,7 @@ def make(cloud):
 
 @pytest.fixture
 def two_nodes(make):
-    """Two hosts with a node each: `two_nodes(assume_picks=True)`."""
+    """Two hosts with a node each: `two_nodes(assume_picks=False)`."""
 
     def made(**novasched):
         topology = factories.numa_topology(node())
@@ -65,7 +64,7 @@ def two_nodes(make):
 
 
 def test_two_requests_get_a_node_each(two_nodes):
-    made = two_nodes(assume_picks=True)
+    made = two_nodes()
     scheduler = made.compose()
     assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
     assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
@@ -75,27 +74,29 @@ def test_two_requests_get_a_node_each(two_nodes):
 
 
 def test_as_in_nova_two_requests_get_one_node(two_nodes):
-    made = two_nodes()
+    made = two_nodes(assume_picks=False)
     scheduler = made.compose()
     for _ in range(2):
         assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
 
 
 def test_a_row_that_shows_the_pick_is_believed(two_nodes):
-    made = two_nodes(assume_picks=True, host_state_max_age=0)
+    made = two_nodes(host_state_max_age=0)
     scheduler = made.compose()
     made.ask(scheduler, new_uuids(), **pinned())
-    used = factories.numa_cell(0, range(4), pinned=range(4))
+    used = factories.numa_cell(
+        0, range(4), pinned=range(4), cpu_usage=4, memory_usage=1024
+    )
     report(made, node=used, free_ram_mb=9000 - 512, vcpus_used=4)
     assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
     (h1,) = [h for h in made.decisions[-1].hosts.states() if h.host == 'h1']
-    assert (h1.free_ram_mb, h1.vcpus_used, h1.num_instances) == (9000 - 512, 4, 0)
+    assert (h1.free_ram_mb, h1.vcpus_used) == (9000 - 512, 4)
     report(made, node=node(), free_ram_mb=9000, vcpus_used=0)
     assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
 
 
 def test_what_was_undone_is_forgotten(two_nodes):
-    made = two_nodes(assume_picks=True)
+    made = two_nodes()
     scheduler = made.compose()
     with pytest.raises(errors.NoValidHost):
         made.ask(scheduler, new_uuids(3), **pinned())
@@ -104,35 +105,37 @@ def test_what_was_undone_is_forgotten(two_nodes):
 
 
 def test_members_that_come_one_by_one_are_kept_apart(make):
-    made = make(PLAIN, APART, assume_picks=True)
+    made = make(PLAIN, [])
     scheduler = made.compose()
     found = []
     for uuid in new_uuids(3):
-        group = factories.group(members=[uuid])
+        group = factories.group('soft-anti-affinity', members=[uuid])
         found += made.ask(scheduler, [uuid], instance_group=group)
     assert sorted(found) == [['h1'], ['h2'], ['h3']]
 
 
-@cases(
-    'hosts, filters, asked',
-    (
-        'a node each',
-        [
-            Host(f'h{number}', numa_topology=factories.numa_topology(node()))
-            for number in range(4)
-        ],
-        ['NUMATopologyFilter'],
-        lambda uuid: pinned(),
-    ),
-    (
-        'members of one group',
-        [Host(f'h{number}') for number in range(4)],
-        APART,
-        lambda uuid: {'instance_group': factories.group(members=[uuid])},
-    ),
-)
-def test_requests_at_once_never_get_one_host(make, hosts, filters, asked):
-    made = make(hosts, filters, assume_picks=True)
+@pytest.mark.parametrize('assume_picks', [True, False])
+def test_what_placement_counts_is_not_assumed(make, assume_picks):
+    made = make(PLAIN, [], assume_picks=assume_picks)
+    scheduler = made.compose()
+    for uuid in new_uuids(3):
+        assert made.ask(scheduler, [uuid]) == [['h1']]
+
+
+def test_what_a_filter_limits_is_assumed(cloud):
+    limits = {'enabled_filters': ['NumInstancesFilter'], 'max_instances_per_host': 1}
+    made = cloud(PLAIN, filter_scheduler=limits)
+    scheduler = made.compose()
+    found = [made.ask(scheduler, [uuid])[0] for uuid in new_uuids(3)]
+    assert found == [['h1'], ['h2'], ['h3']]
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids())
+
+
+def test_requests_at_once_never_get_one_host(make):
+    topology = factories.numa_topology(node())
+    hosts = [Host(f'h{number}', numa_topology=topology) for number in range(4)]
+    made = make(hosts, ['NUMATopologyFilter'])
     scheduler = made.compose()
     uuids = new_uuids(6)
     together = threading.Barrier(len(uuids))
@@ -141,7 +144,7 @@ def test_requests_at_once_never_get_one_host(make, hosts, filters, asked):
     def ask(uuid):
         together.wait(20)
         try:
-            answers.append(made.ask(scheduler, [uuid], **asked(uuid))[0][0])
+            answers.append(made.ask(scheduler, [uuid], **pinned())[0][0])
         except errors.NoValidHost:
             answers.append(None)
 
@@ -158,8 +161,7 @@ def test_requests_at_once_never_get_one_host(make, hosts, filters, asked):
 
 def test_members_of_a_group_have_alternates_of_their_own(make):
     hosts = [Host(f'h{number}', memory_mb=9000 - number) for number in range(6)]
-    options = {'own_alternates': True, 'assume_picks': True}
-    made = make(hosts, APART, **options)
+    made = make(hosts, APART, own_alternates=True)
     uuids = new_uuids(2)
     group = factories.group(members=uuids)
     found = made.ask(

@@ -32,14 +32,13 @@ SMALL = {'vcpus': 2, 'memory_mb': 512, 'root_gb': 1}
 
 @pytest.fixture
 def made_of(cloud):
-    """Make a cloud whose scheduler sees its own picks, as no compute reports them."""
+    """Make a cloud that has as many CPUs as it says."""
 
     def make(hosts, filters=FILTERS, **more):
         settings = {'enabled_filters': list(filters), **more}
         return cloud(
             hosts,
             filter_scheduler=settings,
-            novasched={'assume_picks': True},
             DEFAULT={'cpu_allocation_ratio': 1.0},
         )
 
@@ -75,7 +74,7 @@ def opened(made):
 
 def filled(made, **values):
     """Boot servers until there is no valid host; return how many each host got."""
-    scheduler, counts = made.compose(), {}
+    scheduler, counts = made.compose_remembering(), {}
     while True:
         try:
             [[host]] = made.ask(scheduler, new_uuids(), **values)

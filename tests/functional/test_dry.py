@@ -37,11 +37,11 @@ FILTERS = ['ComputeFilter', 'NUMATopologyFilter', 'ServerGroupAntiAffinityFilter
 
 @pytest.fixture
 def made(cloud):
-    """A cloud whose scheduler sees its own picks, as no compute reports them."""
+    """Make a cloud with these filters."""
 
     def make():
         filters = {'enabled_filters': FILTERS}
-        return cloud(HOSTS, filter_scheduler=filters, novasched={'assume_picks': True})
+        return cloud(HOSTS, filter_scheduler=filters)
 
     return make
 
@@ -112,7 +112,7 @@ def test_a_dry_run_chooses_what_requests_then_get(made, seed):
     assert (rows(cloud), cloud.held()) == (before, held)
     assert cloud.notifications == []
     assert set(cloud.faults.seen) == {'GET'}
-    scheduler = cloud.compose()
+    scheduler = cloud.compose_remembering()
     real = answers(
         asked, lambda uuids, values: cloud.ask(scheduler, uuids, True, **values)
     )

@@ -295,7 +295,7 @@ class TestHealth:
         assert made.call(new_uuids())
         status, body = shown.health()
         cells = {f'cell_db:{uuid}' for uuid in made.cell_uuids.values()}
-        expected = {'api_db', 'placement', 'cluster_view', 'workers', *ALWAYS}
+        expected = {'api_db', 'placement', 'cluster_view', 'picks', 'workers', *ALWAYS}
         assert set(body['checks']) == expected | cells
         assert {c['status'] for c in body['checks'].values()} == {'pass'}
         assert (status, body['status']) == (200, 'pass')

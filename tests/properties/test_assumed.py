@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-import uuid
+import uuid as uuids
 from types import SimpleNamespace
 
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ SIZES_MB = st.sampled_from([0, 256, 512, 4096])
 
 
 class OneHost(RuleBasedStateMachine):
-    """A host to which servers come in any order, and that names them as they come."""
+    """A host to which servers come in any order."""
 
     picks = Bundle('picks')
     servers = Bundle('servers')
@@ -38,7 +38,6 @@ class OneHost(RuleBasedStateMachine):
         self.expected = {}
         self.on_host = {'first': sizes_mb}
         self.assumed = AssumedInstances(
-            lambda host: self.on_host,
             clock=SimpleNamespace(monotonic=lambda: self.seconds),
         )
         self.report()
@@ -60,7 +59,7 @@ class OneHost(RuleBasedStateMachine):
     @rule(target=picks, memory_mb=SIZES_MB)
     def pick(self, memory_mb):
         sight = self.see()
-        name = str(uuid.uuid4())
+        name = str(uuids.uuid4())
         request = factories.request(instance_uuid=name, memory_mb=memory_mb)
         made = self.assumed.add(sight.hosts.state(0), sight.base, request, None)
         self.expected[name] = memory_mb
@@ -69,13 +68,14 @@ class OneHost(RuleBasedStateMachine):
     @rule(pick=consumes(picks))
     def undo(self, pick):
         self.assumed.remove([pick])
-        del self.expected[pick.uuid]
+        del self.expected[pick.pick.uuid]
 
     @rule(target=servers, pick=consumes(picks))
     def come(self, pick):
-        self.on_host[pick.uuid] = self.expected.pop(pick.uuid)
+        uuid = pick.pick.uuid
+        self.on_host[uuid] = self.expected.pop(uuid)
         self.report()
-        return pick.uuid
+        return uuid
 
     @rule(server=consumes(servers))
     def leave(self, server):

@@ -4,30 +4,37 @@
 from __future__ import annotations
 
 import datetime
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from novasched.cluster import assumed
-from novasched.cluster.assumed import KNOWN_FOR_S, LOOK_EVERY_S, AssumedInstances
+from novasched.cluster.assumed import LOOK_EVERY_S, AssumedInstances
+from novasched.cluster.host_picks import KNOWN_FOR_S, SHAPES
+from novasched.scheduler.filters.host_limit import IoOpsFilter
 from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.pipeline import Profile
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.fakes import FakeClock, FakeView
+from tests.fakes import FakeClock
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
 
 class Cloud:
-    """Hosts h1 to h3, what is assumed of them, and what they tell."""
+    """Hosts h1 to h3, and what is assumed of them."""
 
     def __init__(self, **columns):
         self.hosts = factories.hosts(3, updated=[NOON] * 3, **columns)
         self.clock = FakeClock()
-        self.told = {}
-        self.assumed = AssumedInstances(self.told.get, clock=self.clock)
+        self.sent = []
+        self.assumed = AssumedInstances(
+            clock=self.clock, on_pick=lambda *change: self.sent.append(change)
+        )
 
     def see(self):
         return self.assumed.see(lambda: self.hosts)
@@ -58,12 +65,30 @@ def conf():
     return make_conf()
 
 
-def test_it_is_off_unless_asked_for(conf):
-    assert AssumedInstances.from_conf(conf, None, None) is None
-    conf.set_override('assume_picks', True, 'novasched')
-    view = FakeView(None)
-    view.instances.reported = {}.get
-    assert len(AssumedInstances.from_conf(conf, view, Profile((), ()))) == 0
+@cases(
+    'filters, values, counts',
+    ('what placement counts', [], {}, False),
+    ('devices', [], {'pci_requests': factories.devices()}, True),
+    (
+        'a NUMA cell',
+        [],
+        {'numa_topology': factories.guest_topology(factories.guest_cell())},
+        True,
+    ),
+    ('what a filter limits', [IoOpsFilter(1)], {}, True),
+    ('a soft policy', [], {'instance_group': factories.group('soft-affinity')}, True),
+    ('a hard policy', [], {'instance_group': factories.group()}, False),
+)
+def test_what_placement_does_not_count_is_assumed(conf, filters, values, counts):
+    made = AssumedInstances.from_conf(conf, Profile(filters, ()))
+    assert made.counts(factories.request(**values)) is counts
+    columns = ['num_io_ops'] if filters else []
+    assert list(made.counted) == [*SHAPES, *columns]
+
+
+def test_it_can_be_turned_off(conf):
+    conf.set_override('assume_picks', False, 'novasched')
+    assert AssumedInstances.from_conf(conf, Profile((), ())) is None
 
 
 def test_nothing_picked_is_nothing_changed(cloud):
@@ -100,14 +125,14 @@ def test_a_row_that_shows_it_ends_it(cloud):
     assert len(cloud.assumed) == 0
 
 
-def test_what_a_host_tells_is_looked_for_now_and_then(cloud):
+def test_a_pick_that_no_row_shows_ends_in_time(cloud):
     cloud.pick(1, memory_mb=1000)
-    cloud.report(1)
+    cloud.clock.advance(assumed.FOR_S - LOOK_EVERY_S)
     assert cloud.free_ram_mb == [8192, 7192, 8192]
-    cloud.told['h2'] = {A: None}
-    assert cloud.free_ram_mb == [8192, 7192, 8192]
+    assert cloud.assumed.oldest_s() == assumed.FOR_S - LOOK_EVERY_S
     cloud.clock.advance(LOOK_EVERY_S)
     assert cloud.free_ram_mb == [8192] * 3
+    assert (len(cloud.assumed), cloud.assumed.oldest_s()) == (0, 0)
 
 
 def test_hosts_may_move_come_and_go(cloud):
@@ -138,8 +163,9 @@ def test_members_of_a_group_are_seen(cloud):
     cloud.pick(1, A, instance_group=group)
     cloud.pick(0, B, instance_group=group)
     cloud.pick(0, C)
-    assert [pick.uuid for pick in cloud.assumed.in_group(group.uuid)] == [A, B]
-    assert cloud.assumed.in_group('other') == []
+    request = factories.request(instance_group=group)
+    assert [pick.uuid for pick in cloud.assumed.in_group(request)] == [A, B]
+    assert cloud.assumed.in_group(factories.request()) == []
     seen = [sorted(host.instances) for host in cloud.see().hosts.states()]
     assert seen == [[B], [A], []]
 
@@ -151,7 +177,7 @@ def test_who_looked_before_the_last_pick_is_told(cloud):
     assert cloud.pick(1, C, after=sight.number, mine=mine) is None
     assert cloud.pick(0, C, after=sight.number, mine=mine) is not None
     picks = cloud.assumed.later(('cell1', 'uuid-h2'), sight.number)
-    assert [pick.uuid for pick in picks] == [A, B]
+    assert [each.pick.uuid for each in picks] == [A, B]
     assert cloud.assumed.later(('cell1', 'uuid-h3'), 0) == []
 
 
@@ -218,3 +244,79 @@ def test_the_tables_of_a_request_are_its_own(cloud):
     changed = one.replace(0, free_ram_mb=1)
     assert np.array_equal(other.free_ram_mb, [8192, 8192 - 512, 8192])
     assert changed.free_ram_mb.tolist()[0] == 1
+
+
+class TestOthers:
+    """Another scheduler picks, which sees the same rows."""
+
+    @pytest.fixture
+    def other(self):
+        return Cloud()
+
+    def hear(self, cloud, other):
+        """Take in what the other has sent."""
+        for uuid, pick in other.sent:
+            cloud.assumed.hear(uuid, pick and replace(pick.pick, is_own=False))
+        other.sent.clear()
+
+    def test_their_picks_and_undos_are_seen(self, cloud, other):
+        pick = other.pick(1, memory_mb=1000)
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+        other.assumed.remove([pick])
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [8192] * 3
+        assert cloud.sent == []
+
+    def test_who_looked_before_is_told(self, cloud, other):
+        before = cloud.see().number
+        other.pick(1, A)
+        self.hear(cloud, other)
+        assert cloud.pick(1, B, after=before) is None
+
+    def test_an_instance_that_is_asked_for_again_elsewhere_is_nowhere(
+        self, cloud, other
+    ):
+        other.pick(1)
+        self.hear(cloud, other)
+        cloud.assumed.remove_instances([A])
+        assert cloud.sent == [(A, None)]
+        self.hear(other, cloud)
+        assert len(other.assumed) == 0
+
+    def test_a_newer_pick_for_an_instance_replaces_the_other(self, cloud, other):
+        cloud.pick(0, memory_mb=1000)
+        other.pick(1, memory_mb=1000)
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+
+    def test_one_that_comes_after_the_row_that_shows_it_is_not_counted(
+        self, cloud, other
+    ):
+        other.pick(1, memory_mb=1000)
+        cloud.report(1, free_ram_mb=7192, vcpus_used=1)
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+
+    def test_an_undo_of_what_is_not_known_is_nothing(self, cloud):
+        cloud.assumed.hear(A, None)
+        assert len(cloud.assumed) == 0
+
+    def test_they_take_so_much_memory_at_most(self, cloud, other):
+        pick = other.pick(1).pick
+        for number in range(assumed.MOST_PICKS + 2):
+            request = pick.request.replaced(instance_uuid=str(number))
+            cloud.assumed.hear(str(number), replace(pick, request=request))
+        assert len(cloud.assumed) == assumed.MOST_PICKS
+
+    def test_a_message_that_does_not_come_back_is_waited_for_once(self, cloud):
+        mine = cloud.pick(1)
+        cloud.assumed.await_return([mine])
+        cloud.assumed.come_back({})
+        began_s = time.monotonic()
+        cloud.assumed.await_return([mine])
+        assert time.monotonic() - began_s >= assumed.RETURN_S
+        assert not cloud.assumed._comes_back
+        cloud.assumed.come_back({A: mine.number})
+        cloud.assumed.await_return([mine])
+        assert (mine.order, cloud.assumed._comes_back) == (1, True)

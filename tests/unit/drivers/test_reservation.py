@@ -10,6 +10,7 @@ import random
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,12 @@ from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.reservation import MOST_CONFLICTS, GroupTurns, Reservation
+from novasched.drivers.reservation import (
+    MOST_CONFLICTS,
+    MOST_YIELDS,
+    GroupTurns,
+    Reservation,
+)
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
 from novasched.scheduler.filters import BaseHostFilter
@@ -26,6 +32,7 @@ from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -37,10 +44,6 @@ LOGGER = 'novasched.drivers.reservation'
 DEADLINE_S = 20
 
 
-def nobody(host):
-    """A host whose word is not believed."""
-
-
 class Cloud:
     """Hosts h1 to h3, the first with the most free memory, and their scheduler."""
 
@@ -48,7 +51,7 @@ class Cloud:
         free_ram_mb = [8000, 7900, 7800][: len(names)]
         self.hosts = factories.hosts(host=names, free_ram_mb=free_ram_mb)
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
-        self.assumed = AssumedInstances(nobody) if assumed else None
+        self.assumed = AssumedInstances() if assumed else None
         self.driver = FilterScheduler(
             DriverContext(
                 profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
@@ -347,7 +350,7 @@ class TestTurns:
 
 def test_without_a_place_to_remember_nothing_is_done():
     request = factories.request(instance_group=factories.group())
-    reservation = Reservation(None, Cloud().work([A]))
+    reservation = Reservation(None, Cloud().work([A]), Profile((), ()))
     hosts = factories.hosts()
     with reservation.picking():
         assert reservation.hosts(lambda: hosts) is hosts
@@ -355,4 +358,113 @@ def test_without_a_place_to_remember_nothing_is_done():
         assert reservation.reserve(hosts.state(0), request)
         reservation.release()
         reservation.forget()
-        assert reservation.rebased(hosts, None) is None
+        assert reservation.rebased(hosts) is None
+        assert reservation.holds(hosts, [])
+
+
+class SlowPlacement(FakePlacement):
+    """While it claims, something happens."""
+
+    def __init__(self, *providers):
+        super().__init__(*providers)
+        self.meanwhile = []
+
+    def claim(self, context, consumer, *args, **kwargs):
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return super().claim(context, consumer, *args, **kwargs)
+
+
+class TestOtherSchedulers:
+    """Others pick, and are heard of during a claim."""
+
+    @pytest.fixture
+    def make(self):
+        """Make a cloud: `make(most, *filters)`; a host may run so many instances."""
+
+        def made(most=1, *filters, **parts):
+            cloud = Cloud([*filters, NumInstancesFilter(most)], **parts)
+            cloud.placement = SlowPlacement(*cloud.hosts.uuid.tolist())
+            cloud.driver.parts = replace(cloud.driver.parts, placement=cloud.placement)
+            return cloud
+
+        return made
+
+    def other(self, cloud, uuid, place=0):
+        """Return what lets a cloud hear of a pick of another scheduler."""
+        other = Cloud()
+        view = other.assumed.see(lambda: other.hosts)
+        request = factories.request(instance_uuid=uuid)
+        made = other.assumed.add(view.hosts.state(place), view.base, request)
+        return lambda: cloud.assumed.hear(uuid, replace(made.pick, is_own=False))
+
+    def test_what_they_picked_is_seen(self, make):
+        cloud = make()
+        self.other(cloud, A)()
+        assert cloud.ask(B) == ['h2']
+
+    @cases(
+        'most, uuid, place, expected, undone',
+        ('the lower uuid stays', 1, A, 0, 'h2', [B]),
+        ('this one is the lower', 1, C, 0, 'h1', []),
+        ('another host', 1, A, 1, 'h1', []),
+        ('both have room', 2, A, 0, 'h1', []),
+    )
+    def test_of_two_that_claim_at_once_one_stays(
+        self, make, most, uuid, place, expected, undone
+    ):
+        cloud = make(most)
+        cloud.placement.meanwhile = [self.other(cloud, uuid, place)]
+        assert cloud.ask(B) == [expected]
+        assert [consumer for consumer, _ in cloud.placement.undone] == undone
+        assert len(cloud.assumed) == 2
+
+    def test_several_servers_are_decided_again_together(self, make):
+        cloud = make()
+        cloud.placement.script = ['claimed']  # so each is claimed alone
+        cloud.placement.meanwhile = [self.other(cloud, A, 1), lambda: None]
+        assert cloud.ask(B, C) == ['h1', 'h3']
+
+    def test_without_another_host_there_is_none(self, make):
+        cloud = make(names=['h1'])
+        cloud.placement.meanwhile = [self.other(cloud, A)]
+        with pytest.raises(errors.NoValidHost):
+            cloud.ask(B)
+        assert (cloud.placement.held, len(cloud.assumed)) == ({}, 1)
+
+    def test_nobody_yields_for_ever(self, make):
+        """The other one leaves each time, and comes back during the claim."""
+        cloud = make(names=['h1'])
+        comes = self.other(cloud, A)
+        undo = cloud.placement.undo
+
+        def leave(*args, **kwargs):
+            cloud.assumed.hear(A, None)
+            return undo(*args, **kwargs)
+
+        cloud.placement.undo = leave
+        cloud.placement.meanwhile = [comes] * (MOST_YIELDS + 2)
+        assert cloud.ask(B) == ['h1']
+        assert len(cloud.placement.meanwhile) == 1
+
+    def test_before_there_is_no_host_it_is_looked_whether_picks_have_gone(self, make):
+        filter_ = Meanwhile(B)
+        cloud = make(1, filter_, names=['h1'])
+        self.other(cloud, A)()
+        filter_.others = [lambda: cloud.assumed.hear(A, None)]
+        assert cloud.ask(B) == ['h1']
+        with pytest.raises(errors.NoValidHost):
+            cloud.ask(C)
+
+    def test_the_pick_whose_message_came_first_stays(self, make):
+        cloud = make()
+        comes = self.other(cloud, A)
+
+        def come_second():
+            (mine,) = cloud.assumed.see(lambda: cloud.hosts).picks
+            cloud.assumed.come_back({B: mine.number})
+            comes()
+
+        cloud.placement.meanwhile = [come_second]
+        assert cloud.ask(B) == ['h1']
+        assert cloud.placement.undone == []

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from novasched.candidate_query import QueryPolicy
+from novasched.cluster.assumed import AssumedInstances
 from novasched.observability.health import PASS
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
+from tests import factories
 from tests.fakes import FakeClock, FakePlacement
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
@@ -52,6 +54,24 @@ def test_before_there_is_a_view_only_requests_are_measured(
         ('novasched_decision_store_bytes',): 0,
     }
     assert set(health.checks()) == {'decision_store', 'outages', 'requests'}
+
+
+def test_picks_that_wait_for_a_row_are_measured(instrumentation, recorder, health):
+    clock = FakeClock()
+    picks = instrumentation.picks
+    picks.assumed = AssumedInstances(clock=clock)
+    hosts = factories.hosts()
+    view = picks.assumed.see(lambda: hosts)
+    picks.assumed.add(hosts.state(0), view.base, factories.request())
+    clock.advance(7.0)
+    picks.count('sent', 1)
+    instrumentation.measure(1000.0)
+    assert recorder.counts['novasched_picks_total', 'sent'] == 1
+    assert recorder.gauges['novasched_picks_assumed',] == 1
+    assert recorder.gauges['novasched_oldest_pick_seconds',] == 7.0
+    assert health.checks()['picks'].output == (
+        '1 picks are assumed, the oldest unseen for 7 s'
+    )
 
 
 def test_decisions_go_on_to_who_wants_them(instrumentation, recorder):

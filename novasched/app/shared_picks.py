@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is assumed of hosts, shared with all schedulers of the cloud."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from oslo_config import cfg
+
+from novasched.cluster.assumed import AssumedInstances
+from novasched.observability.requests import PickMetrics
+from novasched.rpc import shared_picks
+from novasched.rpc.shared_picks import PickSender, PicksEndpoint
+from novasched.rpc.transport import is_rabbit
+from novasched.scheduler.pipeline import Profile
+from novasched.service import host_of
+
+CLOSE_S = 5.0
+
+
+class PickSharing:
+    """Makes what is assumed by each manager: requests and other schedulers change it.
+
+    Only RabbitMQ carries what is shared.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, transport: Any, metrics: PickMetrics
+    ) -> None:
+        self._conf = conf
+        self._metrics = metrics
+        self._current: AssumedInstances | None = None
+        self._sender: PickSender | None = None
+        self._server: Any = None
+        self._is_started = False
+        if conf.novasched.assume_picks and is_rabbit(transport.conf):
+            self._sender = PickSender.over(transport, metrics.count)
+            origin, count = self._sender.origin, metrics.count
+            endpoint = PicksEndpoint(lambda: self._current, origin, count)
+            self._server = shared_picks.server(transport, host_of(conf), endpoint)
+
+    def assumed(self, profile: Profile) -> AssumedInstances | None:
+        """Return the picks for a new manager; those of the one before are forgotten."""
+        made = AssumedInstances.from_conf(self._conf, profile, self._sender)
+        self._current = self._metrics.assumed = made
+        return made
+
+    def start(self) -> None:
+        """Listen to other schedulers, and connect to send them something."""
+        if self._sender is not None:
+            self._server.start(override_pool_size=1)
+            self._sender.start()
+            self._is_started = True
+
+    def close(self) -> None:
+        """Send and hear no more. While the broker is away, closing may have no end."""
+        if self._sender is not None and self._is_started:
+            self._sender.close()
+            closing = threading.Thread(target=self._server.stop, daemon=True)
+            closing.start()
+            closing.join(CLOSE_S)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picks of one host, and which of them its row shows.
+
+docs/decisions/0007-what-was-picked-is-assumed.md says when a pick counts and ends.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.fit.claim import book
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.hosts import (
+    Categories,
+    HostTable,
+    Objects,
+    Snapshot,
+    consume,
+)
+
+NUMBERS = (
+    'free_ram_mb',
+    'free_disk_mb',
+    'vcpus_used',
+    'num_instances',
+    'num_io_ops',
+)
+SHAPES = ('numa_topology', 'pci_stats')
+
+KNOWN_FOR_S = 5.0
+"""How long a pick is remembered after its host shows it, by requests that have looked
+at the host before."""
+
+HostKey = tuple[str, str]
+"""A host: the uuid of its cell and that of its node."""
+Used = tuple[int, ...]
+"""Usage of a host that grows by each instance: memory in MiB and CPUs; of its NUMA
+cells, the CPUs and the memory; devices."""
+NOTHING: Used = (0, 0, 0, 0, 0)
+
+
+class Stamp(NamedTuple):
+    """A row of a host, as far as it tells it from a later one."""
+
+    updated: datetime.datetime | None
+    used: Used
+
+
+class UsageRow(NamedTuple):
+    """Usage in the row of a host: NUMBERS, then SHAPES, in their order."""
+
+    updated: datetime.datetime | None
+    numbers: tuple[int, ...]
+    shapes: tuple[Any, ...]
+
+    @classmethod
+    def all_at(cls, base: Snapshot, places: Sequence[int]) -> Iterator[Self]:
+        """Yield the rows in some places of the columns of the view."""
+        rows = np.array(places, np.intp)
+        stamps = base.column('updated')[rows].tolist()
+        numbers = [base.column(name)[rows].tolist() for name in NUMBERS]
+        shapes = [base.column(name)[rows].tolist() for name in SHAPES]
+        return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
+
+    @property
+    def stamp(self) -> Stamp:
+        """What tells it from a later row."""
+        free_ram_mb, _, vcpus_used, *_ = self.numbers
+        topology, devices = self.shapes
+        cells = topology.cells if topology else ()
+        used = (
+            -free_ram_mb,
+            vcpus_used,
+            sum(cell.cpu_usage for cell in cells),
+            sum(cell.memory_usage for cell in cells),
+            -sum(pool.count for pool in devices.free) if devices else 0,
+        )
+        return Stamp(self.updated, used)
+
+
+def group_of(request: RequestSpec) -> str | None:
+    """Return the uuid of the server group of a request, if it has one."""
+    group = request.instance_group if 'instance_group' in request else None
+    return group.uuid if group is not None and 'uuid' in group else None
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """An instance and the host that was picked for it.
+
+    ``request`` is that of the instance, with its providers; ``limits`` what filters
+    recorded for the host; ``seen`` the row of the host at that time. ``takes`` is by
+    how much the usage in the row grows by it; ``group`` the uuid of a server group
+    whose members are counted. ``is_own``: a request of this process picked it.
+    """
+
+    key: HostKey
+    host: str
+    request: RequestSpec
+    limits: Mapping[str, Any]
+    seen: Stamp
+    takes: Used = NOTHING
+    group: str | None = None
+    is_own: bool = True
+
+    @property
+    def uuid(self) -> str:
+        return self.request.instance_uuid
+
+    def is_in(self, growth: Used, exactly: bool) -> bool:
+        """Return whether the growth of usage may be, or is ``exactly``, by this pick:
+        that of NUMA cells and devices, if it takes any, else of memory and CPUs."""
+        marks = [at for at in (2, 3, 4) if self.takes[at]] or [0, 1]
+        if exactly:
+            return all(growth[at] == self.takes[at] for at in marks)
+        return all(growth[at] >= self.takes[at] for at in marks)
+
+
+@dataclass(eq=False)
+class AssumedPick:
+    """A pick that is remembered until ``until_s``; ``shown_s`` is when a row showed it,
+    from when on it is not counted any more.
+
+    ``order`` is its place in the order in which messages come to this process; None:
+    its own has not come back yet.
+    """
+
+    pick: Pick
+    number: int
+    until_s: float
+    order: int | None = None
+    shown_s: float | None = None
+
+    def is_over(self, now_s: float) -> bool:
+        """Return whether nobody needs it any more; no row shows the members of a group
+        that its host runs."""
+        if self.until_s <= now_s or self.shown_s is None or self.pick.group is not None:
+            return self.until_s <= now_s
+        return now_s - self.shown_s >= KNOWN_FOR_S
+
+
+@dataclass(eq=False)
+class HostPicks:
+    """The picks of one host in the order in which they were heard of.
+
+    ``place`` is where the host was found last in the columns, ``row`` its row there;
+    None: it was not looked for, or is gone. ``used`` is the usage in the last row.
+    """
+
+    place: int
+    used: Used
+    row: UsageRow | None = None
+    picks: list[AssumedPick] = field(default_factory=list)
+    _made_of: Any = None
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def settle(self, now_s: float) -> bool:
+        """Forget what is over; True: the row was noticed to show a pick.
+
+        What has grown since the row before is taken for the picks: for one that takes
+        just that, if there is one, else for the first that it suffices for.
+        """
+        self.picks = [each for each in self.picks if not each.is_over(now_s)]
+        if self.row is None:
+            return False
+        stamp = self.row.stamp
+        growth = _less(stamp.used, self.used)
+        self.used = stamp.used
+        due = [each for each in self.due if _follows(stamp, each.pick.seen)]
+        is_noticed = False
+        while found := _first_in(due, growth):
+            found.shown_s, is_noticed = now_s, True
+            due.remove(found)
+            growth = _less(growth, found.pick.takes)
+        return is_noticed
+
+    def remove(self, one: AssumedPick) -> None:
+        """Forget a pick that came to nothing: what grew was not by it."""
+        self.picks.remove(one)
+        if one.shown_s is not None:
+            self.used = _less(self.used, one.pick.takes)
+
+    @property
+    def due(self) -> list[AssumedPick]:
+        """The picks that no row has shown yet."""
+        return [each for each in self.picks if each.shown_s is None]
+
+    def values(self, fitting: Fitting) -> dict[str, Any]:
+        """Return the usage of the host with what its row does not show, by column;
+        nothing, if it shows all. Of SHAPES there are those that change."""
+        row, due = self.row, self.due
+        if row is None or not due:
+            return {}
+        if self._made_of != (row, due):
+            picks = [each.pick for each in due]
+            self._made_of, self._made = (row, due), consumed(row, picks, fitting)
+        return self._made
+
+
+def _follows(row: Stamp, other: Stamp) -> bool:
+    """Return whether a row is another than ``other``, and not an older one."""
+    older = row.updated and other.updated and row.updated < other.updated
+    return not older and row != other
+
+
+def _less(used: Used, other: Used) -> Used:
+    return tuple(map(operator.sub, used, other))
+
+
+def _first_in(due: Sequence[AssumedPick], growth: Used) -> AssumedPick | None:
+    for exactly in (True, False):
+        for each in due:
+            if each.pick.is_in(growth, exactly):
+                return each
+    return None
+
+
+def takes(row: UsageRow, pick: Pick, fitting: Fitting) -> Used:
+    """Return by how much the usage in the row of a host grows by a pick."""
+    values = consumed(row, [pick], fitting)
+    after = row._replace(
+        numbers=tuple(values[name] for name in NUMBERS),
+        shapes=tuple(
+            values.get(name, shape)
+            for name, shape in zip(SHAPES, row.shapes, strict=True)
+        ),
+    )
+    return _less(after.stamp.used, row.stamp.used)
+
+
+def consumed(row: UsageRow, picks: Sequence[Pick], fitting: Fitting) -> dict[str, Any]:
+    """Return the usage of a host, as its row says, after it took some picks."""
+    columns: dict[str, Any] = {'host': _object(picks[0].host), 'instances': _object({})}
+    for name, number in zip(NUMBERS, row.numbers, strict=True):
+        columns[name] = np.array([number])
+    for name, shape in zip(SHAPES, row.shapes, strict=True):
+        columns[name] = Categories([shape], np.zeros(1, np.intp))
+    alone = HostTable(Snapshot(columns))
+    for pick in picks:
+        limits = _object(dict(pick.limits))
+        alone = consume(alone.with_columns(limits=limits), 0, pick.request)
+        alone = book(alone, 0, pick.request, fitting).hosts
+    values = {name: alone.snapshot.column(name).item(0) for name in NUMBERS}
+    for name, given in zip(SHAPES, row.shapes, strict=True):
+        shape = alone.snapshot.column(name).item(0)
+        if shape is not given:
+            values[name] = shape
+    return values
+
+
+def _object(value: Any) -> Objects:
+    """Return a column of one host."""
+    column: Objects = np.empty(1, object)
+    column[0] = value
+    return column

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Picks sent to all schedulers of the cloud, and those that come from others.
+
+They go by a fanout exchange of their own, which nova-scheduler does not listen to. What
+is lost costs a refusal by a compute.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import logging
+import threading
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import oslo_messaging  # type: ignore[import-untyped]
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.assumed import FOR_S, AssumedInstances
+from novasched.cluster.host_picks import (
+    NOTHING,
+    NUMBERS,
+    AssumedPick,
+    Pick,
+    Stamp,
+    UsageRow,
+    Used,
+    consumed,
+)
+from novasched.log_once import LogOnce
+from novasched.objects import context as contexts
+from novasched.objects.context import RequestContext
+from novasched.objects.flavor import Flavor
+from novasched.objects.request_spec import RequestGroup, RequestSpec
+from novasched.rpc.serializer import RequestSerializer, decode, encode
+from novasched.rpc.server import RequestThreads
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.parse import NOWHERE, HostPools
+
+LOG = logging.getLogger(__name__)
+
+FANOUT = 'novasched-picks'
+TARGET = oslo_messaging.Target(
+    topic=FANOUT, namespace=FANOUT, version='1.0', fanout=True
+)
+VERSION = 1
+"""Of what a message says; another one is not understood."""
+MOST_AT_ONCE = 100
+"""Changes in one message."""
+MOST_WAITING = 10_000
+"""Changes that wait to be sent; the oldest are lost first."""
+LARGEST = 2**53
+NO_HOST = UsageRow(None, (0,) * len(NUMBERS), (NOWHERE, HostPools.of(())))
+
+Primitive = dict[str, Any]
+Count = Callable[[str, int], None]
+"""Counts picks, by what became of them: sent, lost, received or refused."""
+
+
+class PickSender:
+    """Sends what requests pick, or pick no more, in a thread of its own.
+
+    Of one instance only the last change is sent; what waits is sent together. Nobody
+    waits for the broker. ``cast`` sends a message.
+    """
+
+    def __init__(
+        self, cast: Callable[..., None], count: Count, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.origin = uuids.uuid4().hex
+        self._cast = cast
+        self._count = count
+        self._clock = clock
+        self._waiting: dict[str, tuple[float, AssumedPick | None]] = {}
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._failing = LogOnce()
+
+    @classmethod
+    def over(cls, transport: Any, count: Count) -> PickSender:
+        """Return one that sends by a transport."""
+        client = oslo_messaging.get_rpc_client(
+            transport, TARGET, retry=0, serializer=RequestSerializer()
+        )
+        context = contexts.admin()
+
+        def cast(**arguments: Any) -> None:
+            client.cast(context, 'take_in', **arguments)
+
+        return cls(cast, count)
+
+    def start(self) -> None:
+        """Begin to send: first nothing, to connect."""
+        threading.Thread(target=self._run, name='picks', daemon=True).start()
+
+    def __call__(self, uuid: str, pick: AssumedPick | None) -> None:
+        """Send a change soon."""
+        with self._changed:
+            self._waiting.pop(uuid, None)
+            if len(self._waiting) >= MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+                self._count('lost', 1)
+            self._waiting[uuid] = self._clock.monotonic(), pick
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Send no more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        self.send({})
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if self._is_closed:
+                    return
+                now_s = self._clock.monotonic()
+                taken = {
+                    uuid: self._waiting.pop(uuid)
+                    for uuid in [*itertools.islice(self._waiting, MOST_AT_ONCE)]
+                }
+            fresh = {u: one for u, (at, one) in taken.items() if at + FOR_S > now_s}
+            if fresh:
+                self.send(fresh)
+
+    def send(self, changes: Mapping[str, AssumedPick | None]) -> None:
+        """Send changes now."""
+        try:
+            wire = {uuid: pick and _primitive(pick) for uuid, pick in changes.items()}
+            self._cast(version=VERSION, origin=self.origin, changes=wire)
+        except Exception as problem:  # noqa: BLE001 whatever keeps it from the broker
+            self._count('lost', len(changes))
+            if self._failing.begins():
+                LOG.warning('Other schedulers are not sent what is picked: %s', problem)
+            return
+        if changes:
+            self._count('sent', len(changes))
+        if self._failing.ends():
+            LOG.info('Other schedulers are sent again what is picked')
+
+
+class PicksEndpoint:
+    """Takes in what other schedulers pick; ``assumed`` returns where to, or None.
+
+    ``origin`` is that of what this process sends, which comes back.
+    """
+
+    target = oslo_messaging.Target(namespace=TARGET.namespace, version=TARGET.version)
+
+    def __init__(
+        self, assumed: Callable[[], AssumedInstances | None], origin: str, count: Count
+    ) -> None:
+        self._assumed = assumed
+        self._origin = origin
+        self._count = count
+        self._refused = LogOnce()
+
+    def take_in(
+        self,
+        context: RequestContext,
+        version: Any = None,
+        origin: Any = None,
+        changes: Any = None,
+        **_: Any,
+    ) -> None:
+        """Take in changes, by the uuid of an instance; None: it has no pick any more.
+        One that cannot be read is left out, with one line in the log for its kind."""
+        assumed = self._assumed()
+        if assumed is None:
+            return
+        if version != VERSION or not isinstance(changes, dict):
+            self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
+            return
+        if origin == self._origin:
+            sent = {uuid: each['number'] for uuid, each in changes.items() if each}
+            assumed.come_back(sent)
+            return
+        for uuid, primitive in changes.items():
+            try:
+                pick = None if primitive is None else _pick(uuid, primitive)
+            except errors.RequestError as problem:
+                self._refuse('one', problem)
+            else:
+                assumed.hear(uuid, pick)
+                self._count('received', 1)
+
+    def _refuse(self, what: str, problem: errors.RequestError) -> None:
+        self._count('refused', 1)
+        if self._refused.begins(type(problem).__name__):
+            LOG.warning(
+                'Picks of other schedulers are ignored, at least %s: %s', what, problem
+            )
+
+
+def server(transport: Any, host: str, endpoint: PicksEndpoint) -> Any:
+    """Return the server of an endpoint. With a pool of one thread, messages are taken
+    in in the order in which they come."""
+    target = oslo_messaging.Target(topic=FANOUT, server=host)
+    made = oslo_messaging.get_rpc_server(
+        transport,
+        target,
+        [endpoint],
+        serializer=RequestSerializer(),
+        access_policy=oslo_messaging.DefaultRPCAccessPolicy,
+    )
+    if made.executor_type == 'threading':
+        made._executor_cls = RequestThreads
+    return made
+
+
+def _primitive(one: AssumedPick) -> Primitive:
+    """Return a pick as it travels: of its request only what its host has to know."""
+    pick = one.pick
+    request = pick.request
+    flavor = {
+        name: getattr(request, name)
+        for name in ('memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb')
+    }
+    values = {
+        name: getattr(request, name)
+        for name in ('numa_topology', 'pci_requests', 'network_metadata')
+        if name in request
+    }
+    groups = request.requested_resources if 'requested_resources' in request else None
+    small = RequestSpec.made_of(
+        instance_uuid=request.instance_uuid,
+        flavor=Flavor.made_of(**flavor),
+        instance_group=None,
+        requested_resources=None
+        if groups is None
+        else [
+            RequestGroup.made_of(
+                requester_id=each.requester_id, provider_uuids=each.provider_uuids
+            )
+            for each in groups
+        ],
+        **values,
+    )
+    updated = pick.seen.updated
+    return {
+        'cell': pick.key[0],
+        'node': pick.key[1],
+        'host': pick.host,
+        'request': encode(small),
+        'limits': encode(pick.limits.get('numa_topology')),
+        'updated': None if updated is None else updated.isoformat(),
+        'used': list(pick.seen.used),
+        'takes': list(pick.takes),
+        'group': pick.group,
+        'number': one.number,
+    }
+
+
+def _pick(uuid: Any, primitive: Any) -> Pick:
+    """Read a pick. Raises errors.RequestError."""
+    try:
+        request = decode(primitive['request'], None)
+        limits = decode(primitive['limits'], None)
+        updated, group = primitive['updated'], primitive['group']
+        made = Pick(
+            key=(str(primitive['cell']), str(primitive['node'])),
+            host=str(primitive['host']),
+            request=request,
+            limits={} if limits is None else {'numa_topology': limits},
+            seen=Stamp(
+                None if updated is None else datetime.datetime.fromisoformat(updated),
+                _used(primitive['used']),
+            ),
+            takes=_used(primitive['takes']),
+            group=None if group is None else str(group),
+            is_own=False,
+        )
+        is_whole = isinstance(request, RequestSpec) and made.uuid == uuid
+        if is_whole:
+            consumed(NO_HOST, [made], Fitting())
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        text = f'a pick: {type(problem).__name__}: {problem}'
+        raise errors.InvalidRequest(text) from problem
+    if not is_whole:
+        raise errors.InvalidRequest(f'a pick of {uuid!r}: another request')
+    return made
+
+
+def _used(value: Any) -> Used:
+    used = tuple(int(each) for each in value)
+    if len(used) != len(NOTHING) or max(map(abs, used)) > LARGEST:
+        raise ValueError(f'{value!r:.100} is no usage')
+    return used
