@@ -98,7 +98,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         LOG.warning('%s', warning)
     _check_databases(conf)
     with opened(conf, profile) as (given, view, found):
-        LOG.info('Serving %s', found)
+        LOG.info('Serving nova %s: %s', found.release, found.how)
         if found.warning:
             LOG.warning('%s', found.warning)
         problem = session.check(given.placement)

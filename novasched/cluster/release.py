@@ -7,23 +7,14 @@ from typing import Any, NamedTuple
 
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, releases
 from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.services import Window, down_time
 from novasched.objects.base import version_numbers
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import ServiceRow
-from novasched.releases import (
-    AUTO,
-    NAMES,
-    NEWEST,
-    OLDEST,
-    RELEASES,
-    Release,
-    named,
-    of_service,
-)
+from novasched.releases import AUTO, NAMES, NEWEST, OLDEST, Release, named, of_service
 
 OPTION = '[novasched] nova_release'
 PINNED = f'{OPTION} says so'
@@ -117,9 +108,8 @@ def _doubt(pinned: Release, services: ServiceDirectory, window: Window) -> str:
         found = detect(services, window)
     except errors.OptionError as problem:
         return str(problem)
-    if found.release.service_version == pinned.service_version:
-        return ''
-    if found.how == NO_SERVICES:
+    same = found.release.service_version == pinned.service_version
+    if same or found.how == NO_SERVICES:
         return ''
     return f'{OPTION} is {pinned}, but the services say {found}.'
 
@@ -158,7 +148,7 @@ def _of(row: ServiceRow) -> FoundRelease:
             f'Nova {OLDEST} to {NEWEST} are served: upgrade nova, or name one of them '
             'here if the row is a mistake',
         )
-    for each in RELEASES:
+    for each in releases.RELEASES:
         if each.service_version == row.version and each is not release:
             how += f', which nova {each} writes, too'
     warning = ''
