@@ -39,10 +39,6 @@ LOG = logging.getLogger(__name__)
 MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
-MOST_STAYS = 5
-"""How often a request sees members to which it has yielded before, and that stay where
-they are, until it ends: it would not find a host, as for affinity with members on two.
-"""
 MOST_RECENT, RECENT_S = 10_000, 60.0
 MOST_WATCHED = 200
 """Members of which a request looks whether they leave; placement's API is asked of each
@@ -112,8 +108,6 @@ class GroupCheck:
         self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
-        self._yielded_to: Places = {}
-        self._stayed = 0
         self._began_s = 0.0
         self._attempt = work.attempt
         self._snapshot = Snapshot({})
@@ -283,17 +277,8 @@ class GroupCheck:
             + (f' and {more} more' if more else '')
             + f', of server group {group_of(self._work.request)}'
         )
-        if self._is_over() or self._is_split(conflict):
+        if self._is_over():
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-
-    def _is_split(self, conflict: Conflict[Place]) -> bool:
-        """Return whether the members to which this request yields, now and before, have
-        stayed where they are so often that they are not about to leave."""
-        known = {uuid: self._yielded_to.get(uuid) for uuid in conflict.others}
-        stay = known == conflict.others and self._now(self._yielded_to) is None
-        self._stayed = self._stayed + 1 if stay else 0
-        self._yielded_to = {**self._yielded_to, **conflict.others}
-        return self._stayed >= MOST_STAYS
 
     def _is_over(self) -> bool:
         return self._attempt.yields >= MOST_YIELDS

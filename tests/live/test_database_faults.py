@@ -3,9 +3,11 @@
 
 import datetime
 import threading
+import uuid
 
 import pytest
 
+from novasched.db import engines
 from tests.live.hosts import HOSTS
 from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 from tests.live.peer import PeerError
@@ -115,6 +117,22 @@ def test_without_the_api_database_what_is_known_serves(
     api_gate.allow()
     eventually(lambda: 'check succeeds again' in asked.log, 'it is back')
     assert host(asked, claims, zone='az3') == 'node-5'
+
+
+@pytest.mark.exhaustive('it is waited for by one request')
+@pytest.mark.scenario('F46', 'I6', 'I7')
+def test_an_api_database_that_hangs_holds_up_one_request_of_a_group(
+    start, api_gate, cells, claims
+):
+    asked = start(api_database={'connection': api_gate.url(cells.urls['api'])})
+    group = {'policy': 'anti-affinity', 'members': [str(uuid.uuid4())]}
+    assert host(asked, claims, group=group) == 'node-1'
+    api_gate.hold()
+    took = [timed(lambda: host(asked, claims, group=group)) for _ in range(4)]
+    assert {found for found, _ in took} == {'node-1'}
+    assert max(took_s for _, took_s in took) < 2 * engines.API_TIMEOUT_S + LATE_S
+    assert sorted(took_s for _, took_s in took)[2] < LATE_S
+    assert 'is verified for the members that the request names' in asked.log
 
 
 @pytest.mark.parametrize('skew_s', [-120, 120])

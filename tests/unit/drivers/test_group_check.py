@@ -15,7 +15,7 @@ from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_LOOKS, MOST_STAYS
+from novasched.drivers.group_check import MOST_LOOKS
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
 from novasched.ports.decisions import NoRecorder
@@ -198,16 +198,6 @@ def test_affinity_goes_where_the_senior_is():
     cloud.holds(A, 'h3')
     cloud.placement.looks = [lambda _: None, cloud.goes(B)]
     assert cloud.ask(C, policy='affinity') == ['h3']
-
-
-def test_a_group_with_affinity_that_is_split_gets_its_no_soon():
-    cloud = Cloud(TOGETHER)
-    cloud.holds(A, 'h1')
-    cloud.holds(B, 'h2')
-    with pytest.raises(errors.NoValidHost):
-        cloud.ask(C, policy='affinity')
-    assert len(cloud.placement.tried) <= 2 + MOST_STAYS
-    assert cloud.placement.held.keys() == {A, B}
 
 
 def test_who_is_hindered_for_ever_gets_no_host(cloud):
