@@ -129,10 +129,6 @@ class _Away:
             self.queue.popleft().set()
 
 
-def _ignore(*what: object) -> None:
-    """Take in nothing."""
-
-
 class Outages:
     """The outages that one scheduler knows of; threads may share it.
 
@@ -146,8 +142,8 @@ class Outages:
         self,
         patience_s: float = 0.0,
         probe_of: Callable[[str], Probe | None] = lambda service: None,
-        on_waiting: Callable[[str, int], None] = _ignore,
-        on_waited: Callable[[str, float, bool], None] = _ignore,
+        on_waiting: Callable[[str, int], None] = lambda service, requests: None,
+        on_waited: Callable[[str, float, bool], None] = lambda service, s, vain: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.patience_s = patience_s
