@@ -50,8 +50,9 @@ CALLER_LOOK_S = 2.0
 there."""
 ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
-LAST_LOOK_S = 5.0
-"""So long a request waits at least after an attempt that took long to fail."""
+LAST_LOOK_S = 11.0
+"""So long a request waits at least after an attempt that took long to fail: a look that
+hangs is over then."""
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
