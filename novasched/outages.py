@@ -50,8 +50,9 @@ CALLER_LOOK_S = 2.0
 there."""
 ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
-LAST_LOOK_S = 5.0
-"""So long a request waits at least after an attempt that took long to fail."""
+LAST_LOOK_S = 11.0
+"""So long a request waits at least after an attempt that took long to fail: a look that
+hangs is over then."""
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
@@ -129,10 +130,6 @@ class _Away:
             self.queue.popleft().set()
 
 
-def _ignore(*what: object) -> None:
-    """Take in nothing."""
-
-
 class Outages:
     """The outages that one scheduler knows of; threads may share it.
 
@@ -146,8 +143,8 @@ class Outages:
         self,
         patience_s: float = 0.0,
         probe_of: Callable[[str], Probe | None] = lambda service: None,
-        on_waiting: Callable[[str, int], None] = _ignore,
-        on_waited: Callable[[str, float, bool], None] = _ignore,
+        on_waiting: Callable[[str, int], None] = lambda service, requests: None,
+        on_waited: Callable[[str, float, bool], None] = lambda service, s, vain: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.patience_s = patience_s

@@ -176,6 +176,7 @@ class _KeptConnections:
             yield used
         except BaseException:
             _drop(used)
+            self._drop_free()  # what broke one connection may have broken all
             raise
         with self._lock:
             # One who waits for the pool would not get what is kept here.
@@ -213,8 +214,12 @@ class _KeptConnections:
 
     def close(self) -> None:
         """Close the connections that are not lent; the others follow them."""
+        self._is_closed = True
+        self._drop_free()
+
+    def _drop_free(self) -> None:
         with self._lock:
-            free, self._free, self._is_closed = self._free, [], True
+            free, self._free = self._free, []
         for kept, _, _ in free:
             _drop(kept)
 

@@ -125,7 +125,8 @@ class PatientRequest:
             return self._late_left >= 0 and bool(self._lost) and self._settle()
         if not attempt.away or self._patience.is_over:
             return False
-        _let_go(failure)
+        for each in connections.causes(failure):  # frames have all that was read
+            each.__traceback__ = None
         return self._waited(attempt)
 
     def _waited(self, attempt: RequestAttempt) -> bool:
@@ -167,9 +168,3 @@ class PatientRequest:
                 kept.append(each._replace(why=why or MAY_ARRIVE))
         self._lost = kept
         return not self._is_unsure and all(each.why == MAY_ARRIVE for each in kept)
-
-
-def _let_go(failure: errors.RequestError) -> None:
-    """Let go of the frames of an attempt, and so of all that it has read."""
-    for each in connections.causes(failure):
-        each.__traceback__ = None

@@ -14,6 +14,8 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.outages import (
     ANSWER_TAKES_S,
+    FIRST_LOOK_S,
+    LAST_LOOK_S,
     LONGEST_REST_S,
     MOST_AT_ONCE,
     MOST_TIMES,
@@ -22,6 +24,7 @@ from novasched.outages import (
     cell,
     cell_of,
 )
+from novasched.placement.client import PROBE_S
 from tests.cases import cases
 from tests.fakes import FakeCaller
 
@@ -243,6 +246,10 @@ def test_an_attempt_that_hung_for_all_the_time_is_followed_by_one_more(service):
     service.is_back.set()
     assert patience.wait(AWAY)
     outages.close()
+
+
+def test_who_waits_hears_of_a_look_that_hung_and_was_made_again():
+    assert FIRST_LOOK_S + 2 * PROBE_S < LAST_LOOK_S
 
 
 def test_a_caller_that_gives_up_ends_it(outages):

@@ -46,6 +46,16 @@ def test_deadlocks_without_end_fail(database):
     assert len(tries) == 1 + transactions.DEADLOCK_RETRIES
 
 
+def test_one_that_breaks_takes_those_that_are_kept_with_it(databases):
+    kept = transactions._KeptConnections()
+    with kept.lent(databases.cell) as first, kept.lent(databases.cell) as second:
+        pass
+    with pytest.raises(KeyError), kept.lent(databases.cell):
+        raise KeyError('it broke')
+    assert first.closed
+    assert second.closed
+
+
 LOST = sqlite3.ProgrammingError('Cannot operate on a closed database.')
 """What SQLAlchemy takes for a connection that is lost, as it does others."""
 
