@@ -341,5 +341,9 @@ def test_a_dead_scheduler_delays_nobody(controllers, decided, third):
     assert found == [FIRST]
     assert took_s < SOON_S
     assert SECOND in merged.unanswered
-    merged = controllers.decisions(third)
-    assert workers_of(merged, decided[SECOND]) == [SECOND]
+
+    def is_back():
+        merged = controllers.decisions(third)
+        return workers_of(merged, decided[SECOND]) == [SECOND]
+
+    wait_until(is_back, START_S, 'the answer of the one that was killed')
