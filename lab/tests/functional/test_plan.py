@@ -200,7 +200,9 @@ def test_the_same_plan_has_the_same_id_until_something_changes(made):
     expected = ('--expect', first['plan_id'])
     code, second, said = plan(made, PlanBoot, *SMALL, *expected)
     assert (code, second['plan_id'], said) == (0, first['plan_id'], '')
-    assert run_lab(made, BootServers, 'one', *SMALL)[0] == 0
+    (placed,) = first['placed']  # what is planned is what changes
+    words = (*SMALL, '--host', placed['host'])
+    assert run_lab(made, BootServers, 'one', *words)[0] == 0
     code, third, said = plan(made, PlanBoot, *SMALL, *expected)
     assert (code, third['fits']) == (4, 1)
     assert said == f'warning: this is plan {third["plan_id"]}: something has changed\n'
