@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.mirror.copy import PlacementMirror
@@ -21,6 +21,8 @@ from novasched.ports import (
     QueryFailed,
     UndoLeft,
 )
+
+T = TypeVar('T')
 
 Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
 
@@ -61,11 +63,7 @@ class MirroredPlacement:
         """See ports.Placement. A database that does not show ``mine`` is a replica
         that is behind: one that shows them shows all that came before them."""
         asked, mirror = {*consumers, *mine}, self._mirror
-        found: dict[str, set[str]] | None
-        try:
-            found = mirror.look(lambda: mirror.store.holders(asked))
-        except (errors.MirrorError, errors.StoreFailed):
-            found = None
+        found = self._looked(lambda: mirror.store.holders(asked))
         if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
             return {uuid: held for uuid, held in found.items() if uuid in consumers}
         return self._inner.holders(context, consumers, mine, among)
@@ -74,10 +72,15 @@ class MirroredPlacement:
         self, context: RequestContext, mine: Mapping[str, str]
     ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
         """See ports.Placement, and holders()."""
-        found, mirror = None, self._mirror
-        with contextlib.suppress(errors.MirrorError, errors.StoreFailed):
-            found = mirror.look(lambda: mirror.store.usages(mine))
+        found = self._looked(lambda: self._mirror.store.usages(mine))
         return self._inner.usages(context, mine) if found is None else found
+
+    def _looked(self, read: Callable[[], T | None]) -> T | None:
+        """Return what the store says now; None: placement is to be asked."""
+        with contextlib.suppress(errors.MirrorError, errors.StoreFailed):
+            found: T | None = self._mirror.look(read)
+            return found
+        return None
 
     def claim(
         self,

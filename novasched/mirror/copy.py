@@ -420,12 +420,8 @@ class PlacementMirror:
 
     def _ids(self, uuids: Iterable[str]) -> list[int]:
         """Return the ids of those of these providers that are known."""
-        if self._copy is None:
-            return []
-        table = self._copy.table
-        rows = [table.rows_by_uuid[u] for u in uuids if u in table.rows_by_uuid]
-        ids: list[int] = table.ids[rows].tolist() if rows else []
-        return ids
+        known = self._copy
+        return [] if known is None else known.table.ids_of(uuids).tolist()
 
     def _show(self, contents: Contents, table: ProviderTable, as_of: float) -> None:
         """Use what was read; what own claims took since then is not in it."""

@@ -69,10 +69,8 @@ class CopyVerifier:
             raise self._mirror.failed(problem) from problem
 
     def claimed(self, taken: Iterable[Candidate]) -> None:
-        rows = self._table.rows_by_uuid
         uuids = {uuid for one in taken for uuid in one['allocations']}
-        ids = self._table.ids[[rows[uuid] for uuid in uuids if uuid in rows]]
-        self._seen.claimed(ids.tolist())
+        self._seen.claimed(self._table.ids_of(uuids).tolist())
 
     def _looked_at(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         known, roots = self._contents, self._roots(picks)
@@ -94,11 +92,9 @@ class CopyVerifier:
 
     def _roots(self, picks: Sequence[tuple[str, Candidate]]) -> set[int]:
         """Return the ids of the roots of all providers that picks depend on."""
-        rows_by_uuid = self._table.rows_by_uuid
         uuids = {uuid for node, one in picks for uuid in (node, *one['allocations'])}
-        rows = [rows_by_uuid[uuid] for uuid in uuids if uuid in rows_by_uuid]
         providers = self._contents.providers
-        at = np.searchsorted(providers[:, 0], self._table.ids[rows])
+        at = np.searchsorted(providers[:, 0], self._table.ids_of(uuids))
         return set(providers[at, 2].tolist())
 
     def _offered(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import email.utils
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from keystoneauth1.adapter import Adapter
@@ -17,6 +17,8 @@ from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import QueryFailed
+
+T = TypeVar('T')
 
 VERSION = '1.28'
 LOOKUP_TIMEOUT_S = 10.0
@@ -109,14 +111,11 @@ def holders(
                 found[consumer] = {*held.allocations}
         return found
     for provider in among:
-        url = f'/resource_providers/{provider}/allocations'
-        answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
-        if isinstance(answer, NoAnswer) or answer.status_code != 200:
-            return failed(answer)
-        try:
-            there = parse_json(answer.content)['allocations'].keys()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return failed(answer)
+        there = _of_provider(
+            adapter, context, provider, 'allocations', lambda said: said.keys()
+        )
+        if isinstance(there, QueryFailed):
+            return there
         for consumer in there & {*consumers}:
             found.setdefault(consumer, set()).add(provider)
     return found
@@ -128,16 +127,33 @@ def usages(
     """Return the usages of providers, by one request for each."""
     found = {}
     for provider in providers:
-        url = f'/resource_providers/{provider}/usages'
-        answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
-        if isinstance(answer, NoAnswer) or answer.status_code != 200:
-            return failed(answer)
-        try:
-            used = parse_json(answer.content)['usages'].items()
-            found[provider] = {name: operator.index(amount) for name, amount in used}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return failed(answer)
+        used = _of_provider(adapter, context, provider, 'usages', _amounts)
+        if isinstance(used, QueryFailed):
+            return used
+        found[provider] = used
     return found
+
+
+def _of_provider(
+    adapter: Adapter,
+    context: RequestContext,
+    provider: str,
+    what: str,
+    read: Callable[[Mapping[str, Any]], T],
+) -> T | QueryFailed:
+    """Ask what there is of a provider; return what is read of it."""
+    url = f'/resource_providers/{provider}/{what}'
+    answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
+    if isinstance(answer, NoAnswer) or answer.status_code != 200:
+        return failed(answer)
+    try:
+        return read(parse_json(answer.content)[what])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return failed(answer)
+
+
+def _amounts(said: Mapping[str, Any]) -> dict[str, int]:
+    return {name: operator.index(amount) for name, amount in said.items()}
 
 
 def _age_s(headers: Mapping[str, str]) -> float | None:

@@ -124,6 +124,11 @@ class ProviderTable:
         """The row of each provider."""
         return {uuid: row for row, uuid in enumerate(self.uuids)}
 
+    def ids_of(self, uuids: Iterable[str]) -> Ints:
+        """Return the ids of those of these providers that are in the table."""
+        rows = self.rows_by_uuid
+        return self.ids[[rows[uuid] for uuid in uuids if uuid in rows]]
+
     def after(self, taken: Mapping[str, Mapping[str, int]]) -> ProviderTable:
         """Return the table once more is used: amounts by class by provider uuid.
 

@@ -9,7 +9,7 @@ import pytest
 
 from novasched import errors
 from novasched.candidate_query import QueryPolicy
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.attempt import MOST_YIELDS, RequestAttempt
 from novasched.drivers.capacity_check import is_short
 from novasched.drivers.claims import Claims
@@ -19,7 +19,6 @@ from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
-from novasched.ports.decisions import NoRecorder
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -32,16 +31,9 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
+from tests.unit.drivers.claiming import Recorder, hosts_for
 
 A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
-
-
-class Recorder(NoRecorder):
-    def __init__(self):
-        self.said = []
-
-    def claimed(self, wanted, outcome, text):
-        self.said.append((outcome, text))
 
 
 class Cloud:
@@ -81,19 +73,8 @@ class Cloud:
             recorder=self.recorder,
             attempt=self.attempt,
         )
-        work = ScheduleRequest(
-            context,
-            factories.request(),
-            uuids,
-            self.placement.candidates(None, ''),
-            claims,
-            False,
-            recorder=self.recorder,
-            attempt=self.attempt,
-        )
-        with claims:
-            placed = self.driver.select_destinations(work)
-        return [each[0].service_host for each in placed.selections]
+        request = factories.request()
+        return hosts_for(self, claims, context, request, uuids, False)
 
     def select(self, uuid):
         """Ask as a caller does."""

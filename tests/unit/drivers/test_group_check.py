@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
@@ -18,7 +18,6 @@ from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.group_check import MOST_LOOKS
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
-from novasched.ports.decisions import NoRecorder
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -33,19 +32,12 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
 from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView, candidate
+from tests.unit.drivers.claiming import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 APART = (ServerGroupAntiAffinityFilter(),)
 TOGETHER = (ServerGroupAffinityFilter(),)
 BOUND = factories.group('affinity', hosts=['h1'])
-
-
-class Recorder(NoRecorder):
-    def __init__(self):
-        self.said = []
-
-    def claimed(self, wanted, outcome, text):
-        self.said.append((outcome, text))
 
 
 class Cloud:
@@ -95,19 +87,8 @@ class Cloud:
             recorder=self.recorder,
             attempt=self.attempt,
         )
-        work = ScheduleRequest(
-            context,
-            factories.request(**values),
-            uuids,
-            self.placement.candidates(None, ''),
-            claims,
-            True,
-            recorder=self.recorder,
-            attempt=self.attempt,
-        )
-        with claims:
-            placed = self.driver.select_destinations(work)
-        return [each[0].service_host for each in placed.selections]
+        request = factories.request(**values)
+        return hosts_for(self, claims, context, request, uuids, True)
 
 
 @pytest.fixture

@@ -70,6 +70,25 @@ def one():
 
 
 @pytest.fixture
+def held():
+    """One that sends what is picked for A, and is held there until ``goes_on``."""
+    began, goes_on = threading.Event(), threading.Event()
+
+    def cast(**message):
+        if message['changes']:
+            made.cast(**message)
+            began.set()
+            assert goes_on.wait(WITHIN_S)
+
+    made = Scheduler(cast)
+    made.goes_on = goes_on
+    made.pick(A)
+    assert began.wait(WITHIN_S)
+    yield made
+    made.sender.close()
+
+
+@pytest.fixture
 def other():
     return Scheduler()
 
@@ -147,44 +166,20 @@ def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
     assert again.order == 1
 
 
-def test_what_waits_is_sent_together_and_each_instance_once():
-    began, goes_on = threading.Event(), threading.Event()
-
-    def cast(**message):
-        if message['changes']:
-            made.cast(**message)
-            began.set()
-            assert goes_on.wait(WITHIN_S)
-
-    made = Scheduler(cast)
-    made.pick(A)
-    assert began.wait(WITHIN_S)
-    made.assumed.remove([made.pick(B), made.pick(A)])
-    goes_on.set()
-    first, second = made.sent(), made.sent()
-    made.sender.close()
+def test_what_waits_is_sent_together_and_each_instance_once(held):
+    held.assumed.remove([held.pick(B), held.pick(A)])
+    held.goes_on.set()
+    first, second = held.sent(), held.sent()
     assert [*first['changes']] == [A]
     assert second['changes'] == {A: None, B: None}
 
 
-def test_what_waited_for_too_long_is_not_sent():
-    began, goes_on = threading.Event(), threading.Event()
-
-    def cast(**message):
-        if message['changes']:
-            made.cast(**message)
-            began.set()
-            assert goes_on.wait(WITHIN_S)
-
-    made = Scheduler(cast)
-    made.pick(A)
-    assert began.wait(WITHIN_S)
-    made.pick(B)
-    made.clock.advance(FOR_S)
-    made.pick(C)
-    goes_on.set()
-    first, second = made.sent(), made.sent()
-    made.sender.close()
+def test_what_waited_for_too_long_is_not_sent(held):
+    held.pick(B)
+    held.clock.advance(FOR_S)
+    held.pick(C)
+    held.goes_on.set()
+    first, second = held.sent(), held.sent()
     assert [[*first['changes']], [*second['changes']]] == [[A], [C]]
 
 
