@@ -45,7 +45,7 @@ class Pace:
         self._reads_fast = reads_fast
         self._rng = rng
         self._silent_at = self._load_at = self._loaded_at = float('-inf')
-        self._look_s, self._load_s = math.inf, 0.0
+        self._look_s, self._load_s, self._silent_pause_s = math.inf, 0.0, 0.0
         self.pause_s = INTERVAL_S
         self._failures = 0
         self._asked_at = float('-inf')
@@ -53,8 +53,6 @@ class Pace:
     def asked(self, now: float) -> bool:
         """A request has come; return whether none had for long."""
         was_idle = self._is_idle(now)
-        if was_idle and not self._reads_fast:
-            self._silent_at = now
         self._asked_at = now
         return was_idle
 
@@ -80,15 +78,14 @@ class Pace:
 
     def is_silent_due(self, now: float) -> bool:
         """Whether to look for what changes silently."""
-        return now >= self._silent_at
+        rests = self._is_idle(now) and not self._reads_fast
+        every_s = MAX_AGE_S if rests else THOROUGH_EVERY_S
+        return now >= self._silent_at + max(every_s, self._silent_pause_s)
 
     def looked_for_silent(self, began_at: float, now: float) -> None:
         """What changes silently was looked for."""
-        rests = self._is_idle(now) and not self._reads_fast
-        pause_s = max(2 * self.pause_s, 2 * (now - began_at))
-        self._silent_at = began_at + max(
-            MAX_AGE_S if rests else THOROUGH_EVERY_S, pause_s
-        )
+        self._silent_at = began_at
+        self._silent_pause_s = max(2 * self.pause_s, 2 * (now - began_at))
 
     def looked(self, began_at: float, now: float) -> None:
         """A look has ended, well or not: choose the pause after it, so that looking
