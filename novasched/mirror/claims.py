@@ -76,7 +76,7 @@ class MirroredPlacement:
         return self._inner.usages(context, mine) if found is None else found
 
     def _looked(self, read: Callable[[], T | None]) -> T | None:
-        """Return what the store says now; None: placement is to be asked."""
+        """Look at the store; return the answer, None if it cannot be read."""
         with contextlib.suppress(errors.MirrorError, errors.StoreFailed):
             found: T | None = self._mirror.look(read)
             return found
