@@ -40,6 +40,7 @@ MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
 MOST_RECENT, RECENT_S = 10_000, 60.0
+MOST_APART = 100
 MOST_WATCHED = 200
 """Members of which a request looks whether they leave; placement's API is asked of each
 one."""
@@ -60,6 +61,11 @@ Places = Mapping[str, Collection[Place]]
 """Where members hold resources."""
 
 
+def _are_apart(places: Places) -> bool:
+    """Return whether no host has all members."""
+    return bool(places) and not set.intersection(*map(set, places.values()))
+
+
 class RecentMembers:
     """Where this process has placed members of groups of late; any thread may call it.
 
@@ -70,6 +76,7 @@ class RecentMembers:
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._placed: dict[str, tuple[Place, float]] = {}
+        self._apart: dict[str, tuple[Places, float]] = {}
 
     def add(self, placed: Mapping[str, Place]) -> None:
         """Remember members for a while, the newest MOST_RECENT of them."""
@@ -88,6 +95,22 @@ class RecentMembers:
         now = self._clock.monotonic()
         found = {uuid: self._placed.get(uuid) for uuid in members}
         return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
+
+    def stay_apart(self, group: str, others: Places) -> None:
+        """Members that are to be on one host were seen on several until a request for
+        their group was given up. Remember where, as `add` does."""
+        if _are_apart(others):
+            self._apart.pop(group, None)
+            self._apart[group] = (others, self._clock.monotonic() + RECENT_S)
+            for oldest in list(self._apart)[:-MOST_APART]:
+                self._apart.pop(oldest, None)
+
+    def still_apart(self, group: str, others: Places) -> bool:
+        """Return whether members that stayed apart are where they were."""
+        seen, until = self._apart.get(group, ({}, 0.0))
+        if until <= self._clock.monotonic():
+            return False
+        return _are_apart({u: seen[u] for u in seen if others.get(u) == seen[u]})
 
 
 class GroupCheck:
@@ -277,7 +300,10 @@ class GroupCheck:
             + (f' and {more} more' if more else '')
             + f', of server group {group_of(self._work.request)}'
         )
-        if self._is_over():
+        group = group_of(self._work.request) or ''
+        if policy.name == AFFINITY and self._is_over():
+            self._recent.stay_apart(group, others)
+        if self._is_over() or self._recent.still_apart(group, others):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
     def _is_over(self) -> bool:

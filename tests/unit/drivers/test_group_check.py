@@ -199,6 +199,24 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     assert len(cloud.placement.tried) == tried + 1
 
 
+def test_who_comes_after_one_that_gave_up_is_not_held_up():
+    """Two members stay on two hosts, as a nova-scheduler has it."""
+    cloud = Cloud(TOGETHER)
+    cloud.holds(A, 'h1')
+    cloud.holds(B, 'h2')
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(C, policy='affinity')
+    tried = len(cloud.placement.tried)
+    cloud.attempt.yields = 0
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(D, policy='affinity')
+    assert len(cloud.placement.tried) == tried + 1
+    assert cloud.placement.held.keys() == {A, B}
+    cloud.attempt.yields = 0
+    cloud.placement.held.pop(A)
+    assert cloud.ask(D, policy='affinity') == ['h2']
+
+
 @cases(
     'policy, enforced, first, second',
     ('apart', 'soft-anti-affinity', True, 'h1', 'h2'),
