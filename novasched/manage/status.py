@@ -33,7 +33,7 @@ from novasched import (
 from novasched.attestation import trusted
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster import release
-from novasched.cluster.heartbeat import BINARY, TOPIC
+from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.release import FoundRelease
 from novasched.compat import removed_options
 from novasched.db import cells, engines, services, tables, transactions
@@ -49,6 +49,7 @@ from novasched.parsing import parse_json
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
+from novasched.rpc.shared_picks import TOPICS
 
 TITLE = 'Upgrade Check Results'
 WIDTH = 60
@@ -307,7 +308,7 @@ def message_queue(program: Status) -> Verdict:
     opened = transport.transport_from_conf(conf)
     try:
         transport.check(opened)
-        transport.check_queues(opened, TOPIC, service.host_of(conf))
+        transport.check_queues(opened, TOPICS, service.host_of(conf))
         if url := transport.notifications_url(conf):
             transport.check(opened, url=url, option=transport.NOTIFICATIONS)
     finally:

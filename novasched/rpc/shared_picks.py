@@ -36,13 +36,15 @@ from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.rpc.serializer import RequestSerializer, decode, encode
-from novasched.rpc.server import RequestThreads
+from novasched.rpc.server import TOPIC, RequestThreads
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import NOWHERE, HostPools
 
 LOG = logging.getLogger(__name__)
 
 FANOUT = 'novasched-picks'
+TOPICS = TOPIC, FANOUT
+"""All that a scheduler listens to."""
 TARGET = oslo_messaging.Target(
     topic=FANOUT, namespace=FANOUT, version='1.0', fanout=True
 )

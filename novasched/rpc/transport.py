@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 import ssl
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import amqp  # type: ignore[import-untyped]
@@ -203,9 +204,9 @@ class _Collecting(_Unconnected):
 
 
 def check_queues(
-    transport: Any, topic: str, host: str, *, exchange: str = CONTROL_EXCHANGE
+    transport: Any, topics: Iterable[str], host: str, exchange: str = CONTROL_EXCHANGE
 ) -> None:
-    """Compare what is at the broker with what a server of a topic will declare there.
+    """Compare what is at the broker with what servers of topics will declare there.
 
     What is not there is not made. Raises errors.OptionError for an exchange or queue
     that another service declared otherwise: the driver would try it for ever. A broker
@@ -218,9 +219,10 @@ def check_queues(
     options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
     made = _Collecting(options, parsed, common.PURPOSE_LISTEN)
     made._q_manager = None  # it counts names, for those who listen
-    for queue in (topic, f'{topic}.{host}'):
-        made.declare_topic_consumer(conf.control_exchange or exchange, queue)
-    made.declare_fanout_consumer(topic, None)
+    for topic in topics:
+        for queue in (topic, f'{topic}.{host}'):
+            made.declare_topic_consumer(conf.control_exchange or exchange, queue)
+        made.declare_fanout_consumer(topic, None)
     for broker in brokers(conf):
         with (
             contextlib.suppress(OSError, *CONNECTION_ERRORS),

@@ -6,6 +6,7 @@ import pytest
 
 from novasched import errors
 from novasched.rpc import transport
+from novasched.rpc.shared_picks import FANOUT, TOPICS
 from tests.cases import cases
 from tests.configuration import make_conf
 
@@ -28,7 +29,7 @@ def check(url):
         for name, value in options.items():
             conf.set_override(name, value, 'oslo_messaging_rabbit')
         opened.append(transport.transport_from_conf(conf))
-        transport.check_queues(opened[-1], 'scheduler', 'h1')
+        transport.check_queues(opened[-1], TOPICS, 'h1')
 
     yield run
     for each in opened:
@@ -67,9 +68,18 @@ def test_another_is_named_with_its_option(url, check):
     assert "arg 'auto_delete' for exchange 'nova'" in refused.value.problem
 
 
+def test_what_picks_are_shared_by_is_compared_too(url, check):
+    with kombu.Connection(url.replace('rabbit:', 'amqp:')) as connection:
+        name = f'{FANOUT}_fanout'
+        made = kombu.Exchange(name, 'fanout', durable=False, auto_delete=False)
+        made(connection.default_channel).declare()
+    with pytest.raises(errors.OptionError, match=f"exchange '{name}'"):
+        check()
+
+
 def test_a_broker_that_is_away_says_nothing(url):
     conf = make_conf()
     conf.set_override('transport_url', 'rabbit://127.0.0.1:1/')
     opened = transport.transport_from_conf(conf)
-    transport.check_queues(opened, 'scheduler', 'h1')
+    transport.check_queues(opened, TOPICS, 'h1')
     opened.cleanup()
