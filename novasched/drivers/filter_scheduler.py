@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import Claims, HostsChanged
 from novasched.drivers.group_check import GroupCheck, RecentMembers
@@ -56,11 +57,11 @@ class FilterScheduler(Driver):
 
     VERIFIES_HOSTS = True
 
-    def __init__(self, parts: DriverContext) -> None:
+    def __init__(self, parts: DriverContext, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
         self._turns = GroupTurns()
-        self._recent = RecentMembers()
+        self._recent = RecentMembers(clock)
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         cell_uuid = work.request.target_cell_uuid

@@ -40,7 +40,9 @@ MOST_LOOKS = 16
 """How often a request looks whether another member has left, and looks again where
 one has."""
 MOST_RECENT, RECENT_S = 10_000, 60.0
-MOST_APART = 100
+MOST_APART, APART_S = 100, 10.0
+"""For so long members of a group with affinity are seen on several hosts before they
+are known to stay there. A scheduler that looks takes far less time to undo a claim."""
 MOST_WATCHED = 200
 """Members of which a request looks whether they leave; placement's API is asked of each
 one."""
@@ -62,7 +64,7 @@ Places = Mapping[str, Collection[Place]]
 
 
 def _are_apart(places: Places) -> bool:
-    """Return whether no host has all members."""
+    """Return whether no host has all of some members."""
     return bool(places) and not set.intersection(*map(set, places.values()))
 
 
@@ -76,7 +78,7 @@ class RecentMembers:
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._placed: dict[str, tuple[Place, float]] = {}
-        self._apart: dict[str, tuple[Places, float]] = {}
+        self._apart: dict[str, tuple[Places, float, float]] = {}
 
     def add(self, placed: Mapping[str, Place]) -> None:
         """Remember members for a while, the newest MOST_RECENT of them."""
@@ -96,21 +98,19 @@ class RecentMembers:
         found = {uuid: self._placed.get(uuid) for uuid in members}
         return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
 
-    def stay_apart(self, group: str, others: Places) -> None:
-        """Members that are to be on one host were seen on several until a request for
-        their group was given up. Remember where, as `add` does."""
-        if _are_apart(others):
-            self._apart.pop(group, None)
-            self._apart[group] = (others, self._clock.monotonic() + RECENT_S)
-            for oldest in list(self._apart)[:-MOST_APART]:
-                self._apart.pop(oldest, None)
-
-    def still_apart(self, group: str, others: Places) -> bool:
-        """Return whether members that stayed apart are where they were."""
-        seen, until = self._apart.get(group, ({}, 0.0))
-        if until <= self._clock.monotonic():
-            return False
-        return _are_apart({u: seen[u] for u in seen if others.get(u) == seen[u]})
+    def stay_apart(self, group: str, others: Places) -> bool:
+        """Note where members are that are to be on one host; return whether some have
+        been seen on several for APART_S, by any request for the group."""
+        now = self._clock.monotonic()
+        seen, since, last = self._apart.pop(group, ({}, now, now))
+        same = {uuid: seen[uuid] for uuid in seen if others.get(uuid) == seen[uuid]}
+        if last + APART_S < now or not _are_apart(same):
+            same, since = {**others}, now
+        if _are_apart(same):
+            self._apart[group] = same, since, now
+        for oldest in list(self._apart)[:-MOST_APART]:
+            self._apart.pop(oldest, None)
+        return since + APART_S <= now
 
 
 class GroupCheck:
@@ -291,6 +291,7 @@ class GroupCheck:
         else:
             self._seen = {**self._seen, **others}
         self._places = conflict.places
+        group = group_of(self._work.request) or ''
         uuid, places = next(iter(conflict.others.items()))
         more = len(conflict.others) - 1
         hosts = ', '.join(host for _, host in places)
@@ -298,12 +299,10 @@ class GroupCheck:
         self._give_back(
             f'given up after {took_ms:.0f} ms for {policy.name} with {uuid} on {hosts}'
             + (f' and {more} more' if more else '')
-            + f', of server group {group_of(self._work.request)}'
+            + f', of server group {group}'
         )
-        group = group_of(self._work.request) or ''
-        if policy.name == AFFINITY and self._is_over():
-            self._recent.stay_apart(group, others)
-        if self._is_over() or self._recent.still_apart(group, others):
+        stay_apart = policy.name == AFFINITY and self._recent.stay_apart(group, others)
+        if stay_apart or self._is_over():
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
     def _is_over(self) -> bool:

@@ -22,12 +22,14 @@ from tests.live.daemon import own_program
 from tests.live.flow import remove_providers
 from tests.live.hosts import Host
 from tests.live.peer import Reply
+from tests.live.servers.process import Process
 
 ANSWER_S = 60
 WORKERS = 2
 NUMBER = 16
 ROUNDS = 20
 KILLS = 20
+SPLITS = 5
 SETTLE_S = 120
 MOVING = 6
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
@@ -92,6 +94,36 @@ def machines(daemon, equal_hosts, rabbitmq, eventually, account, tmp_path):
     return start
 
 
+@pytest.fixture
+def nova_scheduler(equal_hosts, rabbitmq, eventually, peer_programs, tmp_path):
+    """Start one beside a machine, at the same queue."""
+    running = []
+
+    def start(machine):
+        conf = equal_hosts.write_conf(
+            tmp_path / 'nova.conf',
+            DEFAULT={
+                'transport_url': machine.url,
+                'host': 'nova',
+                'state_path': str(tmp_path),
+                'rpc_response_timeout': ANSWER_S,
+            },
+            filter_scheduler={'host_subset_size': 2},
+            scheduler={'workers': 1},
+        )
+        had = rabbitmq.queue(machine.url, 'scheduler')[1]
+        argv = ['nova-scheduler', '--config-file', conf]
+        running.append(Process(argv, tmp_path / 'nova.log', fork_of=peer_programs))
+        eventually(
+            lambda: rabbitmq.queue(machine.url, 'scheduler')[1] == had + 1, 'nova'
+        )
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.end_by(signal.SIGKILL)
+
+
 def ask(cloud, machine, policy, number, members):
     """Boot the members of so many groups, one by one and all at once; return these by
     group, and what is to be waited for."""
@@ -128,6 +160,10 @@ def boot(cloud, machine, policy, number, members):
 
 def answers(asked):
     return [(named, future.result(ANSWER_S)) for named, future in asked]
+
+
+def has_only(placement, consumers):
+    return placement.consumers() == consumers
 
 
 def release(placement, uuids):
@@ -187,6 +223,27 @@ def test_members_that_move_at_once_stay_apart(
         hosts = [Reply(*each).hosts[0] for each in answers(asked)]
         assert len({*hosts}) == MOVING, hosts
         release(placement, uuids)
+
+
+@pytest.mark.exhaustive('minutes: a group that is split has no host for 32 yields')
+@pytest.mark.parametrize('of_database', [True, False])
+@pytest.mark.scenario('F46', 'I2', 'I4')
+def test_beside_a_nova_scheduler_all_are_answered(
+    equal_hosts, placement, machines, nova_scheduler, claims, eventually, of_database
+):
+    """It does not look, so that two of a group may be on two hosts; the others are
+    refused then, and none of them waits for those before it."""
+    machine = machines(of_database)
+    nova_scheduler(machine)
+    for _ in range(SPLITS):
+        _, asked = ask(equal_hosts, machine, 'affinity', 2, NUMBER)
+        answered = set()
+        for (member,), future in asked:
+            problem = future.exception(2 * ANSWER_S)
+            assert problem is None or problem.name == 'NoValidHost', problem
+            answered |= set() if problem else {member}
+        eventually(functools.partial(has_only, placement, answered), 'the undo')
+        release(placement, {'answered': answered})
 
 
 def ask_audited(cloud, audit, machine, policy, number, members):

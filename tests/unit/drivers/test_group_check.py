@@ -11,11 +11,11 @@ import pytest
 
 from novasched import errors
 from novasched.drivers import DriverContext
-from novasched.drivers.attempt import RequestAttempt
+from novasched.drivers.attempt import MOST_YIELDS, RequestAttempt
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_LOOKS
+from novasched.drivers.group_check import MOST_LOOKS, RecentMembers
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
 from novasched.scheduler.filters.affinity import (
@@ -31,7 +31,14 @@ from novasched.scheduler.weighers.affinity import (
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView, candidate
+from tests.fakes import (
+    VERSION,
+    FakeCaller,
+    FakeClock,
+    FakePlacement,
+    FakeView,
+    candidate,
+)
 from tests.unit.drivers.claiming import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
@@ -54,6 +61,7 @@ class Cloud:
         self.view = FakeView(self.hosts)
         self.view.members = {factories.group().uuid: [D, C, B, A]}
         self.recorder, self.attempt = Recorder(), RequestAttempt()
+        self.clock = FakeClock()
         self.caller = None
         self.driver = FilterScheduler(
             DriverContext(
@@ -62,7 +70,8 @@ class Cloud:
                 placement=self.placement,
                 rng=random.Random(1),
                 **parts,
-            )
+            ),
+            self.clock,
         )
 
     def comes(self, uuid, host):
@@ -199,22 +208,41 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     assert len(cloud.placement.tried) == tried + 1
 
 
-def test_who_comes_after_one_that_gave_up_is_not_held_up():
-    """Two members stay on two hosts, as a nova-scheduler has it."""
+def test_where_others_have_stayed_apart_nobody_yields_again_and_again():
+    """Two members on two hosts, as a nova-scheduler has it."""
     cloud = Cloud(TOGETHER)
     cloud.holds(A, 'h1')
     cloud.holds(B, 'h2')
+    cloud.placement.looks = [lambda _: cloud.clock.advance(0.5)] * 100
     with pytest.raises(errors.NoValidHost):
         cloud.ask(C, policy='affinity')
-    tried = len(cloud.placement.tried)
-    cloud.attempt.yields = 0
+    assert cloud.attempt.yields < MOST_YIELDS
+    cloud.attempt.yields, tried = 0, len(cloud.placement.tried)
     with pytest.raises(errors.NoValidHost):
         cloud.ask(D, policy='affinity')
     assert len(cloud.placement.tried) == tried + 1
     assert cloud.placement.held.keys() == {A, B}
-    cloud.attempt.yields = 0
     cloud.placement.held.pop(A)
     assert cloud.ask(D, policy='affinity') == ['h2']
+
+
+def test_only_those_stay_apart_who_are_always_where_they_were():
+    clock, group = FakeClock(), factories.group().uuid
+    recent = RecentMembers(clock)
+    one, other, third = ({('cell', host)} for host in ('h1', 'h2', 'h3'))
+
+    def seen(after_s, **places):
+        clock.advance(after_s)
+        return recent.stay_apart(group, places)
+
+    assert not seen(0, a=one, b=other)
+    assert not seen(9, a=one, b=other, c=third)
+    assert seen(1, a=one, b=other)
+    assert not seen(1, a=one, b=third)  # one has moved
+    assert not seen(9, a=one, b=third)
+    assert not seen(11, a=one, b=third)  # nobody has looked for long
+    assert not seen(9, a=one, b=one)
+    assert not seen(1, a=one, b=third)
 
 
 @cases(
