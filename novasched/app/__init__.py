@@ -356,7 +356,7 @@ def compose(
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),
         (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
-        *make_log.tasks(reader.outages),
+        *make_log.tasks(reader.outages, instrumentation.picks),
     ]
 
     def close() -> None:

@@ -17,11 +17,12 @@ from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
 from novasched.decision_log.distilling import RecordBuilder, policy_of
 from novasched.decision_log.log import RecordingLog
-from novasched.decision_log.outages import INTERVAL_S, OutageFile
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.store import DecisionStore
+from novasched.decision_log.worker_state import INTERVAL_S, StateFile
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
+from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
 from novasched.placement import diagnosing
 from novasched.placement.diagnosing import PlacementDiagnosis
@@ -116,10 +117,12 @@ class LogMaker:
         self._metrics.waits_s = lambda: log.waits_s
         return log
 
-    def tasks(self, outages: Outages) -> list[PeriodicTask]:
-        """Return the periodic tasks of the log that was made, and those of outages."""
-        file = OutageFile(self._store.directory, outages, self._dependencies.clock)
-        return [*self._tasks, (INTERVAL_S, file.write_outages)]
+    def tasks(self, outages: Outages, picks: PickMetrics) -> list[PeriodicTask]:
+        """Return the periodic tasks of the log that was made, and that of the state of
+        this worker."""
+        clock = self._dependencies.clock
+        file = StateFile(self._store.directory, outages, picks.now, clock)
+        return [*self._tasks, (INTERVAL_S, file.write_state)]
 
     def _complete_with(self, diagnosis: PlacementDiagnosis) -> None:
         """Have the records completed that wait for a diagnosis of placement: those of a

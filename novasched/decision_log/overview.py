@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from novasched.decision_log import outages
+from novasched.decision_log import worker_state
 from novasched.decision_log.reading import (
     Criteria,
     DecisionFiles,
@@ -27,8 +27,8 @@ SAMPLE = 200
 
 
 def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
-    """Return counts by minute and reason, how many records were lost, the outages of
-    each worker, how long requests took, and the newest.
+    """Return counts by minute and reason, how many records were lost, the outages and
+    picks of each worker, how long requests took, and the newest.
 
     Bodies are read of the newest alone: they have what stood against each, how long
     placement took, and what was known of the cells.
@@ -43,6 +43,11 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
     ids = [head.id for head in heads]
     servers, bodies = reader.servers_of(ids), reader.bodies_of(ids)
     read = [bodies[one] for one in ids if one in bodies]
+    states = (
+        worker_state.read(reader.directory, reader.clock)
+        if isinstance(reader, DecisionFiles)
+        else []
+    )
     return {
         'since': since,
         'until': now,
@@ -51,9 +56,8 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
             {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
         ],
         'lost': _lost(reader, since),
-        'outages': outages.read(reader.directory, reader.clock)
-        if isinstance(reader, DecisionFiles)
-        else [],
+        'outages': [outage for state in states for outage in state['outages']],
+        'picks': [state['picks'] for state in states if state['picks']],
         'took_us': {'total': total_us, 'sample': sample},
         'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
         'newest': [

@@ -70,6 +70,7 @@ def merged(
             )
         },
         'outages': _outages(each),
+        'picks': _picks(each),
         'blockers': _blockers(each),
         'minutes': _minutes(each),
         'cells': _cells(last['view'] if last is not None else {}),
@@ -151,6 +152,19 @@ def _outages(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         known['waiting'] += each['waiting']
         known['in_vain'] += each['in_vain']
     return [found[service] for service in sorted(found)]
+
+
+def _picks(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return how many picks are assumed, by the worker that assumes most, as each hears
+    of all of them, and the sums of the counts of all workers."""
+    workers = [each for part in parts for each in part.get('picks', ())]
+    names = dict.fromkeys(name for each in workers for name in each)
+    return {
+        name: (max if name in ('assumed', 'oldest_s') else sum)(
+            each.get(name, 0) for each in workers
+        )
+        for name in names
+    }
 
 
 def _minutes(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ def frame(overview: Overview, style: Style, rows: int = 20) -> str:
             style, _label(f'last {overview["window_s"]:g} s'), _results(overview)
         ),
         *_labelled(style, _label('Away'), _away(style, overview)),
+        *_labelled(style, _label('Picks'), _picks(overview['picks'])),
         *_labelled(style, _label('Blockers'), _blockers(overview)),
         *_labelled(
             style, _label('Cells'), [_cell(style, c) for c in overview['cells']]
@@ -85,6 +86,16 @@ def _away(style: Style, overview: Overview) -> list[str]:
         f'{style.paint(each["service"], RED)} since {each["since_s"]:.0f} s, '
         f'{counted(each["waiting"], "request")} waiting: {each["problem"]}'
         for each in overview['outages']
+    ]
+
+
+def _picks(picks: Mapping[str, float]) -> list[str]:
+    if not picks:
+        return []
+    counts = ('sent', 'received', 'lost', 'refused')
+    return [
+        f'{picks["assumed"]:.0f} assumed, the oldest for {picks["oldest_s"]:.0f} s',
+        *(f'{name} {picks[name]:.0f}' for name in counts if picks.get(name)),
     ]
 
 

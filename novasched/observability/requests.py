@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 from novasched import errors
@@ -119,11 +120,21 @@ class PickMetrics:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._counted: Counter[str] = Counter()
         self.assumed: AssumedInstances | None = None
 
     def count(self, what: str, picks: int) -> None:
         """Count picks that were sent, lost, received or refused."""
         self._recorder.count(catalogue.PICKS, what, by=picks)
+        self._counted[what] += picks
+
+    def now(self) -> dict[str, float]:
+        """Return how many picks are ``assumed``, for how long the oldest, and counts of
+        all until now; nothing where none is."""
+        if not self.assumed:
+            return {}
+        oldest_s = round(self.assumed.oldest_s(), 1)
+        return {'assumed': len(self.assumed), 'oldest_s': oldest_s, **self._counted}
 
     def measure(self) -> None:
         """Set the gauges of the present state."""

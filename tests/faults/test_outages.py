@@ -11,7 +11,7 @@ import time
 import pytest
 
 from novasched.clock import SYSTEM_CLOCK
-from novasched.decision_log.outages import read
+from novasched.decision_log.worker_state import read
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
@@ -173,8 +173,8 @@ def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
     until(lambda: Resources.of(worker).threads >= before.threads + MANY, 'all to wait')
     assert caller.call(PING) == ({'arg': 'are you there', 'service': 'scheduler'}, None)
     files = running.state / 'decisions'
-    shown = until(lambda: read(files, SYSTEM_CLOCK), 'what top shows')
-    assert [each['service'] for each in shown] == ['placement']
+    (shown,) = until(lambda: read(files, SYSTEM_CLOCK), 'what top shows')
+    assert [each['service'] for each in shown['outages']] == ['placement']
     height = Resources.of(worker)
     assert height.threads - before.threads <= MANY + SPARE
     assert (height.memory_mb - before.memory_mb) / MANY < MOST_MB

@@ -11,6 +11,7 @@ from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.store import DecisionStore
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
+from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
 from novasched.placement.diagnosing import INTERVAL_S
 from novasched.scheduler.pipeline import Profile
@@ -48,8 +49,8 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     make_log = LogMaker(conf, dependencies, store)
     mirror = PlacementMirror(FakeProviders(), SYSTEM_CLOCK)
     log = make_log(view, Profile((), ()), mirror)
-    *tasks, (_, of_outages) = make_log.tasks(Outages())
-    of_outages()
+    *tasks, (_, of_worker) = make_log.tasks(Outages(), PickMetrics(recorder))
+    of_worker()
     for interval_s, task in tasks:
         assert (interval_s, task.__name__) == (INTERVAL_S, 'complete_diagnoses')
         task()

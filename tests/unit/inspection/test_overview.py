@@ -133,6 +133,16 @@ def test_outages_of_all_workers_are_added_up():
     assert line in top.frame(overview, Style(100)).splitlines()
 
 
+def test_picks_of_all_workers_are_counted():
+    old = summarize(log_of(), 60)
+    first = {'assumed': 3, 'oldest_s': 4.2, 'sent': 2, 'received': 1}
+    second = {'assumed': 2, 'oldest_s': 9.6, 'sent': 1, 'received': 2, 'lost': 1}
+    both = {'here': old | {'picks': [first, second]}, 'old': old}
+    overview = merged_overviews(both, 60)
+    line = '  Picks       3 assumed, the oldest for 10 s   sent 3   received 3   lost 1'
+    assert line in top.frame(overview, Style(100)).splitlines()
+
+
 def test_nothing_at_all():
     overview = merged(log_of())[0].overview(60)
     assert overview['took_ms'] == {'p50': None, 'p99': None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outages of now stand beside the records, for all who read them."""
+"""The state of each worker stands beside the records, for all who read them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.decision_log import outages, overview
-from novasched.decision_log.outages import FRESH_S, OutageFile
+from novasched.decision_log import overview, worker_state
 from novasched.decision_log.reading import DecisionFiles
+from novasched.decision_log.worker_state import FRESH_S, StateFile
 from novasched.outages import Outage
 from tests.stored_records import SetClock
 
@@ -32,44 +32,58 @@ class Known:
 
 def read(directory, seconds=0.0):
     clock = SetClock(time.time() + seconds)
-    return [Outage(**each) for each in outages.read(directory, clock)]
+    states = worker_state.read(directory, clock)
+    return [Outage(**each) for state in states for each in state['outages']]
 
 
 def test_it_is_there_while_it_lasts(tmp_path):
     known = Known(AWAY)
-    file = OutageFile(tmp_path, known)
-    file.write_outages()
+    file = StateFile(tmp_path, known)
+    file.write_state()
     assert read(tmp_path) == [AWAY]
     found = overview.summarize(DecisionFiles(tmp_path), 60)
     assert found['outages'] == [AWAY._asdict()]
     known.at = []
-    file.write_outages()
+    file.write_state()
+    assert os.listdir(tmp_path) == []
+
+
+def test_picks_are_there_while_some_are_assumed(tmp_path):
+    assumed = {'assumed': 2, 'oldest_s': 1.5}
+    file = StateFile(tmp_path, Known(), lambda: assumed)
+    file.write_state()
+    found = overview.summarize(DecisionFiles(tmp_path), 60)
+    assert (found['outages'], found['picks']) == ([], [assumed])
+    assumed = {}
+    file.write_state()
     assert os.listdir(tmp_path) == []
 
 
 def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
-    (tmp_path / 'outages-1.json').write_text(json.dumps([AWAY._asdict()]))
-    OutageFile(tmp_path, Known(AWAY)).write_outages()
+    (tmp_path / 'state-1.json').write_text(
+        json.dumps({'outages': [AWAY._asdict()], 'picks': {}})
+    )
+    StateFile(tmp_path, Known(AWAY)).write_state()
     assert read(tmp_path) == [AWAY, AWAY]
     assert read(tmp_path, FRESH_S + 1) == []
     later = SetClock(time.time() + FRESH_S + 1)
-    mine = f'outages-{os.getpid()}.json'
+    mine = f'state-{os.getpid()}.json'
     assert len(os.listdir(tmp_path)) == 2
-    OutageFile(tmp_path, Known(AWAY), later).write_outages()
+    StateFile(tmp_path, Known(AWAY), clock=later).write_state()
     assert os.listdir(tmp_path) == [mine]
 
 
 def test_where_there_are_no_files_there_is_none():
-    OutageFile(None, Known(AWAY)).write_outages()
-    assert outages.read(pathlib.Path('/nowhere'), SetClock()) == []
+    StateFile(None, Known(AWAY)).write_state()
+    assert worker_state.read(pathlib.Path('/nowhere'), SetClock()) == []
 
 
 def test_the_directory_is_made_if_no_record_was_written_yet(tmp_path):
-    OutageFile(tmp_path / 'new', Known(AWAY)).write_outages()
+    StateFile(tmp_path / 'new', Known(AWAY)).write_state()
     assert read(tmp_path / 'new') == [AWAY]
 
 
 def test_what_cannot_be_written_is_a_failure(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(errors.StoreFailed):
-        OutageFile(tmp_path / 'file' / 'below', Known(AWAY)).write_outages()
+        StateFile(tmp_path / 'file' / 'below', Known(AWAY)).write_state()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outages of now, beside the records: a file of each worker where requests wait."""
+"""The state of now, beside the records: a file of each worker where requests wait for
+an outage to end, or picks are assumed."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,47 +22,53 @@ INTERVAL_S = 5.0
 FRESH_S = 3 * INTERVAL_S
 """A file that is older is of a worker that was killed."""
 
+State = Mapping[str, Any]
+"""``outages``: the fields of each Outage; ``picks``: those of PickMetrics.now."""
+
 
 @dataclass(frozen=True)
-class OutageFile:
-    """The file of this worker; ``directory`` None: there are no files."""
+class StateFile:
+    """The file of this worker; ``directory`` None: there are no files. ``picks``
+    returns what is assumed, nothing where no pick is."""
 
     directory: Path | None
     outages: Outages
+    picks: Callable[[], Mapping[str, float]] = dict
     clock: Clock = SYSTEM_CLOCK
 
-    def write_outages(self) -> None:
-        """Write the outages of now, and remove old files, or the own one if there are
-        none. Raises errors.StoreFailed."""
+    def write_state(self) -> None:
+        """Write the state of now, and remove old files, or the own one if there is
+        nothing to say. Raises errors.StoreFailed."""
         if self.directory is None:
             return
-        path = self.directory / f'outages-{os.getpid()}.json'
-        now = [each._asdict() for each in self.outages.now()]
+        path = self.directory / f'state-{os.getpid()}.json'
+        outages = [each._asdict() for each in self.outages.now()]
+        picks = self.picks()
         try:
-            if now:
+            if outages or picks:
                 state_directory.make(str(self.directory))
                 for file, is_fresh in _files(self.directory, self.clock):
                     if not is_fresh:
                         file.unlink(missing_ok=True)
                 made = path.with_suffix('.new')
-                made.write_text(json.dumps(now))
+                made.write_text(json.dumps({'outages': outages, 'picks': picks}))
                 made.replace(path)
             elif path.exists():
                 path.unlink(missing_ok=True)
         except OSError as problem:
-            raise errors.StoreFailed('the file of outages', str(problem)) from problem
+            raise errors.StoreFailed('the file of its state', str(problem)) from problem
 
 
-def read(directory: Path, clock: Clock) -> list[dict[str, Any]]:
-    """Return the outages of each worker of the machine: the fields of Outage."""
+def read(directory: Path, clock: Clock) -> list[State]:
+    """Return the state of each worker of the machine that has something to say."""
     try:
         files = [file for file, is_fresh in _files(directory, clock) if is_fresh]
-        return [outage for file in files for outage in json.loads(file.read_text())]
+        return [json.loads(file.read_text()) for file in files]
     except (OSError, ValueError):  # one was removed just now, or is of nobody here
         return []
 
 
 def _files(directory: Path, clock: Clock) -> Iterator[tuple[Path, bool]]:
-    for file in directory.glob('outages-*.json'):
+    for file in directory.glob('state-*.json'):
         with contextlib.suppress(FileNotFoundError):  # another worker has removed it
             yield file, clock.time() - file.stat().st_mtime <= FRESH_S
