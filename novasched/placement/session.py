@@ -13,6 +13,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import errors, http
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.ports import QueryFailed
@@ -41,6 +42,7 @@ _UNREACHABLE = (
     ksa.ConnectTimeout,
 )
 _NO_SERVER = (502, 503)
+_AT_ONCE_S = 0.5
 _TOKEN_ENDED = 401
 
 _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
@@ -130,15 +132,17 @@ def ask(
     body: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
     is_quiet: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> requests.Response | NoAnswer:
     """Send a request; answers of any status are answers.
 
     ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
     adapter's. A GET is sent once more when its connection breaks, as the server may
     have closed an idle connection just then, when its answer breaks off, and when a
-    gateway has no server for it; any request, when its token has ended, as of several
-    threads keystoneauth1 lets one ask for another token. ``is_quiet``: the caller says
-    why there is no answer.
+    gateway has no server for it, all at once: who has waited does not ask again, as all
+    who did would ask a server that is just back. Any request is sent once more when its
+    token has ended, as of several threads keystoneauth1 lets one ask for another token.
+    ``is_quiet``: the caller says why there is no answer.
     """
     headers = http.headers(context)
     if version is not None:
@@ -148,13 +152,18 @@ def ask(
         options['json'] = body
     if timeout_s is not None:
         options['timeout'] = timeout_s
+    began_s, is_read = clock.monotonic(), method == 'GET'
+
+    def was_at_once() -> bool:
+        return clock.monotonic() - began_s <= _AT_ONCE_S
+
     try:
         answer = adapter.request(url, method, **options)
-        no_server = method == 'GET' and answer.status_code in _NO_SERVER
+        no_server = is_read and answer.status_code in _NO_SERVER and was_at_once()
         if not no_server and answer.status_code != _TOKEN_ENDED:
             return answer
     except (ksa.ConnectFailure, ksa.UnknownConnectionError) as error:
-        if method != 'GET' or not _was_sent(error):
+        if not is_read or not _was_sent(error) or not was_at_once():
             return _no_answer(adapter, error, is_quiet)
     except ksa.ClientException as error:
         return _no_answer(adapter, error, is_quiet)

@@ -11,6 +11,7 @@ from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from tests.cases import cases
+from tests.fakes import FakeClock
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')
@@ -110,6 +111,21 @@ def test_a_catalog_without_placement_is_fetched_again(scripted, context):
 def test_the_second_connection_answers(scripted, context):
     adapter, _ = scripted(BROKEN, (200, {}))
     assert ask(adapter, context, 'GET', '/', None).status_code == 200
+
+
+@pytest.mark.parametrize('answer', [BROKEN, (503, '')])
+def test_who_has_waited_does_not_ask_again(scripted, context, answer):
+    clock = FakeClock()
+    adapter, script = scripted()
+
+    def hang(_):
+        clock.advance(1.0)
+        return answer
+
+    script.answer = hang
+    found = ask(adapter, context, 'GET', '/', None, clock=clock)
+    assert found.is_away if isinstance(found, NoAnswer) else found.status_code == 503
+    assert len(script.asked) == 1
 
 
 @pytest.mark.parametrize(
