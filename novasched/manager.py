@@ -367,7 +367,11 @@ class SchedulerManager:
                 '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
-        if known.copy is not None and self._mirror and not self._mirror.reads_fast:
+        if (
+            known.copy is not None
+            and self._mirror
+            and not self._mirror.store.reads_fast
+        ):
             return self._asked(work, query, of_copy=False)
         answer = self._asked(
             work,

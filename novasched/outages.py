@@ -2,15 +2,17 @@
 """Outages of services that decisions need: requests wait for their end.
 
 Who waits asks nothing. One thread looks for each service that is away; once it answers,
-the requests that waited for it go on in their order, twice as many at a time while all
-goes well.
+the requests that waited for it go on in the order in which they came, more at a time
+while all goes well.
 """
 
 from __future__ import annotations
 
+import bisect
 import logging
+import operator
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -105,17 +107,25 @@ class Outage(NamedTuple):
         )
 
 
+class _Turn(threading.Event):
+    """The turn of a request that came at this time."""
+
+    def __init__(self, came_s: float) -> None:
+        super().__init__()
+        self.came_s = came_s
+
+
 @dataclass(eq=False)
 class _Away:
     """A service that is away, or was, and those of its requests that go on by and by:
     ``running`` are under way, and at most ``limit`` may be. Each of the ``queue`` is
-    set when it is its turn."""
+    set when it is its turn; who came first is the first."""
 
     service: str
     problem: str = ''
     since_s: float = 0.0
     is_back: bool = True
-    queue: deque[threading.Event] = field(default_factory=deque)
+    queue: list[_Turn] = field(default_factory=list)
     waited: int = 0
     in_vain: int = 0
     running: int = 0
@@ -127,7 +137,7 @@ class _Away:
         """Let those go on whose turn it is."""
         while self.is_back and self.queue and self.running < self.limit:
             self.running += 1
-            self.queue.popleft().set()
+            self.queue.pop(0).set()
 
 
 class Outages:
@@ -192,17 +202,24 @@ class Outages:
                 if not each.is_back
             ]
 
-    def wait(self, service: str, problem: str, left_s: Callable[[bool], float]) -> bool:
-        """Wait until a service answers, and it is the turn of who waits; then done()
-        is to be called. False: it was in vain. ``left_s`` returns for how long it may
-        wait still, given whether the service is back; it may raise."""
-        began_s, turn, is_wanted = self._clock.monotonic(), threading.Event(), False
+    def wait(
+        self,
+        service: str,
+        problem: str,
+        came_s: float,
+        left_s: Callable[[bool], float],
+    ) -> bool:
+        """Wait until a service answers, and it is the turn of who waits, as it came at
+        ``came_s``; then done() is to be called. False: it was in vain. ``left_s``
+        returns for how long it may wait still, given whether the service is back; it
+        may raise."""
+        began_s, turn, is_wanted = self._clock.monotonic(), _Turn(came_s), False
         with self._lock:
             away = self._known(service, problem)
             if away is None:
                 return False
             away.waited += 1
-            away.queue.append(turn)
+            bisect.insort(away.queue, turn, key=operator.attrgetter('came_s'))
             self._on_waiting(service, len(away.queue))
             away.admit()
         try:
@@ -297,7 +314,7 @@ class OutagePatience:
         if caller is not None and outages.patience_s:
             caller_s = caller.answer_left_s() - ANSWER_TAKES_S
             left_s = min(outages.patience_s, caller_s)
-        now_s = clock.monotonic()
+        self._came_s = now_s = clock.monotonic()
         self._clock = clock
         self._outages = outages
         self._caller = caller
@@ -342,7 +359,8 @@ class OutagePatience:
                 self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
                 self.attempted(away)  # it is the turn at the last one alone
-                if not self._outages.wait(service, problem, self.left_s):
+                waited = self._outages.wait(service, problem, self._came_s, self.left_s)
+                if not waited:
                     self.is_over = True
                     return False
                 self._turns.append(service)

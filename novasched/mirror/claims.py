@@ -38,7 +38,12 @@ class MirroredPlacement:
         self._mirror = mirror
 
     def answers(self) -> bool:
-        return self._inner.answers()
+        """Ask placement; where it answers, have the copy brought up to date, so that
+        those who waited need not all ask placement for candidates."""
+        answers = self._inner.answers()
+        if answers:
+            self._mirror.catch_up()
+        return answers
 
     def candidates(
         self, context: RequestContext, query: str

@@ -37,6 +37,7 @@ LOG = logging.getLogger(__name__)
 PATIENCE_S = 5.0
 """How long a request waits until the copy is up to date. Once that was too short, none
 waits until a read has succeeded."""
+CATCH_UP_S = 2.0
 MOST_OF_ROOT = 32
 """Candidates of one root that are looked at first; all, if none of those fits."""
 VERIFIED_AT_ONCE = 4
@@ -310,6 +311,13 @@ class PlacementMirror:
             with contextlib.suppress(errors.StoreFailed):
                 self._read()
 
+    def catch_up(self) -> None:
+        """Read what has changed, if that has failed; wait CATCH_UP_S for it at most."""
+        if self._broken or self._late:
+            reading = self._reader.submit(self._read)
+            with contextlib.suppress(TimeoutError, errors.NovaschedError):
+                reading.result(CATCH_UP_S)
+
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
         self._pace.pause_s, self._stopped = 0.0, True
@@ -454,11 +462,6 @@ class PlacementMirror:
         """Have the members of these aggregates read, too."""
         self._asked.update(aggregates)
         self._wake.set()
-
-    @property
-    def reads_fast(self) -> bool:
-        """Whether a request may have the copy brought up to date."""
-        return self.store.reads_fast
 
     @property
     def source(self) -> str:

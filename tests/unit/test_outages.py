@@ -26,7 +26,7 @@ from novasched.outages import (
 )
 from novasched.placement.client import PROBE_S
 from tests.cases import cases
-from tests.fakes import FakeCaller
+from tests.fakes import FakeCaller, FakeClock
 
 AWAY = {'placement': 'connection refused'}
 
@@ -61,9 +61,9 @@ def outages(service):
 class Waiter(threading.Thread):
     """A request that waits; ``went_on`` is whether it was not in vain."""
 
-    def __init__(self, outages, caller=None, away=AWAY):
+    def __init__(self, outages, caller=None, away=AWAY, clock=SYSTEM_CLOCK):
         super().__init__(daemon=True)
-        self.patience = OutagePatience(outages, caller or FakeCaller(), SYSTEM_CLOCK)
+        self.patience = OutagePatience(outages, caller or FakeCaller(), clock)
         self.away = away
         self.went_on = None
         self.start()
@@ -111,6 +111,19 @@ def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, ou
         seen += on_their_way
         for each in on_their_way:
             each.patience.attempted(())
+
+
+def test_who_came_first_goes_on_first_however_late_it_waits(service, outages):
+    late = Waiter(outages, clock=FakeClock(seconds=2.0))
+    eventually(lambda: outages.now() and outages.now()[0].waiting == 1)
+    early = Waiter(outages, clock=FakeClock(seconds=1.0))
+    eventually(lambda: outages.now()[0].waiting == 2)
+    service.is_back.set()
+    early.join(20)
+    assert (early.went_on, late.went_on) == (True, None)
+    early.patience.attempted(())
+    late.join(20)
+    assert late.went_on
 
 
 def going(waiters, seen):

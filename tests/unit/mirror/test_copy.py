@@ -9,12 +9,14 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.mirror.claims import MirroredPlacement
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.resources.query import Group, Query
 from tests.cases import cases
+from tests.fakes import FakePlacement
 from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
 from tests.unit.observability.recorder import FakeRecorder
 
@@ -178,6 +180,18 @@ class TestReading:
         mirror._next_read.result(10)
         assert [how for how, _ in store.reads] == ['thorough', 'thorough']
         assert list(mirror.candidates(ONE).requests) == ['a', 'b']
+
+    def test_once_placement_answers_again_it_is_read(self, mirror, store):
+        placement = MirroredPlacement(FakePlacement(), mirror)
+        assert placement.answers()
+        assert store.reads == []  # nothing was wrong with it
+        store.problem = errors.StoreFailed('Placement', 'it is away')
+        look(mirror)
+        assert isinstance(mirror.candidates(ONE), str)
+        assert placement.answers()  # to some questions
+        store.problem = None
+        assert placement.answers()
+        assert mirror.candidates(ONE).requests
 
     def test_a_failure_is_said_once_and_its_end_once(self, mirror, store, caplog):
         caplog.set_level(logging.INFO)
