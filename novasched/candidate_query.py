@@ -56,7 +56,8 @@ class QueryPolicy:
 
 
 class CandidateSource:
-    """Asks a query with its fallback, and what else an empty answer calls for."""
+    """Asks a query with its fallback, and what else an empty answer calls for. ``away``
+    returns why placement is waited for, '' if it is not."""
 
     def __init__(
         self,
@@ -64,11 +65,13 @@ class CandidateSource:
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
         mirror: PlacementMirror | None = None,
+        away: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement
         self._mirror = mirror
         self._aggregate_sync = aggregate_sync
         self._on_cut = on_cut
+        self._away = away
 
     def ask(
         self,
@@ -76,13 +79,18 @@ class CandidateSource:
         query: Query,
         fresh: bool = False,
         of_copy: bool = True,
+        is_patient: bool = False,
     ) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer is enough.
 
         A copy of placement is asked first, if there is one and ``of_copy``; ``fresh``:
         once it was brought up to date. Where there are no candidates, hosts whose
-        aggregates placement does not know are logged.
+        aggregates placement does not know are logged. A request that ``is_patient``
+        asks nothing while others wait until placement answers: it would work that off
+        before it serves them.
         """
+        if is_patient and (problem := self._away()):
+            return QueryFailed(0, problem, is_away=True)
         copied = self._of_copy(query, fresh) if of_copy else UNVERIFIED
         if isinstance(copied, Candidates):
             answer: Candidates | QueryFailed = copied

@@ -98,6 +98,7 @@ class SchedulerManager:
             AggregateSync(view, placement),
             query_policy.on_cut,
             mirror if query_policy.of_copy else None,
+            lambda: self._outages.waited_for(PLACEMENT),
         )
         self._mirror = mirror
         self._prefilter_contexts = PrefilterContexts(
@@ -267,9 +268,11 @@ class SchedulerManager:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
-            answer = self._candidate_source.ask(work.context, query)
+            answer = self._candidate_source.ask(
+                work.context, query, is_patient=work.attempt.keeps_lost
+            )
         recorder.asked(query, answer)
-        _missed(work, answer)
+        work.attempt.offers(answer)
         if isinstance(answer, QueryFailed) or not answer.requests:
             failed = isinstance(answer, QueryFailed)
             recorder.blocked(
@@ -397,7 +400,7 @@ class SchedulerManager:
         with work.recorder.stage('query'):
             answer = self._candidate_source.ask(work.context, query, **how)
         work.recorder.asked(query, answer)
-        _missed(work, answer)
+        work.attempt.offers(answer)
         if isinstance(answer, QueryFailed):
             return None
         if not answer.requests:
@@ -481,14 +484,6 @@ class SchedulerManager:
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""
         self._view.instances.sync(host, instance_uuids)
-
-
-def _missed(work: ScheduleRequest, answer: Candidates | QueryFailed) -> None:
-    """Note that placement did not answer, or what it offers."""
-    if not isinstance(answer, QueryFailed):
-        work.attempt.offered = answer
-    elif answer.is_away:
-        work.attempt.missed(PLACEMENT, answer.text, answer.status)
 
 
 def _answer(

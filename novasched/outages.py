@@ -186,6 +186,15 @@ class Outages:
         away = self._away.get(service)
         return away is not None and not away.is_back
 
+    def waited_for(self, service: str) -> str:
+        """Return why a service is away that requests wait for; '' if they do not."""
+        away = self._away.get(service)
+        return away.problem if away is not None and self._is_waited_for(away) else ''
+
+    def _is_waited_for(self, away: _Away) -> bool:
+        lasts_s = self._clock.monotonic() - away.since_s
+        return not away.is_back and lasts_s <= LONG_AWAY * self.patience_s
+
     def now(self) -> list[Outage]:
         """Return the outages of now."""
         now_s = self._clock.monotonic()
@@ -257,8 +266,7 @@ class Outages:
         if away is None:
             away = self._away[service] = _Away(service)
         if not away.is_back:
-            is_long = now_s - away.since_s > LONG_AWAY * self.patience_s
-            return None if is_long else away
+            return away if self._is_waited_for(away) else None
         looking = threading.Thread(
             target=self._look, args=(away, probe), name='outage', daemon=True
         )

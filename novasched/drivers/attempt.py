@@ -10,7 +10,8 @@ from http.client import responses
 from typing import NamedTuple
 
 from novasched.clock import SYSTEM_CLOCK
-from novasched.ports import Candidates, Claimed, ClaimUnknown, Entry
+from novasched.outages import PLACEMENT
+from novasched.ports import Candidates, Claimed, ClaimUnknown, Entry, QueryFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -84,6 +85,13 @@ class RequestAttempt:
     def is_waited_for(self) -> bool:
         """Whether the request will wait for what did not answer."""
         return self.keeps_lost and bool(self.away)
+
+    def offers(self, answer: Candidates | QueryFailed) -> None:
+        """Note what placement offers, or that it did not answer."""
+        if not isinstance(answer, QueryFailed):
+            self.offered = answer
+        elif answer.is_away:
+            self.missed(PLACEMENT, answer.text, answer.status)
 
     def missed(self, service: str, problem: str, status: int = 0) -> None:
         """A service did not answer, or with an HTTP ``status`` of one that is away."""

@@ -131,6 +131,24 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
     assert ask.aggregate_sync.looked_at == looked_at
 
 
+@cases(
+    'problem, is_patient, asked',
+    ('it is waited for', '503', True, 0),
+    ('but not by this one', '503', False, 1),
+    ('it is not away', '', True, 1),
+)
+def test_nothing_is_asked_of_a_placement_that_is_waited_for(problem, is_patient, asked):
+    placement = FakePlacement('p')
+    source = CandidateSource(
+        placement, FakeMirrored(), lambda answer: None, away=lambda: problem
+    )
+    query = build_query(factories.request(), Requirements(), None, 1000, True)
+    context = RequestContext(overwrite=False)
+    answer = source.ask(context, query, is_patient=is_patient)
+    assert len(placement.queries) == asked
+    assert asked or answer == QueryFailed(0, '503', is_away=True)
+
+
 def test_the_options_of_nova(conf):
     policy = QueryPolicy.from_conf(conf)
     assert policy.limit == 1000

@@ -80,8 +80,10 @@ def eventually(holds, seconds=20):
 
 
 def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
+    assert outages.waited_for('placement') == ''
     waiter = Waiter(outages)
     eventually(lambda: service.probes)
+    assert outages.waited_for('placement') == 'connection refused'
     (now,) = outages.now()
     assert (now.service, now.waiting, now.in_vain) == ('placement', 1, 0)
     service.is_back.set()
@@ -89,6 +91,7 @@ def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert waiter.went_on
     waiter.patience.attempted(())
     assert outages.now() == []
+    assert outages.waited_for('placement') == ''
     eventually(lambda: len(caplog.messages) == 2)
     begun, ended = caplog.messages
     assert begun == 'Requests wait for placement, which is away: connection refused'
