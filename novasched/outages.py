@@ -52,9 +52,9 @@ CALLER_LOOK_S = 2.0
 there."""
 ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
-LAST_LOOK_S = 11.0
-"""So long a request waits at least after an attempt that took long to fail: a look that
-hangs is over then."""
+LAST_LOOKS, LAST_LOOK_S = 2, 11.0
+"""So often a request waits for so long at least, after an attempt that took long to
+fail: a look that hangs is over then. Once more, as what is just back may break off."""
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
@@ -353,10 +353,11 @@ class OutagePatience:
         self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False
-        if not self._times:  # the first attempt may itself have hung for all the time
+        if not self._times:
+            self._served = self._outages.served
+        if self._times.total() < LAST_LOOKS:
             soon_s = self._clock.monotonic() + LAST_LOOK_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
-            self._served = self._outages.served
         self._times.update(away.keys())
         again = max(self._times.values()) - 1
         if again >= MOST_TIMES and self._outages.served > self._served:

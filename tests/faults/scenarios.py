@@ -143,8 +143,8 @@ SCENARIOS = {
     ),
     'F14': Scenario(
         'Placement is away, or restarted behind a load balancer',
-        'Requests wait until it answers, and are then decided from the start, those '
-        'that have waited longest first; those that do not need it go on. Only when '
+        'Requests wait until it answers, and are then decided from the start, in the '
+        'order in which they came; those that do not need it go on. Only when '
         '`[novasched] outage_patience` is over before that, or their caller is about '
         'to give up, they get NoValidHost, as from nova.',
         'A service that has been away for ten times the patience is not waited for.',

@@ -255,12 +255,13 @@ def test_its_time_is_over(service):
     outages.close()
 
 
-def test_an_attempt_that_hung_for_all_the_time_is_followed_by_one_more(service):
-    outages = Outages(0.05, lambda _: service.probe)
-    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
-    time.sleep(0.1)
+def test_attempts_that_hung_for_all_the_time_are_followed_by_two_more(service):
+    outages, clock = Outages(30.0, lambda _: service.probe), FakeClock()
+    patience = OutagePatience(outages, FakeCaller(answer_left_s=600.0), clock)
     service.is_back.set()
-    assert patience.wait(AWAY)
+    for goes_on in (True, True, False):
+        clock.advance(40)
+        assert patience.wait(AWAY) is goes_on
     outages.close()
 
 
