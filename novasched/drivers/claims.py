@@ -235,7 +235,11 @@ class Claims:
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
         if not self._are_offered(wanted, ahead):
             return False
-        with self._written(request, wanted), self._recorder.stage('claim'):
+        with (
+            self._written(request, wanted),
+            self._recorder.stage('claim'),
+            self._after_lost(request.instance_uuid),
+        ):
             outcome = self._placement.claim(
                 self._context,
                 request.instance_uuid,
@@ -254,6 +258,19 @@ class Claims:
         self._keep(wanted, [outcome])
         self.remaining.take(candidate)
         return self._fit(wanted)
+
+    @contextlib.contextmanager
+    def _after_lost(self, consumer_uuid: str) -> Iterator[None]:
+        """Claim within this context. Who changes the consumer meanwhile may be an
+        earlier claim that was lost and is being written: that is waited for."""
+        try:
+            yield
+        except errors.AlreadyClaimed:
+            raise
+        except errors.AllocationUpdateFailed as changed:
+            if consumer_uuid in self._attempt.may_arrive:
+                self._attempt.missed(PLACEMENT, str(changed))
+            raise
 
     def _adds(self, request: RequestSpec) -> bool:
         """Whether a claim may be added to what the server holds: it is moved, and that

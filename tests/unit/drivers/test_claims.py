@@ -10,11 +10,13 @@ import logging
 import pytest
 
 from novasched import errors
+from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claim_chunks import CHUNK, chunks
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import UNDO_WITHIN_S, Claims
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
+from novasched.outages import PLACEMENT
 from novasched.ports import CallerGone, ClaimRequest
 from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from tests import factories
@@ -76,6 +78,24 @@ def test_a_claim_that_raises_undoes_the_earlier_ones(context):
         claim_all(placement, context)
     assert placement.held == {}
     assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
+
+
+@cases(
+    'may_arrive, problem, is_waited_for',
+    ('an earlier one is written just now', {'a'}, errors.AllocationUpdateFailed, True),
+    ('somebody else is at work', {'b'}, errors.AllocationUpdateFailed, False),
+    ('it holds something already', {'a'}, errors.AlreadyClaimed, False),
+)
+def test_who_changes_the_consumer_after_a_claim_was_lost(
+    context, may_arrive, problem, is_waited_for
+):
+    placement = FakePlacement(script=[problem('a', 'changed')])
+    attempt = RequestAttempt(may_arrive=frozenset(may_arrive))
+    journal = ClaimJournal(None, None)
+    claims = Claims(placement, context, '1.36', claim_journal=journal, attempt=attempt)
+    with pytest.raises(problem), claims:
+        claims.make(factories.request(instance_uuid='a'), candidate('p'))
+    assert list(attempt.away) == [PLACEMENT] * is_waited_for
 
 
 def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
