@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from novasched.decision_log.reading import Criteria, DecisionFiles
 from tests.live.flow import running
 from tests.live.flow_books import Books
+from tests.live.servers.process import Process, wait_until
 
-HOSTS, CELLS_EACH, CLIENTS = 100, 2, 8
+HOSTS, CELLS_EACH, CLIENTS, WORKERS = 100, 2, 8, 4
+FILTERS = 'ComputeFilter,NUMATopologyFilter'
 FLEET = f"""
 [[hosts]]
 name = "pinned-{{}}"
@@ -43,16 +48,15 @@ def pinned_hosts(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
         FLEET,
         ('cell1',),
         conductor={'workers': 2},
-        scheduler={'workers': 4},
-        filter_scheduler={'enabled_filters': 'ComputeFilter,NUMATopologyFilter'},
+        scheduler={'workers': WORKERS},
+        filter_scheduler={'enabled_filters': FILTERS},
     ) as made:
         yield made
 
 
-@pytest.mark.exhaustive('minutes: two hundred boots on a hundred hosts')
-@pytest.mark.scenario('F2', 'I4', 'I6')
-def test_each_numa_cell_is_given_away_once(pinned_hosts, placement, new_uuid, claims):
-    uuids = [new_uuid() for _ in range(HOSTS * CELLS_EACH)]
+def boot_all(pinned_hosts, placement, uuids):
+    """Boot as many as there are NUMA cells, by eight clients; return those that run and
+    those that failed, once all agree."""
 
     def boot(uuid):
         pinned_hosts.boot([uuid], **PINNED)
@@ -62,7 +66,69 @@ def test_each_numa_cell_is_given_away_once(pinned_hosts, placement, new_uuid, cl
         list(clients.map(boot, uuids))
     books = Books(pinned_hosts, placement)
     active, failed = books.at_rest(uuids, END_S)
-    claims.expect(*active)
     books.agree(uuids)
-    refused = pinned_hosts.processes['compute'].log.count('cannot build')
-    assert (len(failed), refused) == (0, 0)
+    return active, failed
+
+
+def refused(pinned_hosts):
+    """Return the hosts that have refused servers, and these, once for each time."""
+    log = pinned_hosts.processes['compute'].log
+    return re.findall(r'(\S+) cannot build (\S+):', log)
+
+
+def picked_here(pinned_hosts):
+    """Return hosts and servers as the decision log of our scheduler has them."""
+    reader = DecisionFiles(
+        pinned_hosts.cloud.dir / 'novasched' / 'decisions', pytest.fail
+    )
+    ids = [head.id for head in reader.find(Criteria(), 10 * HOSTS)]
+    return {
+        pair
+        for found in reader.servers_of(ids).values()
+        for pair in zip(found.hosts, found.uuids, strict=True)
+    }
+
+
+@pytest.mark.exhaustive('minutes: two hundred boots on a hundred hosts')
+@pytest.mark.scenario('F2', 'I4', 'I6')
+def test_each_numa_cell_is_given_away_once(pinned_hosts, placement, new_uuid, claims):
+    uuids = [new_uuid() for _ in range(HOSTS * CELLS_EACH)]
+    active, failed = boot_all(pinned_hosts, placement, uuids)
+    claims.expect(*active)
+    assert (len(failed), refused(pinned_hosts)) == (0, [])
+    pinned_hosts.delete_all()
+    claims.forget(*active)
+
+
+@pytest.mark.exhaustive('minutes: two hundred boots on a hundred hosts')
+@pytest.mark.scenario('F2', 'I4')
+def test_beside_a_nova_scheduler_what_was_picked_here_holds(
+    pinned_hosts, placement, rabbitmq, new_uuid, claims, peer_programs, tmp_path
+):
+    """It tells nobody what it picks, and hears of nobody; so computes refuse some."""
+    cloud, before = pinned_hosts.cloud, len(refused(pinned_hosts))
+    conf = cloud.write_conf(
+        tmp_path / 'nova.conf',
+        DEFAULT={'host': 'nova', 'state_path': str(tmp_path)},
+        scheduler={'workers': 1},
+        filter_scheduler={'enabled_filters': FILTERS},
+    )
+    argv = ['nova-scheduler', '--config-file', conf]
+    nova = Process(argv, tmp_path / 'nova.log', fork_of=peer_programs)
+    try:
+        wait_until(
+            lambda: rabbitmq.queue(cloud.transport_url, 'scheduler')[1] == WORKERS + 1,
+            END_S,
+            'the nova-scheduler',
+        )
+        uuids = [new_uuid() for _ in range(HOSTS * CELLS_EACH)]
+        active, _ = boot_all(pinned_hosts, placement, uuids)
+    finally:
+        nova.end_by(signal.SIGKILL)
+    claims.expect(*active)
+    here, lost = picked_here(pinned_hosts), refused(pinned_hosts)[before:]
+    running = {(pinned_hosts.instance(uuid).host, uuid) for uuid in active}
+    for host in {host for host, _ in here.intersection(lost)}:
+        assert {each for each in running if each[0] == host} - here, host
+    pinned_hosts.delete_all()
+    claims.forget(*active)
