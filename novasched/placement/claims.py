@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import requests
@@ -46,10 +45,6 @@ _EXHAUSTED = re.compile(
     r"allocation for '(\w+)' on resource provider '([^']+)'. The requested amount "
     'would exceed the capacity'
 )
-
-_LEFT = 'expected 0 but got None'
-"""What placement says of a consumer that was made for a claim that broke off before it
-was written: it holds nothing, and keeps all others from being made anew."""
 
 OnHeld = Callable[[str, Mapping[str, Any] | None, int | None], None]
 """Callback: gets what a consumer holds already, and its generation, before more is
@@ -329,8 +324,6 @@ class ConsumerClaim(JointClaim):
         if self._is_made(self._one, held) and self._may_be_ours:
             return self._claimed()
         self._learn(held)
-        if _LEFT in refused.text and held == NOTHING and not self._lost:
-            self._held = replace(NOTHING, generation=0)
         if self._conflicted and self._lost:  # the lost one may be written just now
             return self._unknown(refused.text)
         if self._conflicted:

@@ -36,19 +36,6 @@ def test_the_request_names_hosts(scheduler, cloud, placement, claims, request_, 
     assert list(placement.allocations(reply.uuid)) == [cloud.hosts[host].uuid]
 
 
-@pytest.mark.ours
-def test_a_consumer_that_a_broken_claim_has_left_keeps_nobody_from_a_host(
-    scheduler, placement, claims, new_uuid
-):
-    left, like = new_uuid(), scheduler.select().uuid
-    placement.leave_consumer(left, like)
-    reply = scheduler.select(uuids=[left])
-    claims.expect(like, left)
-    assert list(placement.allocations(left)) == [
-        each['compute_node_uuid'] for each in reply.best
-    ]
-
-
 def test_a_forced_host_has_no_alternates(scheduler, claims):
     reply = scheduler.select(force_hosts=['node-2'])
     claims.expect(reply.uuid)

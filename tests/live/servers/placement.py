@@ -123,17 +123,6 @@ class Placement:
         with self._engine.connect() as connection:
             return list(connection.execute(sa.text(query)))
 
-    def leave_consumer(self, consumer, like):
-        """Have a consumer that holds nothing, as one like another: so placement keeps
-        it where its database went away amid a claim."""
-        copied = 'created_at, project_id, user_id'
-        statement = sa.text(
-            f'INSERT INTO consumers (uuid, generation, {copied}) '
-            f'SELECT :uuid, 0, {copied} FROM consumers WHERE uuid = :like'
-        )
-        with self._engine.begin() as connection:
-            connection.execute(statement, {'uuid': consumer, 'like': like})
-
     def accesses(self):
         """Methods and paths of all requests that it has answered."""
         lines = (self.dir / ACCESSES).read_text().splitlines()

@@ -23,7 +23,6 @@ from tests.unit.placement.answers import (
     SAVED,
     URL,
     claim,
-    concurrent,
     held,
 )
 
@@ -233,14 +232,6 @@ def test_an_earlier_claim_that_arrives_between_two_looks_is_found(scripted, cont
     adapter, _ = scripted(CHANGED, NOTHING, CHANGED, held(1, old=1))
     with pytest.raises(errors.AlreadyClaimed):
         claim(adapter, context)
-
-
-def test_a_consumer_that_a_broken_claim_has_left_behind_is_taken(claiming):
-    left = concurrent('consumer generation conflict - expected 0 but got None')
-    outcome, script = claiming(left, NOTHING, SAVED)
-    assert isinstance(outcome, Claimed)
-    assert [script.body(n)['consumer_generation'] for n in (0, 2)] == [None, 0]
-    assert outcome.undo['consumer_generation'] == 1
 
 
 AGAIN = {'connect_retries': 1, 'connect_retry_delay': 0.001}
