@@ -268,8 +268,9 @@ class SchedulerManager:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
+            is_patient = work.attempt.keeps_lost and not work.attempt.has_turn
             answer = self._candidate_source.ask(
-                work.context, query, is_patient=work.attempt.keeps_lost
+                work.context, query, is_patient=is_patient
             )
         recorder.asked(query, answer)
         work.attempt.offers(answer)

@@ -117,7 +117,8 @@ class _Turn(threading.Event):
 
 @dataclass(eq=False)
 class _Away:
-    """A service that is away, or was, and those of its requests that go on by and by:
+    """A service that is away, or was, and those of its requests that go on by and by; a
+    look at it has failed, too, where that ``is_confirmed``:
     ``running`` are under way, and at most ``limit`` may be. Each of the ``queue`` is
     set when it is its turn; who came first is the first."""
 
@@ -125,6 +126,7 @@ class _Away:
     problem: str = ''
     since_s: float = 0.0
     is_back: bool = True
+    is_confirmed: bool = False
     queue: list[_Turn] = field(default_factory=list)
     waited: int = 0
     in_vain: int = 0
@@ -187,9 +189,12 @@ class Outages:
         return away is not None and not away.is_back
 
     def waited_for(self, service: str) -> str:
-        """Return why a service is away that requests wait for; '' if they do not."""
+        """Return why a service is away that requests wait for; '' if they do not, or
+        that was not confirmed yet: it may be the matter with one request."""
         away = self._away.get(service)
-        return away.problem if away is not None and self._is_waited_for(away) else ''
+        if away is None or not away.is_confirmed or self._closed.is_set():
+            return ''
+        return away.problem if self._is_waited_for(away) else ''
 
     def _is_waited_for(self, away: _Away) -> bool:
         lasts_s = self._clock.monotonic() - away.since_s
@@ -275,7 +280,7 @@ class Outages:
         except RuntimeError:  # no thread can be started: nobody would look
             return None
         away.problem, away.since_s = problem, now_s
-        away.is_back, away.limit = False, 1
+        away.is_back, away.is_confirmed, away.limit = False, False, 1
         away.waited = away.in_vain = 0
         is_new = now_s - away.told_s > TELL_AGAIN_S
         away.level = logging.WARNING if is_new else logging.DEBUG
@@ -286,6 +291,7 @@ class Outages:
     def _look(self, away: _Away, probe: Probe) -> None:
         pause_s = FIRST_LOOK_S
         while not self._closed.wait(pause_s) and not _answers(probe):
+            away.is_confirmed = True
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self._closed.is_set():
             return
@@ -329,8 +335,13 @@ class OutagePatience:
         self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
         self._turns: list[str] = []
         self._times: Counter[str] = Counter()
-        self._served = 0
+        self._served = self._waits = 0
         self.is_over = left_s <= 0
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the request goes on now after a service has come back."""
+        return bool(self._turns)
 
     def left_s(self, is_back: bool = False) -> float:
         """Return for how long the request may wait from now: the patience counts until
@@ -353,11 +364,12 @@ class OutagePatience:
         self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False
-        if not self._times:
+        if not self._waits:
             self._served = self._outages.served
-        if self._times.total() < LAST_LOOKS:
+        if self._waits < LAST_LOOKS:
             soon_s = self._clock.monotonic() + LAST_LOOK_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
+        self._waits += 1
         self._times.update(away.keys())
         again = max(self._times.values()) - 1
         if again >= MOST_TIMES and self._outages.served > self._served:

@@ -104,7 +104,7 @@ class RecentMembers:
         now = self._clock.monotonic()
         seen, since, last = self._apart.pop(group, ({}, now, now))
         same = {uuid: seen[uuid] for uuid in seen if others.get(uuid) == seen[uuid]}
-        if last + APART_S < now or not _are_apart(same):
+        if last + APART_S / 2 < now or not _are_apart(same):
             same, since = {**others}, now
         if _are_apart(same):
             self._apart[group] = same, since, now
@@ -302,7 +302,7 @@ class GroupCheck:
             + f', of server group {group}'
         )
         stay_apart = policy.name == AFFINITY and self._recent.stay_apart(group, others)
-        if stay_apart or self._is_over():
+        if self._is_over() or (stay_apart and self._now(others) is None):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
     def _is_over(self) -> bool:

@@ -71,9 +71,10 @@ class PatientRequest:
         try:
             while True:
                 attempt = RequestAttempt(
-                    not self._patience.is_over,
-                    attempt.was_announced,
-                    frozenset(each.claim.consumer_uuid for each in self._lost),
+                    keeps_lost=not self._patience.is_over,
+                    has_turn=self._patience.has_turn,
+                    was_announced=attempt.was_announced,
+                    may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
                 )
                 try:

@@ -312,11 +312,11 @@ class PlacementMirror:
                 self._read()
 
     def catch_up(self) -> None:
-        """Read what has changed, if that has failed; wait CATCH_UP_S for it at most."""
+        """Read what has changed, if that has failed; wait CATCH_UP_S for it at most.
+        Whatever keeps it from being read, placement can be asked instead."""
         if self._broken or self._late:
-            reading = self._reader.submit(self._read)
-            with contextlib.suppress(TimeoutError, errors.NovaschedError):
-                reading.result(CATCH_UP_S)
+            with contextlib.suppress(Exception):
+                self._reader.submit(self._read).result(CATCH_UP_S)
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""

@@ -42,7 +42,8 @@ _UNREACHABLE = (
     ksa.ConnectTimeout,
 )
 _NO_SERVER = (502, 503)
-_AT_ONCE_S = 0.5
+_AT_ONCE_S = 2.0
+"""With what keystone takes for a token."""
 _TOKEN_ENDED = 401
 
 _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (

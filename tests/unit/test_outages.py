@@ -82,8 +82,9 @@ def eventually(holds, seconds=20):
 def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     waiter = Waiter(outages)
+    assert outages.waited_for('placement') == ''  # no look has failed yet
     eventually(lambda: service.probes)
-    assert outages.waited_for('placement') == 'connection refused'
+    eventually(lambda: outages.waited_for('placement') == 'connection refused')
     (now,) = outages.now()
     assert (now.service, now.waiting, now.in_vain) == ('placement', 1, 0)
     service.is_back.set()

@@ -134,6 +134,7 @@ def test_what_is_away_is_waited_for(failed, away):
     scene = Scene(failed, failed, 'hosts')
     assert scene.run() == 'hosts'
     assert scene.recorder.notes == [(away, True)] * 2
+    assert [each.has_turn for each in scene.attempts] == [False, True, True]
     scene.outages.close()
 
 

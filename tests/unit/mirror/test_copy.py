@@ -188,7 +188,9 @@ class TestReading:
         store.problem = errors.StoreFailed('Placement', 'it is away')
         look(mirror)
         assert isinstance(mirror.candidates(ONE), str)
-        assert placement.answers()  # to some questions
+        for problem in (store.problem, KeyError('a defect')):
+            store.problem = problem
+            assert placement.answers()  # to other questions
         store.problem = None
         assert placement.answers()
         assert mirror.candidates(ONE).requests

@@ -119,7 +119,7 @@ def test_who_has_waited_does_not_ask_again(scripted, context, answer):
     adapter, script = scripted()
 
     def hang(_):
-        clock.advance(1.0)
+        clock.advance(3.0)
         return answer
 
     script.answer = hang
