@@ -166,8 +166,10 @@ def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
     )
     daemon = running.start()
     (worker,) = running.workers(daemon)
+    caller = connect()
+    assert caller.answers(boot(caller)[1])[-1]['failure'] is None  # all threads run
     before = Resources.of(worker)
-    outage, caller = Outage(made, GATEWAY), connect()
+    outage = Outage(made, GATEWAY)
     others = [connect() for _ in range(MANY)]
     calls = [(other, boot(other)[1]) for other in others]
     until(lambda: Resources.of(worker).threads >= before.threads + MANY, 'all to wait')
