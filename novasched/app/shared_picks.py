@@ -57,6 +57,10 @@ class PickSharing:
         """Send and hear no more. While the broker is away, closing may have no end."""
         if self._sender is not None and self._is_started:
             self._sender.close()
-            closing = threading.Thread(target=self._server.stop, daemon=True)
+            closing = threading.Thread(target=self._end, daemon=True)
             closing.start()
             closing.join(CLOSE_S)
+
+    def _end(self) -> None:
+        self._server.stop()
+        self._server.wait()  # its threads and its listener end then
