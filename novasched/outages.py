@@ -117,10 +117,10 @@ class _Turn(threading.Event):
 
 @dataclass(eq=False)
 class _Away:
-    """A service that is away, or was, and those of its requests that go on by and by; a
-    look at it has failed, too, where that ``is_confirmed``:
+    """A service that is away, or was, and those of its requests that go on by and by:
     ``running`` are under way, and at most ``limit`` may be. Each of the ``queue`` is
-    set when it is its turn; who came first is the first."""
+    set when it is its turn, in the order in which they came. ``is_confirmed``: a look
+    at the service has failed, too."""
 
     service: str
     problem: str = ''

@@ -65,10 +65,10 @@ class RequestAttempt:
     once placement answers, else they are left at once. Claims of the consumers that
     ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
     candidates that it may choose from; None: they are not known. ``was_announced``: the
-    start of the request was told, in this attempt or before; ``has_turn``: others wait
-    until it has been served. ``waited_s`` is how long
-    the request has waited after it; ``yields`` how often it has undone its claims, or
-    decided again, for other members of its server group, or on a provider that is over
+    start of the request was told, in this attempt or before; ``has_turn``: it has
+    waited, and goes on while others wait still. ``waited_s`` is how long the request
+    has waited after it; ``yields`` how often it has undone its claims, or decided
+    again, for other members of its server group, or on a provider that is over
     capacity.
     """
 

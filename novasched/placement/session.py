@@ -43,7 +43,8 @@ _UNREACHABLE = (
 )
 _NO_SERVER = (502, 503)
 _AT_ONCE_S = 2.0
-"""With what keystone takes for a token."""
+"""How soon a stale connection breaks, or a gateway says that it has no server; with the
+time that keystone takes for a token."""
 _TOKEN_ENDED = 401
 
 _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (

@@ -3,6 +3,7 @@
 
 import contextlib
 import itertools
+import signal
 import uuid
 
 import pytest
@@ -22,7 +23,7 @@ from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.preloaded import ours, placements
-from tests.live.servers.process import at_once, wait_until
+from tests.live.servers.process import Process, at_once, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.tree import Tree
 from tests.live.wire import Wire
@@ -351,6 +352,30 @@ def daemon(cloud, scratch, rabbitmq, peer):
         yield lambda on=cloud, **options: made.start(on, **options)
     finally:
         made.stop()
+
+
+@pytest.fixture
+def nova_scheduler(rabbitmq, eventually, peer_programs, tmp_path):
+    """Start one at a queue beside others: `nova_scheduler(cloud, url, **sections)`."""
+    running = []
+
+    def start(cloud, url, **sections):
+        general = {'transport_url': url, 'host': 'nova', 'state_path': str(tmp_path)}
+        general |= sections.pop('DEFAULT', {})
+        conf = cloud.write_conf(
+            tmp_path / 'nova.conf',
+            DEFAULT=general,
+            scheduler={'workers': 1},
+            **sections,
+        )
+        had = rabbitmq.queue(url, 'scheduler')[1]
+        argv = ['nova-scheduler', '--config-file', conf]
+        running.append(Process(argv, tmp_path / 'nova.log', fork_of=peer_programs))
+        eventually(lambda: rabbitmq.queue(url, 'scheduler')[1] > had, 'nova', 60)
+
+    yield start
+    for each in running:
+        each.end_by(signal.SIGKILL)
 
 
 @pytest.fixture

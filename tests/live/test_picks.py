@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from tests.live.flow import running
 from tests.live.flow_books import Books
-from tests.live.servers.process import Process, wait_until
 
-HOSTS, CELLS_EACH, CLIENTS, WORKERS = 100, 2, 8, 4
+HOSTS, CELLS_EACH, CLIENTS = 100, 2, 8
 FILTERS = 'ComputeFilter,NUMATopologyFilter'
 FLEET = f"""
 [[hosts]]
@@ -48,7 +46,7 @@ def pinned_hosts(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
         FLEET,
         ('cell1',),
         conductor={'workers': 2},
-        scheduler={'workers': WORKERS},
+        scheduler={'workers': 4},
         filter_scheduler={'enabled_filters': FILTERS},
     ) as made:
         yield made
@@ -103,28 +101,14 @@ def test_each_numa_cell_is_given_away_once(pinned_hosts, placement, new_uuid, cl
 @pytest.mark.exhaustive('minutes: two hundred boots on a hundred hosts')
 @pytest.mark.scenario('F2', 'I4')
 def test_beside_a_nova_scheduler_what_was_picked_here_holds(
-    pinned_hosts, placement, rabbitmq, new_uuid, claims, peer_programs, tmp_path
+    pinned_hosts, placement, new_uuid, claims, nova_scheduler
 ):
     """It tells nobody what it picks, and hears of nobody; so computes refuse some."""
     cloud, before = pinned_hosts.cloud, len(refused(pinned_hosts))
-    conf = cloud.write_conf(
-        tmp_path / 'nova.conf',
-        DEFAULT={'host': 'nova', 'state_path': str(tmp_path)},
-        scheduler={'workers': 1},
-        filter_scheduler={'enabled_filters': FILTERS},
-    )
-    argv = ['nova-scheduler', '--config-file', conf]
-    nova = Process(argv, tmp_path / 'nova.log', fork_of=peer_programs)
-    try:
-        wait_until(
-            lambda: rabbitmq.queue(cloud.transport_url, 'scheduler')[1] == WORKERS + 1,
-            END_S,
-            'the nova-scheduler',
-        )
-        uuids = [new_uuid() for _ in range(HOSTS * CELLS_EACH)]
-        active, _ = boot_all(pinned_hosts, placement, uuids)
-    finally:
-        nova.end_by(signal.SIGKILL)
+    filters = {'enabled_filters': FILTERS}
+    nova_scheduler(cloud, cloud.transport_url, filter_scheduler=filters)
+    uuids = [new_uuid() for _ in range(HOSTS * CELLS_EACH)]
+    active, _ = boot_all(pinned_hosts, placement, uuids)
     claims.expect(*active)
     here, lost = picked_here(pinned_hosts), refused(pinned_hosts)[before:]
     running = {(pinned_hosts.instance(uuid).host, uuid) for uuid in active}

@@ -22,7 +22,6 @@ from tests.live.daemon import own_program
 from tests.live.flow import remove_providers
 from tests.live.hosts import Host
 from tests.live.peer import Reply
-from tests.live.servers.process import Process
 
 ANSWER_S = 60
 WORKERS = 2
@@ -92,36 +91,6 @@ def machines(daemon, equal_hosts, rabbitmq, eventually, account, tmp_path):
         return made
 
     return start
-
-
-@pytest.fixture
-def nova_scheduler(equal_hosts, rabbitmq, eventually, peer_programs, tmp_path):
-    """Start one beside a machine, at the same queue."""
-    running = []
-
-    def start(machine):
-        conf = equal_hosts.write_conf(
-            tmp_path / 'nova.conf',
-            DEFAULT={
-                'transport_url': machine.url,
-                'host': 'nova',
-                'state_path': str(tmp_path),
-                'rpc_response_timeout': ANSWER_S,
-            },
-            filter_scheduler={'host_subset_size': 2},
-            scheduler={'workers': 1},
-        )
-        had = rabbitmq.queue(machine.url, 'scheduler')[1]
-        argv = ['nova-scheduler', '--config-file', conf]
-        running.append(Process(argv, tmp_path / 'nova.log', fork_of=peer_programs))
-        eventually(
-            lambda: rabbitmq.queue(machine.url, 'scheduler')[1] == had + 1, 'nova'
-        )
-        return running[-1]
-
-    yield start
-    for each in running:
-        each.end_by(signal.SIGKILL)
 
 
 def ask(cloud, machine, policy, number, members):
@@ -234,7 +203,12 @@ def test_beside_a_nova_scheduler_all_are_answered(
     """It does not look, so that two of a group may be on two hosts; the others are
     refused then, and none of them waits for those before it."""
     machine = machines(of_database)
-    nova_scheduler(machine)
+    nova_scheduler(
+        equal_hosts,
+        machine.url,
+        DEFAULT={'rpc_response_timeout': ANSWER_S},
+        filter_scheduler={'host_subset_size': 2},
+    )
     for _ in range(SPLITS):
         _, asked = ask(equal_hosts, machine, 'affinity', 2, NUMBER)
         answered = set()
