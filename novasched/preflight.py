@@ -35,7 +35,7 @@ from novasched.journal import recovery
 from novasched.observability import serving
 from novasched.placement import session
 from novasched.rpc import logs, transport
-from novasched.rpc.shared_picks import TOPICS
+from novasched.rpc.shared_picks import topics
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
-        transport.check_queues(given.transport, TOPICS, service.host_of(conf))
+        transport.check_queues(given.transport, topics(conf), service.host_of(conf))
         _read_cells(view)
         check_compute_version(
             view.minimum_compute_version(),

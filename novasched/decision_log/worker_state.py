@@ -61,11 +61,19 @@ class StateFile:
 
 def read(directory: Path, clock: Clock) -> list[State]:
     """Return the state of each worker of the machine that has something to say."""
+    return [
+        state
+        for file, is_fresh in _files(directory, clock)
+        if is_fresh and (state := _read_one(file)) is not None
+    ]
+
+
+def _read_one(file: Path) -> State | None:
     try:
-        files = [file for file, is_fresh in _files(directory, clock) if is_fresh]
-        return [json.loads(file.read_text()) for file in files]
-    except (OSError, ValueError):  # one was removed just now, or is of nobody here
-        return []
+        state: State = json.loads(file.read_text())
+    except (OSError, ValueError):  # it was removed just now, or is of nobody here
+        return None
+    return state
 
 
 def _files(directory: Path, clock: Clock) -> Iterator[tuple[Path, bool]]:

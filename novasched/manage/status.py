@@ -49,7 +49,7 @@ from novasched.parsing import parse_json
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
-from novasched.rpc.shared_picks import TOPICS
+from novasched.rpc.shared_picks import topics
 
 TITLE = 'Upgrade Check Results'
 WIDTH = 60
@@ -308,7 +308,7 @@ def message_queue(program: Status) -> Verdict:
     opened = transport.transport_from_conf(conf)
     try:
         transport.check(opened)
-        transport.check_queues(opened, TOPICS, service.host_of(conf))
+        transport.check_queues(opened, topics(conf), service.host_of(conf))
         if url := transport.notifications_url(conf):
             transport.check(opened, url=url, option=transport.NOTIFICATIONS)
     finally:

@@ -120,13 +120,15 @@ class PickMetrics:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._lock = threading.Lock()
         self._counted: Counter[str] = Counter()
         self.assumed: AssumedInstances | None = None
 
     def count(self, what: str, picks: int) -> None:
         """Count picks that were sent, lost, received or refused."""
         self._recorder.count(catalogue.PICKS, what, by=picks)
-        self._counted[what] += picks
+        with self._lock:
+            self._counted[what] += picks
 
     def now(self) -> dict[str, float]:
         """Return how many picks are ``assumed``, for how long the oldest, and counts of

@@ -43,8 +43,6 @@ from novasched.scheduler.fit.parse import NOWHERE, HostPools
 LOG = logging.getLogger(__name__)
 
 FANOUT = 'novasched-picks'
-TOPICS = TOPIC, FANOUT
-"""All that a scheduler listens to."""
 TARGET = oslo_messaging.Target(
     topic=FANOUT, namespace=FANOUT, version='1.0', fanout=True
 )
@@ -60,6 +58,11 @@ NO_HOST = UsageRow(None, (0,) * len(NUMBERS), (NOWHERE, HostPools.of(())))
 Primitive = dict[str, Any]
 Count = Callable[[str, int], None]
 """Counts picks, by what became of them: sent, lost, received or refused."""
+
+
+def topics(conf: Any) -> list[str]:
+    """Return all that a scheduler listens to."""
+    return [TOPIC, FANOUT] if conf.novasched.assume_picks else [TOPIC]
 
 
 class PickSender:

@@ -6,7 +6,8 @@ import pytest
 
 from novasched import errors
 from novasched.rpc import transport
-from novasched.rpc.shared_picks import FANOUT, TOPICS
+from novasched.rpc.server import TOPIC
+from novasched.rpc.shared_picks import FANOUT
 from tests.cases import cases
 from tests.configuration import make_conf
 
@@ -29,7 +30,7 @@ def check(url):
         for name, value in options.items():
             conf.set_override(name, value, 'oslo_messaging_rabbit')
         opened.append(transport.transport_from_conf(conf))
-        transport.check_queues(opened[-1], TOPICS, 'h1')
+        transport.check_queues(opened[-1], (TOPIC, FANOUT), 'h1')
 
     yield run
     for each in opened:
@@ -81,5 +82,5 @@ def test_a_broker_that_is_away_says_nothing(url):
     conf = make_conf()
     conf.set_override('transport_url', 'rabbit://127.0.0.1:1/')
     opened = transport.transport_from_conf(conf)
-    transport.check_queues(opened, TOPICS, 'h1')
+    transport.check_queues(opened, (TOPIC, FANOUT), 'h1')
     opened.cleanup()
