@@ -53,7 +53,8 @@ INTERVAL_S = 5.0
 MARGIN_S = 5.0
 """So long before its caller may give up the claim of a killed worker was made."""
 ARRIVES_WITHIN_S = 25.0
-"""A claim that was lost on its way is looked for so long."""
+"""A claim that was lost on its way is looked for so long after placement has said that
+it does not stand: while placement is away, what it was sent waits, too."""
 PATIENCE_S = 30.0
 """A caller waits for so long at least where the line does not say: half of nova's
 default rpc_response_timeout."""
@@ -104,11 +105,12 @@ class Recovery:
         self._at_most_s = at_most_s
         self._unreadable = LogOnce()
         self._keeping = LogOnce()
+        self._absent: dict[ClaimKey, float] = {}
 
     def undo_left_claims(self) -> None:
         """Go through what this process has left, and all files of workers that are no
         more."""
-        look = Look(self._own.now, self._claims, self._at_most_s)
+        look = Look(self._own.now, self._claims, self._at_most_s, self._absent)
         for entry in self._own.to_undo():
             if look.is_done(entry.record):
                 entry.settle()
@@ -117,6 +119,7 @@ class Recovery:
                 look.take_over(file)
             except OSError as problem:
                 look.unreadable[file.path] = problem
+        self._absent = look.absent
         for path in self._unreadable.new(look.unreadable):
             reason = look.unreadable[path]
             LOG.warning('The journal of claims cannot be used, %s: %s', path, reason)
@@ -126,17 +129,25 @@ class Recovery:
             LOG.warning('Claims in the journal are kept for later: %s', look.kept[0])
 
 
+ClaimKey = tuple[str, Moment]
+"""The consumer of a claim, and when that was written down."""
+
+
 @dataclass
 class Look:
     """One look at all claims that are to be undone.
 
-    ``unreadable`` are the files that cannot be read or written, by path, ``kept`` the
-    reasons why claims are kept for the next look.
+    ``absent_before`` and ``absent`` say since which uptime claims do not stand, as the
+    look before has seen it and as this one does, ``unreadable`` are the files that
+    cannot be read or written, by path, ``kept`` the reasons why claims are kept for the
+    next look.
     """
 
     now: Callable[[], Moment]
     claims: ClaimUndo
     at_most_s: float
+    absent_before: Mapping[ClaimKey, float]
+    absent: dict[ClaimKey, float] = field(default_factory=dict)
     unreadable: dict[str, OSError] = field(default_factory=dict)
     kept: list[errors.AllocationDeleteFailed] = field(default_factory=list)
     is_away: bool = False
@@ -179,7 +190,7 @@ class Look:
             outcome = self._undo(record, (age_s - made_within_s, age_s))
             if outcome in (None, UndoOutcome.CONFLICT):
                 return False
-            if outcome is UndoOutcome.ABSENT and age_s < ARRIVES_WITHIN_S:
+            if outcome is UndoOutcome.ABSENT and self._may_arrive(record):
                 return False
             if outcome is not UndoOutcome.OTHER:
                 return True
@@ -187,6 +198,12 @@ class Look:
         if self._may_stand(record):
             _name(record, why)
         return True
+
+    def _may_arrive(self, record: Record) -> bool:
+        """Return whether a claim that does not stand may arrive yet."""
+        key, now_s = (record.intent.consumer_uuid, record.written), self.now().uptime_s
+        self.absent[key] = since_s = self.absent_before.get(key, now_s)
+        return now_s - since_s < ARRIVES_WITHIN_S
 
     def _undo(self, record: Record, ages_s: tuple[float, float]) -> UndoOutcome | None:
         """Try to undo a claim; None: it is kept for the next look."""

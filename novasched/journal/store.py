@@ -381,10 +381,16 @@ class FileJournal:
                     self._file = None
                 file.close()
 
+    def _is_made(self, entry: FileEntry) -> None:
+        """A claim is not under way any more; another one for the same consumer may be,
+        of the same thread."""
+        if self._claiming.get(entry.key) is entry:
+            del self._claiming[entry.key]
+
     def end(self, entry: FileEntry, state: bytes | None) -> None:
         """Write down the state of an entry after its claim; None: it stays open."""
         with self._lock:
-            self._claiming.pop(entry.key, None)
+            self._is_made(entry)
             self._to_undo.pop(id(entry), None)
             if state is not None:
                 self._mark(entry.file, entry.record.offset, state)
@@ -393,7 +399,7 @@ class FileJournal:
     def undo_later(self, entry: FileEntry, made_s_ago: float) -> None:
         """Keep an entry for recovery, until that settles it."""
         with self._lock:
-            self._claiming.pop(entry.key, None)
+            self._is_made(entry)
             elapsed_s = self.now().since(entry.record.written) or 0.0
             made_within_s = max(0.0, elapsed_s - made_s_ago)
             record, file = entry.record, entry.file

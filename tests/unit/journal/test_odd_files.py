@@ -111,7 +111,7 @@ def test_a_line_that_cannot_be_settled_stops_no_other(intent, consumers, uptime)
 
     file = Readonly()
     consumers.held['b'] = consumers.held['a']
-    look = Look(uptime, consumers, UNDO_WITHIN_S)
+    look = Look(uptime, consumers, UNDO_WITHIN_S, {})
     look.take_over(file)
     assert consumers.held == {'a': None, 'b': None}
     assert list(look.unreadable) == ['x']

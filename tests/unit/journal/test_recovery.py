@@ -73,6 +73,23 @@ def test_a_claim_that_may_still_arrive_is_looked_for_again(
     assert files() == []
 
 
+def test_a_claim_may_arrive_after_an_outage_that_was_longer(
+    killed, look, consumers, uptime, files, said
+):
+    """What was sent while placement was away waited there, too."""
+    claimed = consumers.held.pop('a')
+    killed()
+    uptime.seconds += 2 * ARRIVES_WITHIN_S
+    look()
+    assert len(files()) == 1
+    consumers.held['a'], consumers.since['a'] = claimed, uptime.seconds
+    uptime.seconds += INTERVAL_S
+    look()
+    assert files() == []
+    (line,) = said()
+    assert 'may be left behind' in line
+
+
 def test_a_claim_that_never_arrived_is_forgotten(
     killed, look, consumers, uptime, files, said
 ):

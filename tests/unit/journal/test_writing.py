@@ -125,6 +125,17 @@ def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
     assert written() == [('s', 'a'), ('s', 'a')]
 
 
+def test_the_end_of_an_earlier_claim_is_not_that_of_a_later_one(worker, intent):
+    """One thread makes both for one consumer; the first was left to recovery."""
+    made = worker()
+    (first,) = made.intend([intent()])
+    first.undo_later(0.0)
+    (second,) = made.intend([intent()])
+    first.settle()
+    made.held('a', BEFORE, 7)
+    assert second.record.intent.before == BEFORE
+
+
 def test_the_line_that_takes_the_place_of_another_is_as_old(
     worker, intent, uptime, directory
 ):
