@@ -323,6 +323,8 @@ class ConsumerClaim(JointClaim):
             return self._unknown(refused.text) if self._may_be_ours else refused
         if self._is_made(self._one, held) and self._may_be_ours:
             return self._claimed()
+        if self._lost and held.allocations and not self._adds:  # see _look()
+            return self._unknown(refused.text)
         self._learn(held)
         if self._conflicted and self._lost:  # the lost one may be written just now
             return self._unknown(refused.text)
