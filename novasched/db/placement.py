@@ -156,7 +156,7 @@ class PlacementContents:
             return _ContentsReader(connection).tree(uuid)
 
     def holders(self, consumers: Collection[str]) -> dict[str, set[str]]:
-        named, found = list(consumers), dict[str, set[str]]()
+        named, found = list(dict.fromkeys(consumers)), dict[str, set[str]]()
         with self._database.read() as connection:
             for start in range(0, len(named), AT_ONCE):
                 part = {'consumers': named[start : start + AT_ONCE]}

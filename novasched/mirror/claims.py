@@ -66,8 +66,9 @@ class MirroredPlacement:
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
         """See ports.Placement. A database that does not show ``mine`` is a replica
-        that is behind: one that shows them shows all that came before them."""
-        asked, mirror = {*consumers, *mine}, self._mirror
+        that is behind: one that shows them shows all that came before them. They are
+        asked for first, as it may catch up between two parts of a large group."""
+        asked, mirror = [*mine, *consumers], self._mirror
         found = self._looked(lambda: mirror.store.holders(asked))
         if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
             return {uuid: held for uuid, held in found.items() if uuid in consumers}
