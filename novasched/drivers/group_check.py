@@ -159,7 +159,8 @@ class GroupCheck:
     @property
     def turn_of(self) -> str | None:
         """The group of which one request of this process is served after the other."""
-        return None if self._policy is None else group_of(self._work.request)
+        has_turns = self._policy is not None and not self._policy.is_bound
+        return group_of(self._work.request) if has_turns else None
 
     # -- what a decision sees
 
@@ -167,7 +168,7 @@ class GroupCheck:
         """Return the hosts with the members that are seen on them, as far as that is
         known of all without a question about each."""
         self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
-        if self._policy is not None:
+        if self._policy is not None and not self._policy.is_bound:
             self._look_ahead(self._policy.name == AFFINITY)
         elif self._is_soft:
             group, mine = self._work.request.instance_group, self._work.instance_uuids
@@ -329,10 +330,18 @@ class GroupCheck:
         if not others:
             return {}
         nodes = {self._node(row) for row in self._rows({*mine.values()})}
-        of_affinity = self._policy is not None and self._policy.name == AFFINITY
+        policy = self._policy
+        of_affinity = policy is not None and policy.name == AFFINITY
+        is_bound = policy is not None and policy.is_bound
         claimed = {uuid: picked.host.uuid for uuid, picked in self._named(picks)}
-        held = self._holders(others, claimed, None if of_affinity else nodes)
-        return {} if held is None else self._places_of(held)
+        here_only = [True, False] if is_bound else [not of_affinity]
+        places: Places = {}
+        for among in (nodes if each else None for each in here_only):
+            held = self._holders(others, claimed, among)
+            places = {} if held is None else self._places_of(held)
+            if held is None or places:
+                break
+        return places
 
     def _members(self) -> Collection[str]:
         """Return the members of the group as they are now, or else as the request says:

@@ -36,7 +36,8 @@ class Conflict(Generic[Host]):
 
 @dataclass(frozen=True)
 class HardPolicy:
-    """The policy of a server group; ``most``: members that one host may run.
+    """The policy of a server group; ``most``: members that one host may run;
+    ``is_bound``: a filter binds the request to hosts where members were.
 
     A request may be answered only if the policy holds among its own members and all
     others that hold resources, looked at after its claim. Then of two that claim at the
@@ -47,13 +48,12 @@ class HardPolicy:
 
     name: str
     most: int = 1
+    is_bound: bool = False
 
     @classmethod
     def of(cls, request: RequestSpec) -> Self | None:
-        """Return that of a request; None: it has none that another request may break.
-
-        A group with affinity that has hosts is bound to them by its filter.
-        """
+        """Return that of a request; None: it has none that another request may
+        break."""
         group = request.instance_group if 'instance_group' in request else None
         if group is None:
             return None
@@ -63,7 +63,9 @@ class HardPolicy:
             except errors.InvalidRequest:
                 return None  # nor can a filter or a compute say whether it holds
         is_affinity = AFFINITY in (group.policy, *(group.if_set('policies') or ()))
-        return cls(AFFINITY) if is_affinity and not group.if_set('hosts') else None
+        if not is_affinity:
+            return None
+        return cls(AFFINITY, is_bound=bool(group.if_set('hosts')))
 
     def conflict(
         self, mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
@@ -101,15 +103,18 @@ class HardPolicy:
         is_senior = rank < self.most
         return Conflict(there, is_senior, rank if is_senior else rank - self.most)
 
-    @staticmethod
     def _apart(
-        mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
+        self, mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
     ) -> Conflict[Host] | None:
         """Return the conflict of affinity: with those elsewhere who are on the host of
-        the senior one of them. All on the host of the senior one of all are senior."""
+        the senior one of them. All on the host of the senior one of all are senior.
+
+        One that is bound may join a group that is on several hosts, as in nova; but the
+        members that it is bound to may have left since.
+        """
         here = {*mine.values()}
         elsewhere = {u: hosts for u, hosts in others.items() if here.isdisjoint(hosts)}
-        if not elsewhere:
+        if not elsewhere or (self.is_bound and len(elsewhere) < len(others)):
             return None
         senior = min(elsewhere)
         near = [*mine, *(others.keys() - elsewhere)]

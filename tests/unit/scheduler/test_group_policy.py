@@ -87,10 +87,26 @@ def test_a_hard_policy_is_that_of_the_group(name):
     ('a soft policy', factories.group(policy='soft-anti-affinity')),
     ('a soft policy', factories.group(policy='soft-affinity')),
     ('a limit that is no number', factories.group(max_server_per_host='x')),
-    ('bound to hosts', factories.group(policy='affinity', hosts=['h1'])),
 )
 def test_what_another_request_cannot_break(group):
     assert HardPolicy.of(factories.request(instance_group=group)) is None
+
+
+def test_affinity_with_hosts_is_bound_to_them():
+    group = factories.group(policy='affinity', hosts=['h1'])
+    found = HardPolicy.of(factories.request(instance_group=group))
+    assert found == HardPolicy('affinity', is_bound=True)
+
+
+@cases(
+    'others, expected',
+    ('some are there', {'a': ['h1'], 'b': ['h2']}, None),
+    ('all have left', {'a': ['h2'], 'd': ['h2']}, Conflict({'a': ['h2']}, False)),
+    ('none is left', {}, None),
+)
+def test_who_is_bound_joins_some_of_the_others(others, expected):
+    policy = HardPolicy('affinity', is_bound=True)
+    assert policy.conflict({'c': 'h1'}, others) == expected
 
 
 def test_without_a_group_at_all():
