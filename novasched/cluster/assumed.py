@@ -215,13 +215,18 @@ class AssumedInstances:
         self.on_pick(pick.uuid, made)
         return made
 
-    def hear(self, uuid: str, pick: Pick | None) -> None:
-        """Take in what another scheduler picked for an instance, or picks no more."""
+    def hear(self, pick: Pick) -> None:
+        """Take in what another scheduler picked for an instance."""
         with self._lock:
-            if pick is None:
-                self._drop(self._by_uuid.get(uuid))
-            else:
-                self._remember(pick).order = self._next()
+            self._remember(pick).order = self._next()
+
+    def hear_end(self, uuid: str, origin: str) -> None:
+        """A scheduler does not pick any more what it picked for an instance; what
+        another one has picked for it since stays."""
+        with self._lock:
+            one = self._by_uuid.get(uuid)
+            if one is not None and one.pick.origin == origin:
+                self._drop(one)
 
     def come_back(self, numbers: Mapping[str, int]) -> None:
         """What was sent of these instances, by the numbers of the picks, has come to
@@ -268,7 +273,8 @@ class AssumedInstances:
             for one in known:
                 self._drop(one)
         for one in known:
-            self.on_pick(one.pick.uuid, None)
+            if not one.pick.origin:
+                self.on_pick(one.pick.uuid, None)
 
     def remove_instances(self, uuids: Collection[str]) -> None:
         """Forget what was picked for these instances: they are asked for again."""

@@ -98,7 +98,8 @@ class Pick:
     ``request`` is that of the instance, with its providers; ``limits`` what filters
     recorded for the host; ``seen`` the row of the host at that time. ``takes`` is by
     how much the usage in the row grows by it; ``group`` the uuid of a server group
-    whose members are counted. ``is_own``: a request of this process picked it.
+    whose members are counted. ``origin`` is the scheduler whose request picked it, ''
+    this process.
     """
 
     key: HostKey
@@ -108,7 +109,7 @@ class Pick:
     seen: Stamp
     takes: Used = NOTHING
     group: str | None = None
-    is_own: bool = True
+    origin: str = ''
 
     @property
     def uuid(self) -> str:

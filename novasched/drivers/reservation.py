@@ -246,7 +246,7 @@ class Reservation:
         are_new = [
             each
             for each in others
-            if each.number > seen and not each.pick.is_own and _stays(each, mine)
+            if each.number > seen and each.pick.origin and _stays(each, mine)
         ]
         return [o for o in others if o.number <= seen] + are_new if are_new else []
 

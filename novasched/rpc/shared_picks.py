@@ -178,7 +178,8 @@ class PicksEndpoint:
         assumed = self._assumed()
         if assumed is None:
             return
-        if version != VERSION or not isinstance(changes, dict):
+        is_known = version == VERSION and isinstance(origin, str) and origin
+        if not is_known or not isinstance(changes, dict):
             self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
             return
         if origin == self._origin:
@@ -187,11 +188,13 @@ class PicksEndpoint:
             return
         for uuid, primitive in changes.items():
             try:
-                pick = None if primitive is None else _pick(uuid, primitive)
+                if primitive is None:
+                    assumed.hear_end(str(uuid), origin)
+                else:
+                    assumed.hear(_pick(uuid, primitive, origin))
             except errors.RequestError as problem:
                 self._refuse('one', problem)
             else:
-                assumed.hear(uuid, pick)
                 self._count('received', 1)
 
     def _refuse(self, what: str, problem: errors.RequestError) -> None:
@@ -261,7 +264,7 @@ def _primitive(one: AssumedPick) -> Primitive:
     }
 
 
-def _pick(uuid: Any, primitive: Any) -> Pick:
+def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
     """Read a pick. Raises errors.RequestError."""
     try:
         request = decode(primitive['request'], None)
@@ -278,7 +281,7 @@ def _pick(uuid: Any, primitive: Any) -> Pick:
             ),
             takes=_used(primitive['takes']),
             group=None if group is None else str(group),
-            is_own=False,
+            origin=origin,
         )
         is_whole = isinstance(request, RequestSpec) and made.uuid == uuid
         if is_whole:

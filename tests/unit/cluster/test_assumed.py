@@ -256,7 +256,10 @@ class TestOthers:
     def hear(self, cloud, other):
         """Take in what the other has sent."""
         for uuid, pick in other.sent:
-            cloud.assumed.hear(uuid, pick and replace(pick.pick, is_own=False))
+            if pick is None:
+                cloud.assumed.hear_end(uuid, 'other')
+            else:
+                cloud.assumed.hear(replace(pick.pick, origin='other'))
         other.sent.clear()
 
     def test_their_picks_and_undos_are_seen(self, cloud, other):
@@ -274,15 +277,25 @@ class TestOthers:
         self.hear(cloud, other)
         assert cloud.pick(1, B, after=before) is None
 
-    def test_an_instance_that_is_asked_for_again_elsewhere_is_nowhere(
+    def test_an_instance_that_is_asked_for_again_elsewhere_is_not_where_it_was(
         self, cloud, other
     ):
         other.pick(1)
         self.hear(cloud, other)
         cloud.assumed.remove_instances([A])
-        assert cloud.sent == [(A, None)]
+        assert (len(cloud.assumed), cloud.sent) == (0, [])
+        cloud.pick(0, memory_mb=1000)
         self.hear(other, cloud)
-        assert len(other.assumed) == 0
+        assert other.free_ram_mb == [7192, 8192, 8192]
+
+    def test_an_end_that_comes_late_is_not_that_of_another_pick(self, cloud, other):
+        """The other one gives up, and the same instance is asked for here meanwhile."""
+        pick = other.pick(1)
+        self.hear(cloud, other)
+        other.assumed.remove([pick])
+        cloud.pick(0, memory_mb=1000)
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [7192, 8192, 8192]
 
     def test_a_newer_pick_for_an_instance_replaces_the_other(self, cloud, other):
         cloud.pick(0, memory_mb=1000)
@@ -299,14 +312,14 @@ class TestOthers:
         assert cloud.free_ram_mb == [8192, 7192, 8192]
 
     def test_an_undo_of_what_is_not_known_is_nothing(self, cloud):
-        cloud.assumed.hear(A, None)
+        cloud.assumed.hear_end(A, 'other')
         assert len(cloud.assumed) == 0
 
     def test_they_take_so_much_memory_at_most(self, cloud, other):
         pick = other.pick(1).pick
         for number in range(assumed.MOST_PICKS + 2):
             request = pick.request.replaced(instance_uuid=str(number))
-            cloud.assumed.hear(str(number), replace(pick, request=request))
+            cloud.assumed.hear(replace(pick, request=request))
         assert len(cloud.assumed) == assumed.MOST_PICKS
 
     def test_a_message_that_does_not_come_back_is_waited_for_once(self, cloud):

@@ -396,7 +396,7 @@ class TestOtherSchedulers:
         view = other.assumed.see(lambda: other.hosts)
         request = factories.request(instance_uuid=uuid)
         made = other.assumed.add(view.hosts.state(place), view.base, request)
-        return lambda: cloud.assumed.hear(uuid, replace(made.pick, is_own=False))
+        return lambda: cloud.assumed.hear(replace(made.pick, origin='other'))
 
     def test_what_they_picked_is_seen(self, make):
         cloud = make()
@@ -439,7 +439,7 @@ class TestOtherSchedulers:
         undo = cloud.placement.undo
 
         def leave(*args, **kwargs):
-            cloud.assumed.hear(A, None)
+            cloud.assumed.hear_end(A, 'other')
             return undo(*args, **kwargs)
 
         cloud.placement.undo = leave
@@ -451,7 +451,7 @@ class TestOtherSchedulers:
         filter_ = Meanwhile(B)
         cloud = make(1, filter_, names=['h1'])
         self.other(cloud, A)()
-        filter_.others = [lambda: cloud.assumed.hear(A, None)]
+        filter_.others = [lambda: cloud.assumed.hear_end(A, 'other')]
         assert cloud.ask(B) == ['h1']
         with pytest.raises(errors.NoValidHost):
             cloud.ask(C)

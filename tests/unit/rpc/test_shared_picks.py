@@ -150,7 +150,7 @@ def test_what_comes_back_has_its_place_among_the_others(one, other):
             each.assumed.later(mine.pick.key, 0), key=lambda found: found.order
         )
         assert (first.pick.uuid, second.pick.uuid) == (B, A)
-        assert first.pick.is_own is (each is other)
+        assert (not first.pick.origin) is (each is other)
     assert theirs.order == 1
 
 
