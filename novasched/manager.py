@@ -219,7 +219,7 @@ class SchedulerManager:
     ) -> Candidates | None:
         """Return the candidates to choose from once more: others, or the same where the
         cells were not looked at for this request yet; None: that would not help."""
-        may_be_old = not work.look.is_new
+        may_be_old = not work.look.shows_all
         more = self._asked_again(work, query)
         claims = work.claims
         is_over = claims is not None and (

@@ -324,7 +324,7 @@ class FakeView:
     def known(self):
         return self.refresh()
 
-    def changed(self, node_uuids, seen, *, with_rows, with_aggregates):
+    def changed(self, node_uuids, seen, **how):
         return set()
 
     def unavailable_cells(self, cell_uuid=None, target=None, offered=None):

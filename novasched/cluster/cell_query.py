@@ -126,9 +126,9 @@ class CellQuery:
         with store.together() as rows:
             now = rows.compute_checksums_now(sorted(ids))
             checksums = {id_: checksum for id_, (checksum, _) in now.items()}
-            found = _by_id(rows, _differing(checksums, known))
-            read = {**known, **found}
-            nodes = [read[id_] for id_ in now if id_ in read]
+            differing = _differing(checksums, known)
+            read = {**known, **dict.fromkeys(differing), **_by_id(rows, differing)}
+            nodes = [row for id_ in now if (row := read.get(id_)) is not None]
             services = [service for _, service in now.values() if service is not None]
             hosts = {row.host for row in (*nodes, *known.values()) if row.host}
             if unknown := hosts - {row.host for row in services}:

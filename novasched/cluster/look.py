@@ -14,23 +14,32 @@ from novasched.scheduler.snapshot import Snapshot
 if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView
 
+RECENT_S = 1.0
+"""The rows of a look that began longer ago are verified, whoever made it."""
+
 
 @dataclass(eq=False)
 class ClusterLook:
-    """The newest look that a request has seen; ``came_s`` is when the request came.
+    """The newest look that a request has seen, which began at ``began_s``; ``came_s``
+    is when the request came.
 
-    ``view`` None: the cluster does not change. A look that began later ``is_new``: it
-    shows all that was committed before, and its rows are not verified. ``seen`` are the
-    hosts that the request chooses from; their aggregates, which are in no cell, are
-    verified where its filters read them.
+    ``view`` None: the cluster does not change. A look that began after the request
+    ``is_new``: it shows all that was committed before. ``seen`` are the hosts that the
+    request chooses from, those of a disabled cell only where that is ``cell_uuid``;
+    their aggregates, which are in no cell, are verified where its filters read them,
+    and ``has_aggregates`` once they were read for it.
     """
 
     view: ClusterView | None = None
     came_s: float = 0.0
     stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
+    clock: Clock = SYSTEM_CLOCK
     seen: Snapshot | None = None
+    cell_uuid: str | None = None
     reads_aggregates: bool = False
     is_new: bool = False
+    has_aggregates: bool = False
+    began_s: float = float('-inf')
 
     @classmethod
     def of_now(
@@ -40,38 +49,58 @@ class ClusterLook:
         clock: Clock = SYSTEM_CLOCK,
     ) -> ClusterLook:
         """Return that of a request that comes now."""
-        return cls(view, clock.monotonic(), stage)
+        return cls(view, clock.monotonic(), stage, clock)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether all that a no depends on was looked at after the request came."""
+        has_aggregates = self.has_aggregates or not self.reads_aggregates
+        return self.is_new and (has_aggregates or self.view is None)
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether the look is so young that its rows need no verification."""
+        return self.is_new and self.clock.monotonic() - self.began_s <= RECENT_S
 
     def at_known(self) -> None:
-        """See what is known, unless a new look was seen already."""
-        if not self.is_new and self.view is not None:
+        """See what is known, unless a new look was seen just now."""
+        if self.view is not None and not self.is_recent:
             with self.stage('refresh'):
-                self.is_new = self.view.known() > self.came_s
+                self.began_s = self.view.known()
+                self.is_new |= self.began_s > self.came_s
 
     def renew(self) -> None:
-        """Look at all cells, unless that was done."""
+        """Look at all cells, and at the aggregates, unless that was done."""
         if not self.is_new:
             self.refresh()
+        elif not self.shows_all:
+            self._read_aggregates()
 
     def refresh(self) -> None:
         """Look at all cells, whether that was done or not."""
         if self.view is not None:
             with self.stage('refresh'):
-                self.view.refresh()
-                if self.reads_aggregates:
-                    self.view.current_aggregates()
+                self.began_s = self.view.refresh()
         self.is_new = True
+        self._read_aggregates()
+
+    def _read_aggregates(self) -> None:
+        if self.view is not None and self.reads_aggregates:
+            with self.stage('refresh'):
+                self.view.current_aggregates()
+            self.has_aggregates = True
 
     def changed(self, node_uuids: Collection[str]) -> Collection[str]:
         """Return which of these nodes are not as the request saw them, or cannot be
         read."""
-        is_known = self.is_new and not self.reads_aggregates
+        is_known = self.is_recent and not self.reads_aggregates
         if self.view is None or is_known or self.seen is None or not node_uuids:
             return ()
         with self.stage('verify'):
             return self.view.changed(
                 node_uuids,
                 self.seen,
-                with_rows=not self.is_new,
+                cell_uuid=self.cell_uuid,
+                with_rows=not self.is_recent,
                 with_aggregates=self.reads_aggregates,
             )

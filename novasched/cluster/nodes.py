@@ -151,7 +151,7 @@ class CellNodes:
         services = self.services.with_hosts(hosts, now.services, moment.window)
         if services is not self.services:
             self.services, self.services_version = services, self.services_version + 1
-            self.heard.update(dict.fromkeys(hosts, number))
+        self.heard.update(dict.fromkeys(hosts, number))
         settled = [id_ for id_ in ids if not self._is_outdone(id_, query)]
         news = {i: live[i] for i in settled if i in live and live[i] != before.get(i)}
         gone = {i for i in settled if i in before and i not in live}
@@ -178,6 +178,8 @@ class CellNodes:
                 answer.news.live if answer.services is None else answer.services,
                 query.moment.window,
             )
+        newer = {host for host, heard in self.heard.items() if heard > number}
+        services = services.with_those_of(self.services, newer)
         if query.look_for or answer.services is not None:
             self.looked_s = max(self.looked_s, query.moment.monotonic_s)
         if not services.looks_like(self.services):
@@ -406,7 +408,7 @@ class CellReader:
             queries = {uuid: self.nodes.begin(uuid, moment) for uuid in known}
         answers = self.cells.ask(
             lambda cell, store: queries[cell.uuid].ask_for(store, nodes[cell.uuid]),
-            [cell for cell in self.cells.enabled() if cell.uuid in queries],
+            [cell for cell in self.cells.all() if cell.uuid in queries],
             timeout_s=timeout_s,
         )
         with self.lock:

@@ -175,7 +175,33 @@ class Services(NamedTuple):
             return self
         others = {h: each for h, each in self.unavailable.items() if h not in hosts}
         known = {h: row for h, row in self.rows.items() if h not in hosts}
-        return self._replace(rows={**known, **live}, unavailable={**others, **found})
+        silent = self.silent
+        if silent is not None:  # who is forced down, or gone, is not kept as up
+            kept = {h for h in hosts if h in live and not live[h].forced_down}
+            silent = silent._replace(hosts=silent.hosts.difference({*hosts} - kept))
+        return self._replace(
+            rows={**known, **live}, unavailable={**others, **found}, silent=silent
+        )
+
+    def with_those_of(self, other: Services, hosts: Collection[str]) -> Services:
+        """Take what another one has of some hosts, as that is newer."""
+        differ = {
+            host
+            for host in hosts
+            if self.rows.get(host) != other.rows.get(host)
+            or self.unavailable.get(host) != other.unavailable.get(host)
+        }
+        if not differ:
+            return self
+
+        def mixed(mine: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+            kept = {host: each for host, each in mine.items() if host not in differ}
+            return {**kept, **{h: others[h] for h in differ if h in others}}
+
+        return self._replace(
+            rows=mixed(self.rows, other.rows),
+            unavailable=mixed(self.unavailable, other.unavailable),
+        )
 
     def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
         """Take all that must not be used, as they are now, from among these rows."""
@@ -270,7 +296,8 @@ def _state(found: Unavailable | None) -> tuple[Any, ...] | None:
     """Return the state that filters see of a service that must not be used."""
     if found is None:
         return None
-    return found.up, found.row.disabled, found.row.disabled_reason
+    row = found.row
+    return found.up, row.disabled, row.disabled_reason, row.forced_down
 
 
 def aware(moment: datetime.datetime | None) -> datetime.datetime | None:

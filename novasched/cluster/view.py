@@ -109,7 +109,7 @@ class ClusterView:
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
         self._shared_refresh = Refresh(self._refresh, clock)
-        self._shared_verification = SharedVerification(self._read_nodes)
+        self._verifications: dict[str, SharedVerification] = {}
         self._looks = 0
         self.max_age_s = max_age_s
         self._clock = clock
@@ -175,6 +175,8 @@ class ClusterView:
         if changed:
             with self._lock:
                 self._nodes.forget(changed)
+                for uuid in changed:
+                    self._verifications.pop(uuid, None)
         self._aggregate_reader.read()
         self._read_versions(judges)
 
@@ -309,18 +311,32 @@ class ClusterView:
         node_uuids: Collection[str],
         seen: Snapshot,
         *,
+        cell_uuid: str | None = None,
         with_rows: bool = True,
         with_aggregates: bool = False,
     ) -> set[str]:
         """Read compute nodes again, with their services; return those that are not as
-        they were in a snapshot. So are those of a cell that does not answer: no host is
-        taken from it before a refresh."""
-        unread = self._shared_verification(node_uuids) if with_rows else set[str]()
+        they were in a snapshot, which has hosts of a disabled cell only where that is
+        ``cell_uuid``. So are those of a cell that does not answer: no host is taken
+        from it before a refresh."""
+        unread = self._verified(node_uuids) if with_rows else set[str]()
         if with_aggregates:
             self.current_aggregates()
+        named = self.cells.get(cell_uuid) if cell_uuid else None
+        aside = {named.uuid} if named is not None and named.disabled else set[str]()
         with self._lock:
-            composed = self._composer.compose(self._available)
+            composed = self._composer.compose(self._available | aside)
         return composed.changed(node_uuids, seen) | (unread & {*node_uuids})
+
+    def _verified(self, node_uuids: Collection[str]) -> set[str]:
+        """Read compute nodes again, those of one cell for all who ask at the same time;
+        return those that cannot be read."""
+        with self._lock:
+            cells = [*self._nodes.ids_of(node_uuids)]
+            if len(cells) == 1:
+                made = SharedVerification(self._read_nodes)
+                verify = self._verifications.setdefault(cells[0], made)
+        return verify(node_uuids) if len(cells) == 1 else self._read_nodes(node_uuids)
 
     def _read_nodes(self, node_uuids: Collection[str]) -> set[str]:
         """Read compute nodes again; return those of cells that do not answer."""

@@ -68,9 +68,10 @@ class FilterScheduler(Driver):
         nodes = self.parts.view.node_uuids()
 
         def hosts() -> HostTable:
+            work.look.at_known()  # the turn of a group may have been long in coming
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
             found = self.parts.view.hosts(offered, cell_uuid)
-            work.look.seen = found.snapshot
+            work.look.seen, work.look.cell_uuid = found.snapshot, cell_uuid
             work.look.reads_aggregates = any(
                 each.reads_aggregates for each in self.parts.profile.filters
             )
@@ -242,7 +243,7 @@ class _Placing:
         """Raise HostsChanged where there are too few hosts for the answer, its
         alternates included, and the cells were not looked at for the request yet."""
         work, look = self._work, self._work.look
-        if look.is_new or work.claims is None:
+        if look.shows_all or work.claims is None:
             return
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
@@ -393,9 +394,25 @@ class _Placing:
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
+        has_few = any(len(each) <= alternates for each in selections)
+        if has_few and alternates and work.claims and not work.look.shows_all:
+            work.look.renew()
+            hosts = self._others(placed)
+            selections = maker.with_alternates(
+                placed.picks, hosts, alternates, own, taken=()
+            )
         if placed.topology is not None:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+    def _others(self, placed: _State) -> HostTable:
+        """Return the hosts that are known now and not picked, the best one first; of
+        these no filter has seen any, nor has one that is asked once for a request."""
+        hosts = self._hosts()
+        picked = {picked.host.uuid for picked in placed.picks}
+        others = [uuid not in picked for uuid in hosts.uuid.tolist()]
+        state = replace(placed, hosts=hosts[np.array(others, bool)], decision=None)
+        return self._decide(state, 0).hosts
 
 
 def _in_cell_of_best(hosts: HostTable) -> int:

@@ -7,7 +7,7 @@ import copy
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,15 +78,21 @@ class SelectionMaker:
         )
 
     def with_alternates(
-        self, picked: Sequence[Picked], hosts: HostTable, count: int, own: bool = False
+        self,
+        picked: Sequence[Picked],
+        hosts: HostTable,
+        count: int,
+        own: bool = False,
+        taken: Collection[int] | None = None,
     ) -> list[list[Selection]]:
         """Return per instance its host, then up to ``count`` others in order.
 
         Alternates are of the same cell, and no host that was picked for any
         instance is one. With ``own`` no two instances have one alternate; they take
-        one each in turn. Nova: scheduler/manager.py, _get_alternate_hosts.
+        one each in turn. ``taken`` are the rows of no alternates; None: those that were
+        picked. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
-        taken = [one.host._row for one in picked]
+        taken = [one.host._row for one in picked] if taken is None else [*taken]
         while True:
             left = hosts[~np.isin(hosts.rows, taken)]
             made: dict[int, _Alternate] = {}

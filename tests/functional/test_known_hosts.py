@@ -166,6 +166,36 @@ def test_before_too_few_alternates_all_cells_are_looked_at(make):
     assert found == [['h0', 'h4', 'h5']]
 
 
+def test_before_too_few_alternates_are_answered_all_cells_are_looked_at(make):
+    """There were enough, but one has become unfit since; another is fit again."""
+    made, scheduler, computes = make()
+    for host in ('h4', 'h5'):
+        computes.disable(host)
+    scheduler.view.refresh()
+    computes.restore('h5')
+    at_verification(
+        scheduler, lambda: at_verification(scheduler, lambda: computes.disable('h2'))
+    )
+    found = made.ask(scheduler, new_uuids(2), return_alternates=True, **SMALL)
+    assert found == [['h0', 'h3', 'h5'], ['h1', 'h3', 'h5']]
+
+
+def test_before_a_no_aggregates_are_read_that_filters_read(make):
+    """A look at the cells alone, which was made for the request, does not show them."""
+    made, scheduler, _ = make(zone='az1', filters=READ_AGGREGATES, host_state_max_age=0)
+    table = tables.aggregate_hosts
+    with made.databases['api'].api.begin() as connection:
+        (row,) = connection.execute(
+            table.select().where(table.c.host == 'h3')
+        ).mappings()
+        connection.execute(table.delete())
+    scheduler.view.current_aggregates()
+    with made.databases['api'].api.begin() as connection:
+        connection.execute(table.insert().values(**row))
+    specs = {'extra_specs': {'aggregate_instance_extra_specs:availability_zone': 'az1'}}
+    assert made.ask(scheduler, new_uuids(), **SMALL, **specs) == [['h3']]
+
+
 def test_a_host_by_name_that_is_new_is_found(make):
     made, scheduler, _ = make(hosts=1)
     new = Host('new')

@@ -161,8 +161,13 @@ class TestCells:
         found = made.ask(made.compose(), new_uuids(), requested_destination=wanted)
         assert found == [[expected]]
 
-    def test_a_disabled_cell_is_used_only_where_it_is_requested(self, cloud):
-        made = cloud([Host('near'), Host('far', cell='cell2', memory_mb=9000)])
+    @pytest.mark.parametrize('filters', [[], ['AggregateInstanceExtraSpecsFilter']])
+    def test_a_disabled_cell_is_used_only_where_it_is_requested(self, cloud, filters):
+        """A filter that reads aggregates has them verified."""
+        made = cloud(
+            [Host('near'), Host('far', cell='cell2', memory_mb=9000)],
+            filter_scheduler={'enabled_filters': ['ComputeFilter', *filters]},
+        )
         disable(made, 'cell2')
         scheduler = made.compose()
         assert made.ask(scheduler, new_uuids()) == [['near']]

@@ -14,6 +14,7 @@ from tests.fake_databases import (
     FakeCellStore,
     FakeCellStores,
     cell,
+    node,
     service,
 )
 from tests.fakes import NOON, SECOND, FakeClock
@@ -108,6 +109,19 @@ def test_filters_see_that_they_are_kept(cloud):
     oldest = cloud.clock.utcnow() - 60 * SECOND
     seen = {row['last_seen_up'].replace(tzinfo=None) for row in hosts.service}
     assert seen == {oldest}
+
+
+def test_who_is_forced_down_meanwhile_is_not_kept(cloud):
+    """As the read of a picked host shows before any look does."""
+    cloud.clock.advance(61)
+    assert cloud.up() == names(*ALL)
+    seen = cloud.view.hosts(None).snapshot
+    cloud.set(2, forced_down=True)
+    uuids = {node(1).uuid, node(2).uuid}
+    assert cloud.view.changed(uuids, seen) == {node(2).uuid}
+    hosts = cloud.view.hosts(None)
+    assert hosts.host[hosts.service_up].tolist() == names(1, 3, 4)
+    assert cloud.up() == names(1, 3, 4)
 
 
 def test_it_is_over_when_one_is_heard_of(cloud, caplog):

@@ -58,6 +58,40 @@ def test_an_older_answer_does_not_undo_what_a_look_shows_of_services(cloud):
     assert view.hosts(None).service_disabled.tolist() == [True, False, False]
 
 
+def test_an_older_look_does_not_undo_what_a_read_shows_of_services(cloud):
+    """The look has read the services before one is disabled, and is taken in last."""
+    view = cloud.view
+    view.refresh()
+    seen = view.hosts(None).snapshot
+    found = []
+
+    def verify(name):
+        if name == 'news' and not found:
+            row = cloud.a.services['h1']
+            cloud.a.services['h1'] = row._replace(disabled=True)
+            found.append(view.changed({node(1).uuid}, seen))
+
+    cloud.a.on_answer = verify
+    view.refresh()
+    assert found == [{node(1).uuid}]
+    assert view.hosts(None).service_disabled.tolist() == [True, False, False]
+
+
+def test_a_row_that_goes_between_two_statements_is_gone(cloud):
+    view = cloud.view
+    view.refresh()
+    seen = view.hosts(None).snapshot
+    (id_,) = [i for i, row in cloud.a.nodes.items() if row.uuid == node(1).uuid]
+
+    def change(name):
+        if name == 'compute_checksums_now':
+            del cloud.a.nodes[id_]
+
+    cloud.a.nodes[id_] = cloud.a.nodes[id_]._replace(vcpus_used=9)
+    cloud.a.on_answer = change
+    assert view.changed({node(1).uuid}, seen) == {node(1).uuid}
+
+
 def test_a_cell_that_does_not_answer_has_changed(cloud):
     view = cloud.view
     view.refresh()
