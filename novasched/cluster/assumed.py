@@ -94,9 +94,9 @@ class HostView(NamedTuple):
     picks: Sequence[AssumedPick] = ()
 
 
-OnPick = Callable[[str, AssumedPick | None], None]
-"""Called with the uuid of an instance and what was picked for it; None: nothing is,
-any more."""
+OnPick = Callable[[str, AssumedPick | None, str], None]
+"""Called with the uuid of an instance and what was picked for it; None: what a
+scheduler has picked for it is over, that of this origin."""
 
 
 @dataclass(eq=False)
@@ -113,7 +113,7 @@ class AssumedInstances:
     counted: Collection[str] = (*NUMBERS, *SHAPES)
     for_s: float = FOR_S
     clock: Clock = SYSTEM_CLOCK
-    on_pick: OnPick = lambda uuid, pick: None
+    on_pick: OnPick = lambda uuid, pick, origin: None
     _lock: threading.Condition = field(default_factory=threading.Condition)
     _hosts: dict[HostKey, HostPicks] = field(default_factory=dict)
     _by_uuid: dict[str, AssumedPick] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class AssumedInstances:
                 if any(one not in mine for one in others):
                     return None
             made = self._remember(pick, host._row)
-        self.on_pick(pick.uuid, made)
+        self.on_pick(pick.uuid, made, '')
         return made
 
     def hear(self, pick: Pick) -> None:
@@ -221,7 +221,7 @@ class AssumedInstances:
             self._remember(pick).order = self._next()
 
     def hear_end(self, uuid: str, origin: str) -> None:
-        """A scheduler does not pick any more what it picked for an instance; what
+        """What the scheduler of an origin has picked for an instance is over; what
         another one has picked for it since stays."""
         with self._lock:
             one = self._by_uuid.get(uuid)
@@ -273,8 +273,7 @@ class AssumedInstances:
             for one in known:
                 self._drop(one)
         for one in known:
-            if not one.pick.origin:
-                self.on_pick(one.pick.uuid, None)
+            self.on_pick(one.pick.uuid, None, one.pick.origin)
 
     def remove_instances(self, uuids: Collection[str]) -> None:
         """Forget what was picked for these instances: they are asked for again."""

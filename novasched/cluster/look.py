@@ -20,8 +20,8 @@ RECENT_S = 1.0
 
 @dataclass(eq=False)
 class ClusterLook:
-    """The newest look that a request has seen, which began at ``began_s``; ``came_s``
-    is when the request came.
+    """The newest look that a request has seen, from ``began_s`` on; it had that at
+    ``ended_s``, and ``came_s`` is when the request came.
 
     ``view`` None: the cluster does not change. A look that began after the request
     ``is_new``: it shows all that was committed before. ``seen`` are the hosts that the
@@ -40,6 +40,7 @@ class ClusterLook:
     is_new: bool = False
     has_aggregates: bool = False
     began_s: float = float('-inf')
+    ended_s: float = float('-inf')
 
     @classmethod
     def of_now(
@@ -63,11 +64,12 @@ class ClusterLook:
         return self.is_new and self.clock.monotonic() - self.began_s <= RECENT_S
 
     def at_known(self) -> None:
-        """See what is known, unless a new look was seen just now."""
-        if self.view is not None and not self.is_recent:
+        """See what is known, unless that was done just now."""
+        if self.view is not None and self.clock.monotonic() - self.ended_s > RECENT_S:
             with self.stage('refresh'):
                 self.began_s = self.view.known()
-                self.is_new |= self.began_s > self.came_s
+            self.ended_s = self.clock.monotonic()
+            self.is_new |= self.began_s > self.came_s
 
     def renew(self) -> None:
         """Look at all cells, and at the aggregates, unless that was done."""
@@ -81,6 +83,7 @@ class ClusterLook:
         if self.view is not None:
             with self.stage('refresh'):
                 self.began_s = self.view.refresh()
+        self.ended_s = self.clock.monotonic()
         self.is_new = True
         self._read_aggregates()
 

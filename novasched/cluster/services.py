@@ -175,13 +175,7 @@ class Services(NamedTuple):
             return self
         others = {h: each for h, each in self.unavailable.items() if h not in hosts}
         known = {h: row for h, row in self.rows.items() if h not in hosts}
-        silent = self.silent
-        if silent is not None:  # who is forced down, or gone, is not kept as up
-            kept = {h for h in hosts if h in live and not live[h].forced_down}
-            silent = silent._replace(hosts=silent.hosts.difference({*hosts} - kept))
-        return self._replace(
-            rows={**known, **live}, unavailable={**others, **found}, silent=silent
-        )
+        return self._replace(rows={**known, **live}, unavailable={**others, **found})
 
     def with_those_of(self, other: Services, hosts: Collection[str]) -> Services:
         """Take what another one has of some hosts, as that is newer."""
@@ -231,7 +225,9 @@ class Services(NamedTuple):
     def is_up(self, host: str) -> bool:
         """Return whether the service was heard from in time when last asked."""
         found = self.unavailable.get(host)
-        return found is None or found.up or host in self.kept_hosts()
+        if found is None or found.up:
+            return True
+        return not found.row.forced_down and host in self.kept_hosts()
 
     def describe(self, host: str, window: Window) -> Mapping[str, Any]:
         """Return the row of a known service as filters see it; its times are aware.

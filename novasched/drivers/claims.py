@@ -136,11 +136,11 @@ class Claims:
             self._journal.check_caller()
 
     def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which alternates may be offered; those that were looked at with a
-        pick are not looked at again. Raises as _reasons does."""
+        """Return which alternates may be offered. Raises as _reasons does."""
         others = [one for one in wanted if self._of(one) is None]
-        self._reasons(others, self._changed(others))
-        return [not self._of(one) for one in wanted]
+        reasons = self._reasons(others, self._changed(others))
+        changed = [o for o, why in zip(others, reasons, strict=True) if why == CHANGED]
+        return [one not in changed and not self._of(one) for one in wanted]
 
     def _of(self, pick: ClaimRequest) -> str | None:
         """Return why a pick is void, empty if it is not; None: it was not looked at."""
@@ -167,9 +167,11 @@ class Claims:
                 why = '' if next(offered) else VOID
             if why:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, why)
+            if why == VOID:
                 self.remaining.exclude(one.candidate)
-                self._void_left -= why == VOID
-            self._seen[one.node_uuid] = one.candidate, why
+                self._void_left -= 1
+            if why != CHANGED:  # it may be fit once it is decided anew
+                self._seen[one.node_uuid] = one.candidate, why
             reasons.append(why)
         if self._void_left < 0:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

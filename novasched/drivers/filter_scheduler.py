@@ -30,6 +30,7 @@ from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
+from novasched.objects.selection import Selection
 from novasched.ports import Candidate, Candidates, ClaimRequest
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
@@ -247,7 +248,9 @@ class _Placing:
             return
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
-            wanted += self._parts.max_attempts - 1
+            own = self._parts.own_alternates and are_kept_apart(work.request)
+            each = work.required if own else 1
+            wanted += each * (self._parts.max_attempts - 1)
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
         if there < wanted or (may_differ and work.return_alternates):
             look.renew()
@@ -394,8 +397,7 @@ class _Placing:
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
-        has_few = any(len(each) <= alternates for each in selections)
-        if has_few and alternates and work.claims and not work.look.shows_all:
+        if self._may_have_more(request, selections, alternates):
             work.look.renew()
             hosts = self._others(placed)
             selections = maker.with_alternates(
@@ -405,10 +407,22 @@ class _Placing:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
 
+    def _may_have_more(
+        self, request: RequestSpec, found: Sequence[Sequence[Selection]], wanted: int
+    ) -> bool:
+        """Whether a look at all cells may show more alternates; with affinity there are
+        none beside the host of the group."""
+        work = self._work
+        group = request.instance_group if 'instance_group' in request else None
+        is_bound = group is not None and group.policy == 'affinity'
+        has_few = any(len(each) <= wanted for each in found)
+        may_be_old = work.claims is not None and not work.look.shows_all
+        return bool(wanted) and has_few and may_be_old and not is_bound
+
     def _others(self, placed: _State) -> HostTable:
         """Return the hosts that are known now and not picked, the best one first; of
         these no filter has seen any, nor has one that is asked once for a request."""
-        hosts = self._hosts()
+        hosts = self._group.with_seen(self._reservation.others(self._hosts))
         picked = {picked.host.uuid for picked in placed.picks}
         others = [uuid not in picked for uuid in hosts.uuid.tolist()]
         state = replace(placed, hosts=hosts[np.array(others, bool)], decision=None)

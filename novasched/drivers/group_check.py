@@ -174,6 +174,11 @@ class GroupCheck:
             group, mine = self._work.request.instance_group, self._work.instance_uuids
             named = {*((group and group.if_set('members')) or ())}
             self._seen = self._recent.of(named.difference(mine or ()))
+        return self.with_seen(hosts)
+
+    def with_seen(self, hosts: HostTable) -> HostTable:
+        """Return hosts with the members that this request has seen on them."""
+        self._snapshot = hosts.snapshot
         if not self._seen:
             return hosts
         rows: dict[int, list[Member]] = {}

@@ -130,6 +130,10 @@ class Reservation:
         self._counted = [*self._host_view.picks]
         return self._host_view.hosts
 
+    def others(self, take: Callable[[], HostTable]) -> HostTable:
+        """Return hosts with all that was picked; what this request has stays."""
+        return take() if self._sees is None else self._sees.see(take).hosts
+
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members picked of late."""
         picks = self._sees.in_group(request) if self._sees is not None else []

@@ -13,7 +13,7 @@ import logging
 import threading
 import uuid as uuids
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import oslo_messaging  # type: ignore[import-untyped]
 
@@ -79,7 +79,7 @@ class PickSender:
         self._cast = cast
         self._count = count
         self._clock = clock
-        self._waiting: dict[str, tuple[float, AssumedPick | None]] = {}
+        self._waiting: dict[str, _Change] = {}
         self._changed = threading.Condition()
         self._is_closed = False
         self._failing = LogOnce()
@@ -101,14 +101,18 @@ class PickSender:
         """Begin to send: first nothing, to connect."""
         threading.Thread(target=self._run, name='picks', daemon=True).start()
 
-    def __call__(self, uuid: str, pick: AssumedPick | None) -> None:
-        """Send a change soon."""
+    def __call__(self, uuid: str, pick: AssumedPick | None, origin: str = '') -> None:
+        """Send a change soon. ``origin`` is the scheduler whose pick is over, '' this
+        one."""
         with self._changed:
-            self._waiting.pop(uuid, None)
+            before = self._waiting.pop(uuid, None)
+            ended = before.ended if before is not None else frozenset[str]()
+            if pick is None:
+                ended |= {origin or self.origin}
             if len(self._waiting) >= MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
                 self._count('lost', 1)
-            self._waiting[uuid] = self._clock.monotonic(), pick
+            self._waiting[uuid] = _Change(self._clock.monotonic(), pick, ended)
             self._changed.notify()
 
     def close(self) -> None:
@@ -129,15 +133,16 @@ class PickSender:
                     uuid: self._waiting.pop(uuid)
                     for uuid in [*itertools.islice(self._waiting, MOST_AT_ONCE)]
                 }
-            fresh = {u: one for u, (at, one) in taken.items() if at + FOR_S > now_s}
+            fresh = {u: one for u, one in taken.items() if one.at_s + FOR_S > now_s}
             if fresh:
                 self.send(fresh)
 
-    def send(self, changes: Mapping[str, AssumedPick | None]) -> None:
+    def send(self, changes: Mapping[str, _Change]) -> None:
         """Send changes now."""
         try:
-            wire = {uuid: pick and _primitive(pick) for uuid, pick in changes.items()}
-            self._cast(version=VERSION, origin=self.origin, changes=wire)
+            wire = {u: one.pick and _primitive(one.pick) for u, one in changes.items()}
+            ended = {u: sorted(one.ended) for u, one in changes.items() if one.ended}
+            self._cast(version=VERSION, origin=self.origin, changes=wire, ended=ended)
         except Exception as problem:  # noqa: BLE001 whatever keeps it from the broker
             self._count('lost', len(changes))
             if self._failing.begins():
@@ -147,6 +152,14 @@ class PickSender:
             self._count('sent', len(changes))
         if self._failing.ends():
             LOG.info('Other schedulers are sent again what is picked')
+
+
+class _Change(NamedTuple):
+    """What is picked for an instance, and whose picks for it are over."""
+
+    at_s: float
+    pick: AssumedPick | None
+    ended: frozenset[str]
 
 
 class PicksEndpoint:
@@ -171,15 +184,17 @@ class PicksEndpoint:
         version: Any = None,
         origin: Any = None,
         changes: Any = None,
+        ended: Any = None,
         **_: Any,
     ) -> None:
-        """Take in changes, by the uuid of an instance; None: it has no pick any more.
-        One that cannot be read is left out, with one line in the log for its kind."""
+        """Take in changes, by the uuid of an instance; None: no pick of those that it
+        ``ended`` is valid any more, by their origins. One that cannot be read is left
+        out, with one line in the log for its kind."""
         assumed = self._assumed()
         if assumed is None:
             return
-        is_known = version == VERSION and isinstance(origin, str) and origin
-        if not is_known or not isinstance(changes, dict):
+        is_known = version == VERSION and isinstance(origin, str)
+        if not (is_known and isinstance(changes, dict) and isinstance(ended, dict)):
             self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
             return
         if origin == self._origin:
@@ -188,9 +203,9 @@ class PicksEndpoint:
             return
         for uuid, primitive in changes.items():
             try:
-                if primitive is None:
-                    assumed.hear_end(str(uuid), origin)
-                else:
+                for one in _origins(ended.get(uuid, [])):
+                    assumed.hear_end(uuid, '' if one == self._origin else one)
+                if primitive is not None:
                     assumed.hear(_pick(uuid, primitive, origin))
             except errors.RequestError as problem:
                 self._refuse('one', problem)
@@ -292,6 +307,12 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
     if not is_whole:
         raise errors.InvalidRequest(f'a pick of {uuid!r}: another request')
     return made
+
+
+def _origins(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise errors.InvalidRequest(f'{value!r:.100} are no origins')
+    return value
 
 
 def _used(value: Any) -> Used:

@@ -180,6 +180,16 @@ def test_before_too_few_alternates_are_answered_all_cells_are_looked_at(make):
     assert found == [['h0', 'h3', 'h5'], ['h1', 'h3', 'h5']]
 
 
+def test_an_alternate_that_has_merely_changed_is_looked_at_again(make):
+    made, scheduler, computes = make(hosts=4)
+    at_verification(
+        scheduler,
+        lambda: at_verification(scheduler, lambda: computes.node('h2', vcpus_used=1)),
+    )
+    found = made.ask(scheduler, new_uuids(2), return_alternates=True, **SMALL)
+    assert found == [['h0', 'h2', 'h3'], ['h1', 'h2', 'h3']]
+
+
 def test_before_a_no_aggregates_are_read_that_filters_read(make):
     """A look at the cells alone, which was made for the request, does not show them."""
     made, scheduler, _ = make(zone='az1', filters=READ_AGGREGATES, host_state_max_age=0)

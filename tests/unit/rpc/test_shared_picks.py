@@ -174,6 +174,28 @@ def test_what_waits_is_sent_together_and_each_instance_once(held):
     assert second['changes'] == {A: None, B: None}
 
 
+def test_all_hear_whose_pick_is_over_though_another_was_made_meanwhile(held, other):
+    """The instance is asked for again here, and nothing is claimed for it."""
+    other.pick(B)
+    held.endpoint.take_in(None, **other.sent())
+    held.assumed.remove_instances([B])
+    held.assumed.remove([held.pick(B)])
+    held.goes_on.set()
+    for _ in range(2):
+        other.endpoint.take_in(None, **held.sent())
+    assert [each.pick.uuid for each in other.assumed._all(lambda one: True)] == [A]
+
+
+@cases('ended', ('no list', {A: 'x'}), ('no origins', {A: [1]}))
+def test_an_end_that_cannot_be_read_is_left_out(one, other, ended):
+    one.assumed.remove([one.pick()])
+    message = one.sent()
+    while message['changes'][A] is not None:
+        message = one.sent()
+    other.endpoint.take_in(None, **message | {'ended': ended})
+    assert other.counted == [('refused', 1)]
+
+
 def test_what_waited_for_too_long_is_not_sent(held):
     held.pick(B)
     held.clock.advance(FOR_S)
@@ -200,10 +222,11 @@ def test_a_broker_that_is_away_costs_but_loss(one, caplog):
         raise ConnectionError('no broker')
 
     away = PickSender(fail, one.count)
+    over = shared_picks._Change(0.0, None, frozenset())
     for _ in range(2):
-        away.send({A: None})
+        away.send({A: over})
     away._cast = one.cast
-    away.send({A: None})
+    away.send({A: over})
     assert one.counted == [('lost', 1), ('lost', 1), ('sent', 1)]
     assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
 
@@ -239,6 +262,7 @@ def test_a_bad_pick_is_left_out_and_named_once(one, other, change, caplog):
     'change',
     ('a version to come', {'version': VERSION + 1}),
     ('no changes', {'changes': None}),
+    ('no ends', {'ended': None}),
 )
 def test_a_message_that_is_not_understood_is_named_once(one, other, change, caplog):
     one.pick()
