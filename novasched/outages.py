@@ -321,14 +321,21 @@ def _answers(probe: Probe) -> bool:
 
 class OutagePatience:
     """How long one request waits for services, until its ``caller`` gives up at most;
-    without a caller, not at all."""
+    without a caller, not at all. It came at ``came_s``, None: now."""
 
-    def __init__(self, outages: Outages, caller: Caller | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        outages: Outages,
+        caller: Caller | None,
+        clock: Clock,
+        came_s: float | None = None,
+    ) -> None:
         left_s = caller_s = 0.0
         if caller is not None and outages.patience_s:
             caller_s = caller.answer_left_s() - ANSWER_TAKES_S
             left_s = min(outages.patience_s, caller_s)
-        self._came_s = now_s = clock.monotonic()
+        now_s = clock.monotonic()
+        self.came_s = now_s if came_s is None else came_s
         self._clock = clock
         self._outages = outages
         self._caller = caller
@@ -380,7 +387,7 @@ class OutagePatience:
                 self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
                 self.attempted(away)  # it is the turn at the last one alone
-                waited = self._outages.wait(service, problem, self._came_s, self.left_s)
+                waited = self._outages.wait(service, problem, self.came_s, self.left_s)
                 if not waited:
                     self.is_over = True
                     return False

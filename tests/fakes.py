@@ -299,6 +299,9 @@ class FakeCells(dict):
     def enabled(self):
         return [cell for cell in self.values() if not cell.disabled]
 
+    def broken(self):
+        return set()
+
 
 class FakeView:
     """Shows a table of hosts, of whatever cell is asked for.

@@ -83,12 +83,14 @@ class CircuitBreaker:
 
     While it is open, the cell is unavailable, and due for a retry at ``until_s``;
     ``after_s`` is that pause. Once closed again it is on trial until ``until_s``.
+    ``is_broken``: it has failed last by what does not end by itself.
     """
 
     failures: int = 0
     is_open: bool = False
     until_s: float = float('-inf')
     after_s: float = 0.0
+    is_broken: bool = False
 
     def open(self, now_s: float, longest_s: float, *, alone: bool) -> bool:
         """Make the cell unavailable; return whether it was available before.
@@ -110,6 +112,11 @@ class CircuitBreaker:
             self.until_s = now_s + STEADY_S
         self.failures, self.is_open = 0, False
         return was_open
+
+
+def is_away(problem: BaseException | None) -> bool:
+    """Return whether a cell that has failed may soon answer."""
+    return isinstance(problem, errors.StoreFailed) and bool(problem.away)
 
 
 ResultT = TypeVar('ResultT')
@@ -207,6 +214,12 @@ class Cells:
         """Return the enabled cells that are not asked now: late, or kept failing."""
         return [cell for cell in self.enabled() if not self._is_available(cell)]
 
+    def broken(self) -> set[str]:
+        """Return the names of the cells that have failed last by what does not end by
+        itself, such as a password that is refused."""
+        cells = self._cells.values()
+        return {c.name or c.uuid for c in cells if self._circuit(c).is_broken}
+
     def due_for_retry(self) -> list[Cell]:
         """Return the cells, cell0 and disabled ones included, that are unavailable
         and due to be tried again."""
@@ -253,7 +266,8 @@ class Cells:
             if not answered:
                 self._log_failure(cell, what, problem)
             if judges:
-                self._judge(cell, answered, late)
+                is_broken = not late and not is_away(problem)
+                self._judge(cell, answered, late, is_broken and not answered)
         return {c.uuid: answers.found[c.uuid] for c in asked if c.uuid in answers.found}
 
     def _log_failure(
@@ -291,7 +305,7 @@ class Cells:
                 raise errors.StoreFailed(f'cell {cell.uuid}', problem)
             return self._stores.open(mapped)
 
-    def _judge(self, cell: Cell, answered: bool, late: bool) -> None:
+    def _judge(self, cell: Cell, answered: bool, late: bool, is_broken: bool) -> None:
         """Close the circuit of a cell that answered; open that of one that is late or
         keeps failing. Both are logged once.
 
@@ -302,6 +316,7 @@ class Cells:
             circuit = self._circuits.get(cell.uuid)
             if circuit is None:  # it is not mapped any more
                 return
+            circuit.is_broken = is_broken
             if answered:
                 if circuit.close(now_s):
                     LOG.info('Cell %s answers again', cell.uuid)

@@ -247,9 +247,10 @@ class InstanceReader:
         if missing:
             found = (self._cells.get(uuid) for uuid in sorted(missing))
             first = next((cell.name or cell.uuid for cell in found if cell), '')
+            broken = {'', *self._cells.broken()}
             raise errors.StoreFailed(
                 f'cell {", ".join(sorted(missing))}',
                 f'no list of its {what}',
-                away=outages.cell(first) if first else '',
+                away=outages.cell(first) if first not in broken else '',
             )
         return answers

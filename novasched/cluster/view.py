@@ -257,7 +257,7 @@ class ClusterView:
     def answers(self, name: str) -> bool:
         """Ask a cell that is away whether it answers again; so does one that is none.
         The next refresh shows it."""
-        cells = [c for c in self.cells.enabled() if name in (c.name, c.uuid)]
+        cells = [c for c in self.cells.all() if name in (c.name, c.uuid)]
         return len(self._retry(cells)) == len(cells)
 
     def api_answers(self) -> bool:

@@ -29,9 +29,15 @@ FAILURES: tuple[type[Exception], ...] = (
 DEADLOCK_RETRIES = 5
 
 INTERRUPTIONS = (db_exc.DBConnectionError, db_exc.DBDeadlock)
-AWAY_ERRORS = (1040, 1047, 1053, 1205, 1290, 2002, 2003, 2006, 2013)
-"""Those of MariaDB and of its clients that end by themselves: too many connections, no
-quorum, a server that stops or is read-only, a lock that is held, no connection."""
+AWAY_ERRORS = (
+    *(1040, 1203, 1226),
+    *(1047, 1053, 1205, 1290, 1836, 1927),
+    *(2002, 2003, 2006, 2013),
+    *(9001, 9002),
+)
+"""Those of MariaDB and of its clients that end by themselves: too many connections; no
+quorum, a server that stops or is read-only, a lock that is held, a connection that was
+ended; no connection; and of ProxySQL, which reaches no server in time."""
 AWAY_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
 """Those of PostgreSQL: it stops or starts, too many connections, a standby."""
 
@@ -277,7 +283,7 @@ def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
 def is_away(problem: BaseException) -> bool:
     """Return whether a database did not answer, and may soon: by its type, or by what
     the server or the driver says."""
-    if isinstance(problem, INTERRUPTIONS):
+    if isinstance(problem, (*INTERRUPTIONS, sa_exc.TimeoutError)):  # no connection free
         return True
     cause = _cause(problem)
     number = cause.args[0] if cause.args else None
@@ -307,7 +313,8 @@ _NO_CONNECTION = re.compile(
 )
 """What psycopg2 says there."""
 _NOT_NOW = re.compile(
-    r'the database system is (starting up|shutting down|in recovery|not yet accepting)|'
-    r'too many clients already|remaining connection slots'
+    r'the database system is (starting up|shutting down|in recovery|not (yet )?accept)|'
+    r'too many clients already|remaining connection slots|'
+    r'server login has been failing|no more connections allowed|server_login_retry'
 )
 """What PostgreSQL says to those who connect while it starts, stops or is full."""

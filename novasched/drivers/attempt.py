@@ -66,10 +66,10 @@ class RequestAttempt:
     ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
     candidates that it may choose from; None: they are not known. ``was_announced``: the
     start of the request was told, in this attempt or before; ``has_turn``: it has
-    waited, and goes on while others wait still. ``waited_s`` is how long the request
-    has waited after it; ``yields`` how often it has undone its claims, or decided
-    again, for other members of its server group, or on a provider that is over
-    capacity.
+    waited, and goes on while others wait still. ``came_s`` is when the request came, on
+    the monotonic clock, ``waited_s`` how long it has waited after it; ``yields`` how
+    often it has undone its claims, or decided again, for other members of its server
+    group, or on a provider that is over capacity.
     """
 
     keeps_lost: bool = False
@@ -78,6 +78,7 @@ class RequestAttempt:
     may_arrive: frozenset[str] = frozenset()
     unsure: bool = False
     offered: Candidates | None = None
+    came_s: float | None = None
     waited_s: float = 0.0
     yields: int = 0
     away: dict[str, str] = field(default_factory=dict)

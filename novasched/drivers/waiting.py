@@ -11,7 +11,7 @@ from novasched import connections, errors
 from novasched.clock import Clock
 from novasched.cluster.view import ClusterView
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.attempt import LostClaim, RequestAttempt
+from novasched.drivers.attempt import RequestAttempt
 from novasched.drivers.claims import UNDO_WITHIN_S
 from novasched.drivers.host_candidates import by_provider
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
@@ -53,13 +53,14 @@ class PatientRequest:
         view: ClusterView,
         clock: Clock,
     ) -> None:
+        before = work.attempt
         self._outages = outages
-        self._patience = OutagePatience(outages, work.caller, clock)
+        self._patience = OutagePatience(outages, work.caller, clock, before.came_s)
         self._work = work
         self._placement = placement
         self._view = view
         self._clock = clock
-        self._lost: list[LostClaim] = []
+        self._lost = before.lost
         self._is_unsure, self._late_left = False, MOST_LATE
 
     def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
@@ -69,11 +70,14 @@ class PatientRequest:
         """
         attempt = self._work.attempt
         try:
+            if attempt.away:  # it has waited for another manager: not all begin at once
+                self._go_on_after(attempt)
             while True:
                 attempt = RequestAttempt(
                     keeps_lost=not self._patience.is_over,
                     has_turn=self._patience.has_turn,
                     was_announced=attempt.was_announced,
+                    came_s=self._patience.came_s,
                     may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
                 )
@@ -84,6 +88,8 @@ class PatientRequest:
                     self._look_for_cells(attempt, failure)
                     if not self._is_worth_another(attempt, failure):
                         raise
+        except Superseded:
+            raise
         except BaseException as ended:  # recovery undoes what is lost
             for lost in self._lost:
                 lost.leave(is_alone=not isinstance(ended, CallerGone))
@@ -94,6 +100,14 @@ class PatientRequest:
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
         return result
+
+    def _go_on_after(self, attempt: RequestAttempt) -> None:
+        """Wait as by the attempt of another manager, for whose services this one looks
+        by itself. Whatever comes of it the request is decided by the configuration of
+        now, but where a claim was lost that nobody can undo."""
+        if not self._waited(attempt) and self._lost:
+            lost = self._lost[0]
+            raise errors.AllocationUpdateFailed(lost.claim.consumer_uuid, lost.why)
 
     def _look_for_cells(
         self, attempt: RequestAttempt, failure: errors.RequestError
@@ -109,8 +123,10 @@ class PatientRequest:
             is_part = offered is None or (offered.cut and offered.copy is None)
             providers = None if is_part else by_provider(offered)
             target = target_of(request)
+            broken = self._view.cells.broken()
             for name in self._view.unavailable_cells(cell_uuid, target, providers):
-                attempt.missed(cell(name), 'it does not answer')
+                if name not in broken:
+                    attempt.missed(cell(name), 'it does not answer')
 
     def _is_worth_another(
         self, attempt: RequestAttempt, failure: errors.RequestError
@@ -141,8 +157,7 @@ class PatientRequest:
                 )
         attempt.waited_s = self._clock.monotonic() - began_s
         successor = self._outages.successor
-        is_free = not self._lost and not self._is_unsure
-        if not waited and successor is not None and is_free:
+        if not waited and successor is not None and not self._is_unsure:
             raise Superseded(successor, attempt)
         recorder.waited(attempt.away, attempt.waited_s, again=waited)
         return waited

@@ -66,6 +66,7 @@ RECOVERY_TIMEOUT_S = 10.0
 LEAST_TIMEOUT_S = 1.0
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
+NO_SERVER = 503
 NO_TIME = 'there is no time left to undo it'
 
 
@@ -259,10 +260,12 @@ class Rollback:
 
 
 def _is_unsure(answer: requests.Response | NoAnswer) -> bool:
-    """Return whether what was sent may be carried out later."""
+    """Return whether what was sent may be carried out later; not where a gateway has no
+    server for it."""
     if isinstance(answer, NoAnswer):
         return answer.sent
-    return answer.status_code >= http.SERVER_FAILED
+    status = answer.status_code
+    return status >= http.SERVER_FAILED and status != NO_SERVER
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from novasched import errors
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.cases import cases
 from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
@@ -41,6 +42,24 @@ def lose(cells, store):
 
 def uuids(found):
     return [cell.uuid for cell in found]
+
+
+@cases(
+    'away, broken',
+    ('it stops', 'the database', set()),
+    ('it refuses a password', '', {'b'}),
+)
+def test_a_cell_is_broken_by_what_does_not_end_by_itself(cells, stores, away, broken):
+    def refuse(name):
+        raise errors.StoreFailed('a cell', 'refused', away=away)
+
+    store = stores.stores['b']
+    store.on_call = refuse
+    cells.ask(version, cells.all())
+    assert cells.broken() == broken
+    store.mend()
+    cells.ask(version, cells.all())
+    assert cells.broken() == set()
 
 
 def test_cell0_stands_apart(cells):

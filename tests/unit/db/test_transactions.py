@@ -177,6 +177,27 @@ def test_describe(problem, text):
     assert transactions.describe(problem) == text
 
 
+def driver_error(*args):
+    return sa_exc.OperationalError('SELECT 1', {}, Exception(*args))
+
+
+@cases(
+    'problem, away',
+    ('a proxy without a server', driver_error(9001, 'Max connect timeout'), True),
+    ('a connection that was ended', driver_error(1927, 'was killed'), True),
+    (
+        'a server that starts',
+        driver_error('FATAL:  the database system is not accepting connections'),
+        True,
+    ),
+    ('no connection is free', sa_exc.TimeoutError('QueuePool limit'), True),
+    ('a password that is refused', driver_error(1045, 'Access denied'), False),
+    ('no such table', driver_error(1146, 'no such table'), False),
+)
+def test_what_ends_by_itself(problem, away):
+    assert transactions.is_away(problem) == away
+
+
 def test_a_step_that_read_what_another_changed_is_done_again(databases, database):
     reads = []
 

@@ -9,7 +9,7 @@ import pytest
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.attempt import LostClaim
+from novasched.drivers.attempt import LostClaim, RequestAttempt
 from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
@@ -67,6 +67,7 @@ class Scene:
         self.caller = caller or FakeCaller()
         self.outcomes = list(outcomes)
         self.attempts = []
+        self.attempt = RequestAttempt()
 
     @staticmethod
     def probe():
@@ -91,6 +92,7 @@ class Scene:
             return_alternates=False,
             caller=self.caller,
             recorder=self.recorder,
+            attempt=self.attempt,
         )
         made = PatientRequest(
             self.outages, work, self.placement, self.view, SYSTEM_CLOCK
@@ -294,11 +296,34 @@ def test_what_waits_is_the_successors():
     assert moved.value.attempt is scene.attempts[-1]
 
 
-def test_what_has_lost_a_claim_is_not_the_successors():
-    scene = Scene()
-    scene.outcomes = [scene.loses()]
-    scene.probe = lambda: False
-    scene.caller.check = lambda: scene.outages.close('another')
-    with pytest.raises(errors.AllocationUpdateFailed):
+@cases('is_back', ('it is back', True), ('it stays away', False))
+def test_what_was_lost_is_undone_by_the_successor(is_back):
+    """Which looks by itself before it decides, in the order in which all came."""
+    before, after = Scene(), Scene('host', patience_s=0.5)
+    before.outcomes = [before.loses()]
+    before.probe = lambda: False
+    before.caller.check = lambda: before.outages.close('another')
+    with pytest.raises(Superseded) as moved:
+        before.run()
+    assert before.journal.told == []
+    after.probe = lambda: is_back
+    after.attempt = moved.value.attempt
+    if is_back:
+        assert after.run() == 'host'
+        assert after.placement.undone == [('c', {})]
+        assert after.attempts[0].has_turn
+        assert after.attempts[0].came_s == after.attempt.came_s
+    else:
+        with pytest.raises(errors.AllocationUpdateFailed, match='placement is away'):
+            after.run()
+        assert after.attempts == []
+        after.outages.close()
+    assert before.journal.told == [('c', 'settled' if is_back else 'to be undone')]
+
+
+def test_a_cell_that_refuses_for_good_is_not_waited_for():
+    scene = Scene(NO_HOST)
+    scene.view.silent, scene.view.cells.broken = {'far'}, lambda: {'far'}
+    with pytest.raises(errors.NoValidHost):
         scene.run()
-    assert scene.journal.told == [('c', 'to be undone')]
+    assert scene.recorder.notes == []

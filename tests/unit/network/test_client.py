@@ -42,6 +42,18 @@ def test_a_port_is_looked_up_as_the_user(scripted, user, body, port):
     assert script.headers[0]['X-OpenStack-Request-ID'] == 'req-1'
 
 
+@cases(
+    'answer, answers',
+    ('it does', (200, {'ports': []}), True),
+    ('credentials are refused', (401, {}), True),
+    ('its database or keystone is away', (503, {}), False),
+)
+def test_a_look_needs_what_questions_need(scripted, answer, answers):
+    client, script = scripted(answer)
+    assert client.answers() == answers
+    assert script.asked == [('own', '/v2.0/ports?fields=id&limit=1')]
+
+
 class Renewed(token_endpoint.Token):
     """Has a new token each time that the last was of no use."""
 
