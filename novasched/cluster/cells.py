@@ -83,7 +83,7 @@ class CircuitBreaker:
 
     While it is open, the cell is unavailable, and due for a retry at ``until_s``;
     ``after_s`` is that pause. Once closed again it is on trial until ``until_s``.
-    ``is_broken``: it has failed last by what does not end by itself.
+    ``is_broken``: it keeps failing by what does not end by itself.
     """
 
     failures: int = 0
@@ -110,13 +110,13 @@ class CircuitBreaker:
         was_open = self.is_open
         if was_open:
             self.until_s = now_s + STEADY_S
-        self.failures, self.is_open = 0, False
+        self.failures, self.is_open, self.is_broken = 0, False, False
         return was_open
 
 
-def is_away(problem: BaseException | None) -> bool:
-    """Return whether a cell that has failed may soon answer."""
-    return isinstance(problem, errors.StoreFailed) and bool(problem.away)
+def is_for_good(problem: BaseException | None) -> bool:
+    """Return whether a database will answer the same until somebody mends it."""
+    return isinstance(problem, errors.StoreFailed) and not problem.away
 
 
 ResultT = TypeVar('ResultT')
@@ -215,7 +215,7 @@ class Cells:
         return [cell for cell in self.enabled() if not self._is_available(cell)]
 
     def broken(self) -> set[str]:
-        """Return the names of the cells that have failed last by what does not end by
+        """Return the names of the cells that keep failing by what does not end by
         itself, such as a password that is refused."""
         cells = self._cells.values()
         return {c.name or c.uuid for c in cells if self._circuit(c).is_broken}
@@ -266,8 +266,9 @@ class Cells:
             if not answered:
                 self._log_failure(cell, what, problem)
             if judges:
-                is_broken = not late and not is_away(problem)
-                self._judge(cell, answered, late, is_broken and not answered)
+                self._judge(cell, answered, late, is_broken=is_for_good(problem))
+            elif answered and self._circuit(cell).is_broken:
+                self._circuit(cell).is_broken = False
         return {c.uuid: answers.found[c.uuid] for c in asked if c.uuid in answers.found}
 
     def _log_failure(
@@ -305,7 +306,9 @@ class Cells:
                 raise errors.StoreFailed(f'cell {cell.uuid}', problem)
             return self._stores.open(mapped)
 
-    def _judge(self, cell: Cell, answered: bool, late: bool, is_broken: bool) -> None:
+    def _judge(
+        self, cell: Cell, answered: bool, late: bool, *, is_broken: bool
+    ) -> None:
         """Close the circuit of a cell that answered; open that of one that is late or
         keeps failing. Both are logged once.
 
@@ -316,12 +319,12 @@ class Cells:
             circuit = self._circuits.get(cell.uuid)
             if circuit is None:  # it is not mapped any more
                 return
-            circuit.is_broken = is_broken
             if answered:
                 if circuit.close(now_s):
                     LOG.info('Cell %s answers again', cell.uuid)
                 return
             circuit.failures += 1
+            circuit.is_broken = is_broken and circuit.failures >= FAILURES
             if late or circuit.failures >= FAILURES or circuit.is_open:
                 others = [c for c in self.enabled() if c.uuid != cell.uuid]
                 alone = not any(map(self._is_available, others))

@@ -17,7 +17,7 @@ from novasched.drivers.attempt import MOST_YIELDS, LostClaim, RequestAttempt
 from novasched.drivers.capacity_check import Usages, overfull
 from novasched.drivers.claim_chunks import chunks
 from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.drivers.host_candidates import HostsChanged, RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
@@ -43,10 +43,6 @@ MOST_CHANGED = 8
 """Picks of which the host may have changed; then all cells are looked at."""
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
-
-
-class HostsChanged(Exception):
-    """Nothing is claimed, and what the hosts were picked by has changed."""
 
 
 class Claims:
@@ -138,9 +134,15 @@ class Claims:
     def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
         """Return which alternates may be offered. Raises as _reasons does."""
         others = [one for one in wanted if self._of(one) is None]
-        reasons = self._reasons(others, self._changed(others))
-        changed = [o for o, why in zip(others, reasons, strict=True) if why == CHANGED]
-        return [one not in changed and not self._of(one) for one in wanted]
+        self._reasons(others, self._changed(others))
+        return [not self._of(one) for one in wanted]
+
+    def look_again(self) -> None:
+        """Hosts are taken anew: those may be fit that had merely changed."""
+        for node, (candidate, why) in [*self._seen.items()]:
+            if why == CHANGED:
+                self.remaining.include(candidate)
+                del self._seen[node]
 
     def _of(self, pick: ClaimRequest) -> str | None:
         """Return why a pick is void, empty if it is not; None: it was not looked at."""
@@ -167,11 +169,9 @@ class Claims:
                 why = '' if next(offered) else VOID
             if why:
                 LOG.debug('The pick of %s is void: %s', one.node_uuid, why)
-            if why == VOID:
                 self.remaining.exclude(one.candidate)
-                self._void_left -= 1
-            if why != CHANGED:  # it may be fit once it is decided anew
-                self._seen[one.node_uuid] = one.candidate, why
+                self._void_left -= why == VOID
+            self._seen[one.node_uuid] = one.candidate, why
             reasons.append(why)
         if self._void_left < 0:
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

@@ -16,9 +16,10 @@ import numpy as np
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.claims import Claims, HostsChanged
+from novasched.drivers.claims import Claims
 from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.host_candidates import (
+    HostsChanged,
     KnownRoots,
     RemainingCapacity,
     by_provider,
@@ -248,9 +249,7 @@ class _Placing:
             return
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
-            own = self._parts.own_alternates and are_kept_apart(work.request)
-            each = work.required if own else 1
-            wanted += each * (self._parts.max_attempts - 1)
+            wanted += self._parts.max_attempts - 1
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
         if there < wanted or (may_differ and work.return_alternates):
             look.renew()
@@ -398,7 +397,6 @@ class _Placing:
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
         if self._may_have_more(request, selections, alternates):
-            work.look.renew()
             hosts = self._others(placed)
             selections = maker.with_alternates(
                 placed.picks, hosts, alternates, own, taken=()
@@ -420,8 +418,11 @@ class _Placing:
         return bool(wanted) and has_few and may_be_old and not is_bound
 
     def _others(self, placed: _State) -> HostTable:
-        """Return the hosts that are known now and not picked, the best one first; of
-        these no filter has seen any, nor has one that is asked once for a request."""
+        """Look at all cells; return the hosts that are not picked, the best one first.
+        All filters run, those too that run once for a request: the hosts are others."""
+        self._work.look.renew()
+        if self._work.claims is not None:
+            self._work.claims.look_again()
         hosts = self._group.with_seen(self._reservation.others(self._hosts))
         picked = {picked.host.uuid for picked in placed.picks}
         others = [uuid not in picked for uuid in hosts.uuid.tolist()]

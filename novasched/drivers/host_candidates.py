@@ -106,6 +106,10 @@ def with_providers(request: RequestSpec, candidate: Candidate | None) -> Request
     return request.replaced(requested_resources=filled)
 
 
+class HostsChanged(Exception):
+    """Nothing is claimed, and what the hosts were picked by has changed."""
+
+
 class RemainingCapacity:
     """What placement offered, less what was claimed or refused since.
 
@@ -158,6 +162,10 @@ class RemainingCapacity:
     def exclude(self, candidate: Candidate) -> None:
         """Remember that this is no candidate any more."""
         self._excluded.append(candidate)
+
+    def include(self, candidate: Candidate) -> None:
+        """Forget that this was no candidate any more."""
+        self._excluded.remove(candidate)
 
     def refuse(self, candidate: Candidate, exhausted: ProviderClass | None) -> None:
         """Remember of what placement has not as much as the candidate asks for."""

@@ -158,6 +158,7 @@ class PatientRequest:
         attempt.waited_s = self._clock.monotonic() - began_s
         successor = self._outages.successor
         if not waited and successor is not None and not self._is_unsure:
+            attempt.lost = self._lost  # less what was undone meanwhile
             raise Superseded(successor, attempt)
         recorder.waited(attempt.away, attempt.waited_s, again=waited)
         return waited

@@ -193,7 +193,7 @@ class PicksEndpoint:
         assumed = self._assumed()
         if assumed is None:
             return
-        is_known = version == VERSION and isinstance(origin, str)
+        is_known = version == VERSION and isinstance(origin, str) and origin
         if not (is_known and isinstance(changes, dict) and isinstance(ended, dict)):
             self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
             return
@@ -310,7 +310,7 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
 
 
 def _origins(value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(e and isinstance(e, str) for e in value):
         raise errors.InvalidRequest(f'{value!r:.100} are no origins')
     return value
 

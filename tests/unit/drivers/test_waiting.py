@@ -313,6 +313,7 @@ def test_what_was_lost_is_undone_by_the_successor(is_back):
         assert after.placement.undone == [('c', {})]
         assert after.attempts[0].has_turn
         assert after.attempts[0].came_s == after.attempt.came_s
+        assert after.attempts[0].lost == []
     else:
         with pytest.raises(errors.AllocationUpdateFailed, match='placement is away'):
             after.run()
