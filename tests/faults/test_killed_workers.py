@@ -160,7 +160,7 @@ class Uptime:
 
 @cases(
     'looks, named',
-    ('another worker lives', [2, 25, 120], False),
+    ('another worker lives', [2, 27, 120], False),
     ('all workers were dead meanwhile', [70, 120], True),
 )
 @cases(
@@ -198,7 +198,7 @@ def test_a_move_that_is_made_again_later_stays(
             asked_again = True
         uptime.seconds = started + seconds
         recovery.undo_left_claims()
-        assert bool(list(directory.iterdir())) == (seconds < 25)
+        assert bool(list(directory.iterdir())) == (seconds < 27)
     assert made.amounts(server) == {'h2': on, **({'h1': on} if before else {})}
     said = [one for one in caplog.records if one.name == Recovery.__module__]
     said = [one.getMessage() for one in said if one.levelname == 'WARNING']
