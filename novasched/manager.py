@@ -225,8 +225,7 @@ class SchedulerManager:
         is_over = claims is not None and (
             claims.left_behind or claims.unverified or claims.unreached
         )
-        if more is None and may_be_old and not is_over:
-            work.look.renew()
+        if more is None and may_be_old and not is_over and work.look.renew():
             return work.candidates
         return more
 

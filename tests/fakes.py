@@ -375,7 +375,7 @@ class FakeAggregates:
 
     def __init__(self):
         self.known = {}
-        self.looks = 0
+        self.looks = self.version = 0
 
     def all(self):
         return list(self.known.values())

@@ -71,12 +71,13 @@ class ClusterLook:
             self.ended_s = self.clock.monotonic()
             self.is_new |= self.began_s > self.came_s
 
-    def renew(self) -> None:
-        """Look at all cells, and at the aggregates, unless that was done."""
+    def renew(self) -> bool:
+        """Look at all cells, and at the aggregates, unless that was done; return
+        whether hosts may be others now."""
         if not self.is_new:
             self.refresh()
-        elif not self.shows_all:
-            self._read_aggregates()
+            return True
+        return not self.shows_all and self._read_aggregates()
 
     def refresh(self) -> None:
         """Look at all cells, whether that was done or not."""
@@ -87,11 +88,15 @@ class ClusterLook:
         self.is_new = True
         self._read_aggregates()
 
-    def _read_aggregates(self) -> None:
-        if self.view is not None and self.reads_aggregates:
-            with self.stage('refresh'):
-                self.view.current_aggregates()
-            self.has_aggregates = True
+    def _read_aggregates(self) -> bool:
+        """Read them if filters do; return whether they are others."""
+        if self.view is None or not self.reads_aggregates:
+            return False
+        before = self.view.aggregates.version
+        with self.stage('refresh'):
+            self.view.current_aggregates()
+        self.has_aggregates = True
+        return self.view.aggregates.version != before
 
     def changed(self, node_uuids: Collection[str]) -> Collection[str]:
         """Return which of these nodes are not as the request saw them, or cannot be

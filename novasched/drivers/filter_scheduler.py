@@ -251,8 +251,8 @@ class _Placing:
         if work.return_alternates:
             wanted += self._parts.max_attempts - 1
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
-        if there < wanted or (may_differ and work.return_alternates):
-            look.renew()
+        is_few = there < wanted or (may_differ and work.return_alternates)
+        if is_few and look.renew():
             raise HostsChanged
 
     def _decide(self, state: _State, index: int) -> _State:
@@ -396,7 +396,7 @@ class _Placing:
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
-        if self._may_have_more(request, selections, alternates):
+        if self._may_have_more(request, selections, alternates) and work.look.renew():
             hosts = self._others(placed)
             selections = maker.with_alternates(
                 placed.picks, hosts, alternates, own, taken=()
@@ -418,9 +418,8 @@ class _Placing:
         return bool(wanted) and has_few and may_be_old and not is_bound
 
     def _others(self, placed: _State) -> HostTable:
-        """Look at all cells; return the hosts that are not picked, the best one first.
-        All filters run, those too that run once for a request: the hosts are others."""
-        self._work.look.renew()
+        """Return the hosts of now that are not picked, the best one first. All filters
+        run, those too that run once for a request: the hosts are others."""
         if self._work.claims is not None:
             self._work.claims.look_again()
         hosts = self._group.with_seen(self._reservation.others(self._hosts))

@@ -17,6 +17,8 @@ class View:
         self.clock = clock
         self.began_s = clock.monotonic()
         self.asked = []
+        self.aggregates = self
+        self.version = 1
 
     def known(self):
         self.asked.append('known')
@@ -80,6 +82,13 @@ def test_a_no_needs_the_aggregates_that_filters_read(look, view):
     look.refresh()
     look.reads_aggregates = True
     assert not look.shows_all
-    look.renew()
-    look.renew()
+    assert not look.renew()
+    assert not look.renew()
     assert (look.shows_all, view.asked) == (True, ['refresh', 'aggregates'])
+
+
+def test_hosts_may_be_others_where_aggregates_are(look, view):
+    look.refresh()
+    look.reads_aggregates = True
+    view.current_aggregates = lambda: setattr(view, 'version', 2)
+    assert look.renew()
