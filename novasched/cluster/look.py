@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView
 
 RECENT_S = 1.0
-"""The rows of a look that began longer ago are verified, whoever made it."""
+"""The rows of a look that began longer ago are verified, also of the own look."""
 
 
 @dataclass(eq=False)

@@ -105,7 +105,8 @@ class PatientRequest:
         """Wait as by the attempt of another manager, for whose services this one looks
         by itself. Whatever comes of it the request is decided by the configuration of
         now, but where a claim was lost that nobody can undo."""
-        if not self._waited(attempt) and self._lost:
+        waited = not self._patience.is_over and self._waited(attempt)
+        if not waited and self._lost:
             lost = self._lost[0]
             raise errors.AllocationUpdateFailed(lost.claim.consumer_uuid, lost.why)
 

@@ -79,7 +79,7 @@ class PickSender:
         self._cast = cast
         self._count = count
         self._clock = clock
-        self._waiting: dict[str, _Change] = {}
+        self._waiting: dict[str, _PickChange] = {}
         self._changed = threading.Condition()
         self._is_closed = False
         self._failing = LogOnce()
@@ -112,7 +112,7 @@ class PickSender:
             if len(self._waiting) >= MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
                 self._count('lost', 1)
-            self._waiting[uuid] = _Change(self._clock.monotonic(), pick, ended)
+            self._waiting[uuid] = _PickChange(self._clock.monotonic(), pick, ended)
             self._changed.notify()
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class PickSender:
             if fresh:
                 self.send(fresh)
 
-    def send(self, changes: Mapping[str, _Change]) -> None:
+    def send(self, changes: Mapping[str, _PickChange]) -> None:
         """Send changes now."""
         try:
             wire = {u: one.pick and _primitive(one.pick) for u, one in changes.items()}
@@ -154,7 +154,7 @@ class PickSender:
             LOG.info('Other schedulers are sent again what is picked')
 
 
-class _Change(NamedTuple):
+class _PickChange(NamedTuple):
     """What is picked for an instance, and whose picks for it are over."""
 
     at_s: float

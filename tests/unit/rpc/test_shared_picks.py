@@ -222,7 +222,7 @@ def test_a_broker_that_is_away_costs_but_loss(one, caplog):
         raise ConnectionError('no broker')
 
     away = PickSender(fail, one.count)
-    over = shared_picks._Change(0.0, None, frozenset())
+    over = shared_picks._PickChange(0.0, None, frozenset())
     for _ in range(2):
         away.send({A: over})
     away._cast = one.cast
