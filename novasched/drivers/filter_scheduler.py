@@ -43,6 +43,9 @@ LOG = logging.getLogger(__name__)
 
 MOST_FURTHER_CLAIMS = 20
 """Claims of further candidates that may be refused, should a cloud fill up just now."""
+MOST_CONFLICTS = 20
+"""Claims that others may hinder by claims for the same host at the same time, such as
+for the one host of a server group; all are tried twice at least."""
 MOST_JOINT_CLAIMS = 2
 """Claims of all instances at once that may be refused before each gets its own."""
 
@@ -303,15 +306,17 @@ class _Placing:
         """Return a strategy that claims the best host that placement grants."""
 
         def pick(state: _State, excluded_rows: set[int]) -> Picked | None:
-            conflicts = claims.conflicts
             claim = functools.partial(claims.make, ahead=self._ahead(state))
-            picked = self._first_granted(state, claims.remaining, claim, excluded_rows)
-            if picked is None and claims.conflicts > conflicts:
-                excluded_rows.clear()
+            last = first = claims.conflicts
+            while True:
                 picked = self._first_granted(
                     state, claims.remaining, claim, excluded_rows
                 )
-            return picked
+                is_over = last > first and claims.conflicts - first >= MOST_CONFLICTS
+                if picked is not None or is_over or claims.conflicts == last:
+                    return picked
+                last = claims.conflicts
+                excluded_rows.clear()
 
         return pick
 

@@ -106,7 +106,7 @@ class TestFurtherCandidates:
         'script, host, tried',
         ('another host comes before them', ['refused'], 'h2', 2),
         ('hosts in conflict are tried again', ['conflicted'] * 2, 'h1', 3),
-        ('conflicts end', ['conflicted'] * 4, None, 4),
+        ('conflicts end', ['conflicted'] * 20, None, 20),
         ('not where the host was refused otherwise', ['in vain'] * 2, None, 2),
     )
     def test_which_host_is_tried_next(self, run, placement, script, host, tried):
