@@ -267,7 +267,7 @@ class Cells:
                 self._log_failure(cell, what, problem)
             if judges:
                 self._judge(cell, answered, late, is_broken=is_for_good(problem))
-            elif answered and self._circuit(cell).is_broken:
+            elif answered:
                 self._circuit(cell).is_broken = False
         return {c.uuid: answers.found[c.uuid] for c in asked if c.uuid in answers.found}
 

@@ -173,9 +173,20 @@ class Services(NamedTuple):
             for host in hosts
         ):
             return self
-        others = {h: each for h, each in self.unavailable.items() if h not in hosts}
+        return self._replacing(hosts, live, found)
+
+    def _replacing(
+        self,
+        hosts: Collection[str],
+        rows: Mapping[str, ServiceRow],
+        unavailable: Mapping[str, Unavailable],
+    ) -> Services:
+        """Take these of some hosts in place of what is known of them."""
         known = {h: row for h, row in self.rows.items() if h not in hosts}
-        return self._replace(rows={**known, **live}, unavailable={**others, **found})
+        others = {h: each for h, each in self.unavailable.items() if h not in hosts}
+        return self._replace(
+            rows={**known, **rows}, unavailable={**others, **unavailable}
+        )
 
     def with_those_of(self, other: Services, hosts: Collection[str]) -> Services:
         """Take what another one has of some hosts, as that is newer."""
@@ -188,13 +199,11 @@ class Services(NamedTuple):
         if not differ:
             return self
 
-        def mixed(mine: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-            kept = {host: each for host, each in mine.items() if host not in differ}
-            return {**kept, **{h: others[h] for h in differ if h in others}}
-
-        return self._replace(
-            rows=mixed(self.rows, other.rows),
-            unavailable=mixed(self.unavailable, other.unavailable),
+        rows, unavailable = other.rows, other.unavailable
+        return self._replacing(
+            differ,
+            {host: rows[host] for host in differ if host in rows},
+            {host: unavailable[host] for host in differ if host in unavailable},
         )
 
     def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:

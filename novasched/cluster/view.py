@@ -333,10 +333,11 @@ class ClusterView:
         return those that cannot be read."""
         with self._lock:
             cells = [*self._nodes.ids_of(node_uuids)]
+            verify: Callable[[Collection[str]], set[str]] = self._read_nodes
             if len(cells) == 1:
-                made = SharedVerification(self._read_nodes)
-                verify = self._verifications.setdefault(cells[0], made)
-        return verify(node_uuids) if len(cells) == 1 else self._read_nodes(node_uuids)
+                shared = SharedVerification(self._read_nodes)
+                verify = self._verifications.setdefault(cells[0], shared)
+        return verify(node_uuids)
 
     def _read_nodes(self, node_uuids: Collection[str]) -> set[str]:
         """Read compute nodes again; return those of cells that do not answer."""

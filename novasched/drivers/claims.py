@@ -57,12 +57,11 @@ class Claims:
     ``enforces_capacity`` none are. ``claim_journal`` has all written down, should this
     process be killed. ``if_undone`` are called after undoing. What is claimed is
     verified first by the ``verifier``, if there is one; after ``most_void`` picks that
-    are void by now, the candidates are not worth another one. ``unverified``: that
-    could not be done;
-    ``unreached``: placement could not be asked for a claim. So are the hosts, by the
+    are void by now, the candidates are not worth another one. So are the hosts, by the
     ``look`` that showed them; HostsChanged is raised where one is not as it was, and
-    nothing is claimed yet. The ``attempt`` is told where placement did not answer, and
-    gets the claims that cannot be undone, if it keeps them.
+    nothing is claimed yet. ``unverified``: the former could not be done; ``unreached``:
+    it could not be asked for a claim. The ``attempt`` is told where placement did not
+    answer, and gets the claims that cannot be undone, if it keeps them.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class Claims:
         return [not self._of(one) for one in wanted]
 
     def look_again(self) -> None:
-        """Hosts are taken anew: those may be fit that had merely changed."""
+        """Hosts are taken again: those may be fit that had merely changed."""
         for node, (candidate, why) in [*self._seen.items()]:
             if why == CHANGED:
                 self.remaining.include(candidate)

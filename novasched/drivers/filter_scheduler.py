@@ -28,7 +28,12 @@ from novasched.drivers.host_candidates import (
 )
 from novasched.drivers.nova_log_lines import Logged, log_decision
 from novasched.drivers.reservation import GroupTurns, Reservation
-from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
+from novasched.drivers.selections import (
+    Picked,
+    SelectionMaker,
+    are_kept_apart,
+    are_kept_together,
+)
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -416,10 +421,9 @@ class _Placing:
         """Whether a look at all cells may show more alternates; with affinity there are
         none beside the host of the group."""
         work = self._work
-        group = request.instance_group if 'instance_group' in request else None
-        is_bound = group is not None and group.policy == 'affinity'
         has_few = any(len(each) <= wanted for each in found)
         may_be_old = work.claims is not None and not work.look.shows_all
+        is_bound = are_kept_together(request)
         return bool(wanted) and has_few and may_be_old and not is_bound
 
     def _others(self, placed: _State) -> HostTable:

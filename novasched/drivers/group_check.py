@@ -336,12 +336,12 @@ class GroupCheck:
             return {}
         nodes = {self._node(row) for row in self._rows({*mine.values()})}
         policy = self._policy
-        of_affinity = policy is not None and policy.name == AFFINITY
-        is_bound = policy is not None and policy.is_bound
+        asked: list[set[str] | None] = [nodes]
+        if policy is not None and policy.name == AFFINITY:
+            asked = [nodes, None] if policy.is_bound else [None]
         claimed = {uuid: picked.host.uuid for uuid, picked in self._named(picks)}
-        here_only = [True, False] if is_bound else [not of_affinity]
         places: Places = {}
-        for among in (nodes if each else None for each in here_only):
+        for among in asked:
             held = self._holders(others, claimed, among)
             places = {} if held is None else self._places_of(held)
             if held is None or places:

@@ -169,8 +169,17 @@ def _unused(
 
 def are_kept_apart(request: RequestSpec) -> bool:
     """Return whether no two instances of the request may be on one host."""
+    return _policy_of(request) == 'anti-affinity'
+
+
+def are_kept_together(request: RequestSpec) -> bool:
+    """Return whether all instances of the request must be on one host."""
+    return _policy_of(request) == 'affinity'
+
+
+def _policy_of(request: RequestSpec) -> str | None:
     group = request.instance_group if 'instance_group' in request else None
-    return group is not None and group.policy == 'anti-affinity'
+    return None if group is None else group.policy
 
 
 def limits(host: HostState) -> SchedulerLimits:

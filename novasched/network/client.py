@@ -163,13 +163,12 @@ class NetworkClient:
     def answers(self) -> bool:
         if self._adapter is None:
             return True
+        has_own = self._own is not None
         # The list of versions would come without keystone and the database.
-        url, is_known = ('/v2.0/ports?fields=id&limit=1', True)
-        if self._own is None:
-            url, is_known = ('/', False)
+        url = '/v2.0/ports?fields=id&limit=1' if has_own else '/'
         try:
             answer = self._adapter.get(
-                url, authenticated=is_known, raise_exc=False, timeout=PROBE_S
+                url, authenticated=has_own, raise_exc=False, timeout=PROBE_S
             )
         except ksa.ClientException as error:
             return not http.is_away(error)

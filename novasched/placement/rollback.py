@@ -66,7 +66,6 @@ RECOVERY_TIMEOUT_S = 10.0
 LEAST_TIMEOUT_S = 1.0
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
-NO_SERVER = 503
 NO_TIME = 'there is no time left to undo it'
 
 
@@ -265,7 +264,7 @@ def _is_unsure(answer: requests.Response | NoAnswer) -> bool:
     if isinstance(answer, NoAnswer):
         return answer.sent
     status = answer.status_code
-    return status >= http.SERVER_FAILED and status != NO_SERVER
+    return status >= http.SERVER_FAILED and status != requests.codes.service_unavailable
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:
