@@ -11,12 +11,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 AXE = Path(__file__).with_name('axe') / 'axe.min.js'
 WITHIN_S = 60.0
+LEAVING = 'does not belong to the document'
+"""What chromedriver may say while one page takes the place of another."""
 LIGHT, DARK = 'light', 'dark'
 COLOURS = ('color-contrast', 'link-in-text-block')
 """The rules of axe that a theme may break."""
@@ -68,7 +71,16 @@ class Browser:
 
     def until(self, so: Any, words: str = '') -> Any:
         """Wait until a function of nothing returns something true; return that."""
-        return WebDriverWait(self.driver, WITHIN_S, 0.05).until(lambda _: so(), words)
+
+        def found(_: Any) -> Any:
+            try:
+                return so()
+            except WebDriverException as problem:
+                if LEAVING not in str(problem):
+                    raise
+                return None
+
+        return WebDriverWait(self.driver, WITHIN_S, 0.05).until(found, words)
 
     @contextlib.contextmanager
     def hastened(self, times: int) -> Iterator[None]:

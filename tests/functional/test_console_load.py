@@ -89,11 +89,14 @@ class TestLoad:
                 made[-1].sendall(get('/first') + get('/ahead'))
                 if not number:
                     assert app.begun.acquire(timeout=END_S)
-            waiting = the_server()._requests
-            wait_until(lambda: waiting.qsize() == len(made) - 1, END_S, 'the others')
+            server = the_server()
+            all_wait = len(made) - 1
+            wait_until(lambda: server._requests.qsize() == all_wait, END_S, 'the others')
             app.end(1)
             assert received(made[0]).text == '/first'
             assert app.begun.acquire(timeout=END_S)
+            # Its time has begun when it is put behind the others.
+            wait_until(lambda: server._ahead, END_S, 'the request sent ahead')
             yield app, where, made
 
     def test_a_request_sent_ahead_lets_those_of_others_before(self, ahead):

@@ -45,6 +45,8 @@ from novasched_lab.rpc_api import COMPUTE, CONDUCTOR, SCHEDULER
 
 ZONES = ('az1', 'az2')
 REFUSALS = 0.05
+REFUSED = 'm1.medium'
+"""The flavor that hosts refuse now and then."""
 START_S = 120.0
 STOP_S = 30.0
 LAST_LINES = 3
@@ -135,7 +137,11 @@ disk_gb = 1000
 numa_nodes = 2
 
 """
-    return f'{text}[[rules]]\noutcome = "refuse"\nprobability = {REFUSALS}\n'
+    return f"""{text}[[rules]]
+outcome = "refuse"
+probability = {REFUSALS}
+flavors = ["{REFUSED}"]
+"""
 
 
 def options(

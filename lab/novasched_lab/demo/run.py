@@ -22,7 +22,7 @@ from novasched_lab.api.servers import (
 )
 from novasched_lab.commands.command import wait
 from novasched_lab.demo import cloud
-from novasched_lab.demo.cloud import RunningCloud
+from novasched_lab.demo.cloud import REFUSED, RunningCloud
 from novasched_lab.local.databases import GivenServers
 from novasched_lab.local.placement import adapter_to
 from novasched_lab.resource_providers import held_on
@@ -83,7 +83,7 @@ def orders(hosts: int, group: Any) -> Iterator[Order]:
     small = catalogue.flavor_of('m1.small')
     apart = max(1, min(MOST_APART, hosts // 2))
     yield Order('web', small, image, apart, group=group)
-    yield Order('app', catalogue.flavor_of('m1.medium'), image, max(1, hosts // 2))
+    yield Order('app', catalogue.flavor_of(REFUSED), image, max(1, hosts // 2))
     huge = catalogue.flavor_of('vcpus=512,ram=2048,disk=20,name=x1.huge')
     yield Order(HUGE, huge, image)
 
@@ -124,13 +124,13 @@ class _Visit:
         result.left_in_placement = len(self._held())
 
     def _move(self, uuids: Sequence[str]) -> dict[str, str | None] | None:
-        """Move the last server that runs; return how that went."""
+        """Move the first server that runs, which no host refuses; return how."""
         running = [s for s in self._servers.some(uuids) if s.status == 'ACTIVE']
         if not running or len(self._cloud.hosts) < 2:
             return None
-        name = running[-1].name
+        name = running[0].name
         self._progress(f'moving {name}')
-        task = MoveRequest(self._api, self._context, running[-1])
+        task = MoveRequest(self._api, self._context, running[0])
         task.begin(None, None)
         _wait(task.is_over, 'moved')
         progress = task.progress()

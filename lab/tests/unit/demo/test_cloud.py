@@ -18,6 +18,7 @@ def test_the_hosts_are_as_many_as_wanted(hosts):
     assert {host.zone for host in made.hosts} == set(cloud.ZONES[: min(hosts, 2)])
     (rule,) = made.rules
     assert (rule.outcome, rule.probability) == ('refuse', 0.05)
+    assert rule.flavors == ('m1.medium',)
 
 
 def test_the_programs_share_broker_databases_and_placement():
