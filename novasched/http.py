@@ -6,6 +6,7 @@ Each has an option group of nova that says where it is and who we are there.
 
 from __future__ import annotations
 
+import copy
 import ssl
 from typing import Any
 from urllib import parse
@@ -24,6 +25,7 @@ from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 
 POOL_SIZE = 64
+PROBE_S = 5.0
 SERVER_FAILED = 500
 """The statuses from here on are of a gateway, or of a service that misses another."""
 LONGEST_EXCERPT = 1000
@@ -110,6 +112,15 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
     # Nova does not act on these options: requests say which version they want.
     adapter.version = adapter.min_version = adapter.max_version = None
     return adapter
+
+
+def probing(adapter: Adapter) -> Adapter:
+    """Return an adapter with the same credentials and connections, each of whose
+    requests, and of those for a token before it, takes PROBE_S at most, and is sent
+    once."""
+    made, made.session = copy.copy(adapter), copy.copy(adapter.session)
+    made.session.timeout, made.connect_retries = PROBE_S, 0
+    return made
 
 
 def _check(conf: cfg.ConfigOpts, group: str) -> None:

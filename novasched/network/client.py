@@ -66,7 +66,6 @@ Related options:
 }
 
 MOST_PAGES = 1000
-PROBE_S = 5.0
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 60.0
 
@@ -167,8 +166,8 @@ class NetworkClient:
         # The list of versions would come without keystone and the database.
         url = '/v2.0/ports?fields=id&limit=1' if has_own else '/'
         try:
-            answer = self._adapter.get(
-                url, authenticated=has_own, raise_exc=False, timeout=PROBE_S
+            answer = http.probing(self._adapter).get(
+                url, authenticated=has_own, raise_exc=False
             )
         except ksa.ClientException as error:
             return not http.is_away(error)

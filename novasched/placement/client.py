@@ -30,7 +30,6 @@ LOG = logging.getLogger(__name__)
 
 AGGREGATES_VERSION = '1.19'
 NO_PROVIDER = '00000000-0000-0000-0000-000000000000'
-PROBE_S = 5.0
 
 
 class PlacementClient:
@@ -51,7 +50,7 @@ class PlacementClient:
         url = f'/resource_providers?uuid={NO_PROVIDER}'
         context = RequestContext(overwrite=False)
         answer = ask(
-            self._adapter, context, 'GET', url, None, None, PROBE_S, is_quiet=True
+            http.probing(self._adapter), context, 'GET', url, None, is_quiet=True
         )
         if isinstance(answer, NoAnswer):
             return not answer.is_away

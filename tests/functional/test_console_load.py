@@ -89,9 +89,8 @@ class TestLoad:
                 made[-1].sendall(get('/first') + get('/ahead'))
                 if not number:
                     assert app.begun.acquire(timeout=END_S)
-            server = the_server()
-            all_wait = len(made) - 1
-            wait_until(lambda: server._requests.qsize() == all_wait, END_S, 'the others')
+            server, others = the_server(), len(made) - 1
+            wait_until(lambda: server._requests.qsize() == others, END_S, 'the others')
             app.end(1)
             assert received(made[0]).text == '/first'
             assert app.begun.acquire(timeout=END_S)

@@ -6,6 +6,7 @@ import http.server
 import json
 import socket
 import threading
+import time
 import uuid
 
 import pytest
@@ -31,6 +32,7 @@ from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.cases import cases
 from tests.configuration import make_conf
+from tests.functional.endpoints import HERE
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
 
@@ -350,12 +352,11 @@ def forgetful():
 
 
 @contextlib.contextmanager
-def configured(port, tmp_path):
-    """Make a client as the service does, from a nova.conf."""
+def configured(tmp_path, **options):
+    """Make a client as the service does, from the options of a nova.conf."""
     path = tmp_path / 'nova.conf'
-    path.write_text(
-        f'[placement]\nauth_type = none\nendpoint_override = http://127.0.0.1:{port}\n'
-    )
+    lines = [f'{name} = {value}' for name, value in options.items()]
+    path.write_text('\n'.join(['[placement]', *lines]))
     conf = cfg.ConfigOpts()
     for group, opts in session.OPTS.items():
         conf.register_opts(opts, group)
@@ -366,7 +367,8 @@ def configured(port, tmp_path):
 
 
 def test_connections_are_kept_and_broken_ones_replaced(forgetful, context, tmp_path):
-    with configured(forgetful.server_port, tmp_path) as adapter:
+    url = f'http://127.0.0.1:{forgetful.server_port}'
+    with configured(tmp_path, auth_type='none', endpoint_override=url) as adapter:
         client = PlacementClient(adapter)
         found = [client.candidates(context, 'resources=VCPU:1') for _ in range(4)]
         nothing = Candidates([], '1.36')
@@ -374,3 +376,16 @@ def test_connections_are_kept_and_broken_ones_replaced(forgetful, context, tmp_p
         assert forgetful.connections == 2
     (agent,) = forgetful.agents
     assert agent.startswith('novasched')
+
+
+def test_a_look_is_short_where_keystone_says_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr('novasched.http.PROBE_S', 0.2)
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server((HERE, 0)))
+        url = f'http://{HERE}:{silent.getsockname()[1]}'
+        own = {'auth_url': f'{url}/v3', 'username': 'nova', 'password': 'x'}
+        options = {'auth_type': 'password', **own, 'timeout': 60}
+        adapter = stack.enter_context(configured(tmp_path, **options))
+        before = time.monotonic()
+        assert not PlacementClient(adapter).answers()
+        assert time.monotonic() - before < 10
