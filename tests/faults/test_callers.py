@@ -68,12 +68,13 @@ def let_go(made, takes_s=SHORT_S):
 def test_who_gave_up_before_his_turn_gets_no_claim(
     made, connect, caplog, expires_s, timeout_s
 ):
-    made.proxy.on('PUT', CLAIM, proxy.delay(LONG_S))
+    made.proxy.on('PUT', CLAIM, proxy.stuck)
     made.serve()
     first, late = connect(), connect(expires_s=expires_s)
     consumer, call = boot(first)
     until(lambda: made.proxy.asked('PUT', CLAIM), 'the first claim')
     refused, late_call = boot(late, timeout_s)
+    let_go(made, LONG_S)
     assert first.answers(call)[-1]['failure'] is None
     assert 'No caller waits for this request' in late.answers(late_call)[-1]['failure']
     assert set(made.held()) == {consumer}
@@ -136,8 +137,9 @@ def test_neither_the_living_nor_a_stop_wait_for_the_dead(
     ('to the queue that it had', True),
 )
 def test_a_caller_that_reconnects_gets_its_answer_and_keeps_its_claim(
-    cloud, rabbitmq, url, stays
+    cloud, rabbitmq, url, stays, monkeypatch
 ):
+    monkeypatch.setattr(reply_queues, 'GONE_FOR_S', MISSED_S)
     general = {'transport_url': url, **QUICK}
     made = cloud(HOSTS, DEFAULT=general, oslo_messaging_rabbit=UNTRIED)
     made.proxy.on('PUT', CLAIM, proxy.stuck)

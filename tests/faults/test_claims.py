@@ -25,7 +25,7 @@ CLAIM = '^/allocations/'
 JOINT = '^/allocations$'
 CLAIMS = f'{CLAIM}|{JOINT}'
 REFUSED = proxy.answers(500, b'oops')
-IMPATIENT_S = 1
+IMPATIENT_S = 3
 IN_CELL = Destination(cell=CellMapping(uuid=named_uuid(CELLS[0])))
 
 

@@ -175,8 +175,9 @@ def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
     until(lambda: Resources.of(worker).threads >= before.threads + MANY, 'all to wait')
     assert caller.call(PING) == ({'arg': 'are you there', 'service': 'scheduler'}, None)
     files = running.state / 'decisions'
-    (shown,) = until(lambda: read(files, SYSTEM_CLOCK), 'what top shows')
-    assert [each['service'] for each in shown['outages']] == ['placement']
+    found = lambda: [each['outages'] for each in read(files, SYSTEM_CLOCK)]  # noqa: E731
+    (shown,) = until(lambda: any(found()) and found(), 'what top shows')
+    assert [each['service'] for each in shown] == ['placement']
     height = Resources.of(worker)
     assert height.threads - before.threads <= MANY + SPARE
     assert (height.memory_mb - before.memory_mb) / MANY < MOST_MB

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 
 import pytest
 
@@ -136,4 +137,4 @@ def test_a_plugin_that_raises_or_is_slow_is_named(poisoned):
     request_id = wire_.CONTEXT['request_id']
     line = f'for request {request_id}, with 2 host(s) in run 1; the time budget is'
     wait_until(lambda: line in daemon.process.log, WAIT_S, 'a line of the log')
-    assert 'Filter PoisonFilter took 1.' in daemon.process.log
+    assert re.search(r'Filter PoisonFilter took [1-9]', daemon.process.log)

@@ -158,9 +158,10 @@ def url_of(broker, query=''):
 
 
 def test_one_broker_of_several_is_enough(plain):
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        closed = server.getsockname()[1]
-    check(f'rabbit://a:b@127.0.0.1:{closed},a:b@127.0.0.1:{plain.port}/')
+    with socket.socket() as taken:  # nobody listens, and nobody else can
+        taken.bind(('127.0.0.1', 0))
+        closed = taken.getsockname()[1]
+        check(f'rabbit://a:b@127.0.0.1:{closed},a:b@127.0.0.1:{plain.port}/')
 
 
 def test_the_login_is_that_of_the_options(plain):

@@ -50,6 +50,7 @@ class TestLoad:
             for _ in served:
                 assert app.begun.acquire(timeout=END_S)
             served += [begin() for _ in range(places - 2)]
+            wait_until(the_server()._requests.full, END_S, 'a full queue')
             more = [begin() for _ in range(5)]
             for each in more:
                 answer = received(each)
@@ -102,6 +103,7 @@ class TestLoad:
         app, where, clients = ahead
         with connected(where) as other:
             other.sendall(get('/other'))
+            wait_until(the_server()._requests.full, END_S, 'all that are before it')
             app.end()
             assert received(other).text == '/other'
         assert {received(each).text for each in clients[1:]} == {'/first'}

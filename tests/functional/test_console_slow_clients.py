@@ -126,18 +126,18 @@ class TestSlowClients:
                 stack.enter_context(clients.slow(where))
             for _ in range(5):
                 clients.ask(where)
-            assert time.monotonic() - since < 2
+            assert time.monotonic() - since < 0.8 * connection.CLIENT_S
 
     def test_they_are_cut_off_in_time(self, serve, clients, monkeypatch):
         has_begun = clients.name.startswith(('half a head', 'half a body'))
         limit = 'REQUEST_S' if has_begun else 'CLIENT_S'
-        monkeypatch.setattr(connection, limit, 0.2)
+        monkeypatch.setattr(connection, limit, 1.0)
         monkeypatch.setattr(web_server, 'TURN_S', 0.1)
         where = serve(much, threads=1, **clients.options)
         since, count = time.monotonic(), 0
         with clients.slow(where) as slow:
             slow.settimeout(0.1)
-            while time.monotonic() - since < 0.5:
+            while time.monotonic() - since < 1.5:
                 # Whatever little it sends or reads.
                 with contextlib.suppress(TimeoutError, OSError):
                     if 'half' in clients.name:
@@ -145,7 +145,7 @@ class TestSlowClients:
                     count += len(slow.recv(1))
             slow.settimeout(END_S)
             count += read_to_the_end(slow)
-        assert time.monotonic() - since < 5
+        assert time.monotonic() - since < END_S
         assert count < MUCH
 
     def test_they_may_go_away_at_any_time(self, serve, clients, caplog):

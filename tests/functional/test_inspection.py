@@ -36,7 +36,7 @@ def made(cloud):
 
 @pytest.fixture
 def client(made):
-    return InspectionClient(made.transport)
+    return InspectionClient(made.transport, 20)
 
 
 def answer(client, method, host=HOST, **arguments):
@@ -162,15 +162,16 @@ class TestRefusals:
         server = StoppableServer(made.transport, target, Dispatcher([BaseEndpoint()]))
         server.start()
         try:
-            (reply,) = InspectionClient(made.transport).ask(['other'], 'find')
+            (reply,) = InspectionClient(made.transport, 20).ask(['other'], 'find')
         finally:
             server.stop()
             server.wait()
         assert (reply.problem, reply.has_no_log) == (NO_LOG, True)
 
-    def test_who_hangs_delays_nobody(self, made, client, recorded, slow):
+    def test_who_hangs_delays_nobody(self, made, recorded, slow):
         started = time.monotonic()
-        replies = {each.host: each for each in client.ask([HOST, 'slow'], 'find')}
+        asked = InspectionClient(made.transport).ask([HOST, 'slow'], 'find')
+        replies = {each.host: each for each in asked}
         assert time.monotonic() - started < 10
         assert len(replies[HOST].answer) == 2
         assert replies['slow'].problem == 'did not answer within 2 s'

@@ -14,6 +14,7 @@ from novasched.observability import serving
 from novasched.observability.serving import Response
 from tests.configuration import make_conf
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
+from tests.live.servers.process import wait_until
 
 __all__ = ['endpoint']
 
@@ -71,10 +72,10 @@ class TestServing:
         self, endpoint
     ):
         port = endpoint({'/hello': hello}, deadline_s=1.0).port
+        since, answer = time.monotonic(), b''
         with socket.create_connection((HERE, port), timeout=20) as slow:
             slow.sendall(b'GET /hello HTTP/1.1\r\nA: ')
             slow.settimeout(0.2)
-            since, answer = time.monotonic(), b''
             while not answer and time.monotonic() - since < 20:
                 slow.sendall(b'x')
                 with contextlib.suppress(TimeoutError):
@@ -91,8 +92,12 @@ class TestServing:
             ]
             assert get(f'http://{HERE}:{port}/hello')[0] == 200
             assert all(each.recv(1) == b'' for each in slow[:-2])
-            serving_them = [t for t in threading.enumerate() if '(_serve)' in t.name]
-            assert 1 <= len(serving_them) <= 3
+
+            def serving_them():
+                return [t for t in threading.enumerate() if '(_serve)' in t.name]
+
+            wait_until(lambda: len(serving_them()) <= 3, 20, 'the others to end')
+            assert serving_them()
 
     def test_clients_beyond_those_being_answered_are_refused_at_once(self, endpoint):
         begun, may_end = threading.Semaphore(0), threading.Event()

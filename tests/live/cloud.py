@@ -289,11 +289,12 @@ class Cloud:
 
     def silence(self, name):
         """Let a host's heartbeats have ended two hours ago."""
-        self._silent.add(name)
         seen = now() - datetime.timedelta(hours=2)
-        self.update(
-            self.hosts[name].cell, 'services', {'last_seen_up': seen}, host=name
-        )
+        with self.beats:  # none that has begun may come after it
+            self._silent.add(name)
+            self.update(
+                self.hosts[name].cell, 'services', {'last_seen_up': seen}, host=name
+            )
 
     def revive(self, name):
         """Let a silenced host beat again."""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ours
 
 START_S = 60
 CELL_TIMEOUT_S = 1.0
-AT_ONCE = 6
+AT_ONCE = 10
 OFTEN = {'check_interval': 1, 'no_valid_host_detail': 'admin', 'outage_patience': 0}
 
 

@@ -3,6 +3,7 @@
 nova-scheduler, and a machine without any that asks."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -164,7 +165,31 @@ def workers_of(merged, uuid):
     return [head.worker.partition(':')[0] for head in merged.of_server(uuid)]
 
 
-def test_decisions_are_found_wherever_they_were_made(controllers, decided, third):
+@pytest.fixture
+def answers(controllers, decided, third):
+    """Return whether a scheduler answers a new client in time."""
+
+    def look(host):
+        return workers_of(controllers.decisions(third), decided[host]) == [host]
+
+    return look
+
+
+def in_time(run):
+    """Run a command until every scheduler answers it in time: on a busy machine that
+    may take more than once."""
+
+    def complete():
+        done = run()
+        return None if ' did not answer within ' in done.stderr else done
+
+    return wait_until(complete, START_S, 'the answers')
+
+
+def test_decisions_are_found_wherever_they_were_made(
+    controllers, decided, third, answers
+):
+    wait_until(lambda: all(map(answers, decided)), START_S, 'the answers')
     merged = controllers.decisions(third)
     for host, uuid in decided.items():
         (head,) = merged.of_server(uuid)
@@ -237,7 +262,7 @@ def test_the_database_away_hides_the_others_alone(controllers, decided):
     assert warning.startswith('other schedulers are not known: ')
 
 
-def test_a_hung_scheduler_delays_nobody(controllers, decided, third):
+def test_a_hung_scheduler_delays_nobody(controllers, decided, third, answers):
     controllers.decisions(third).of_server(decided[FIRST])  # all is imported now
     merged = controllers.decisions(third)
     with hung(controllers.daemons[SECOND].process):
@@ -252,16 +277,14 @@ def test_a_hung_scheduler_delays_nobody(controllers, decided, third):
             f'{SECOND} did not answer within 2 s; decisions that it made are not seen'
         )
         assert late in merged.warnings
-    merged = controllers.decisions(third)
-    assert workers_of(merged, decided[SECOND]) == [SECOND]
+    wait_until(lambda: answers(SECOND), START_S, 'the answer of the one that hung')
 
 
 def test_explain_shows_a_decision_of_another_controller(controllers, decided, third):
     program = own_program('novasched')
     for host, uuid in decided.items():
-        done = completed(
-            [program, 'explain', uuid, '--config-file', third], timeout_s=60
-        )
+        words = [program, 'explain', uuid, '--config-file', third]
+        done = in_time(functools.partial(completed, words, timeout_s=60))
         assert done.returncode == 0, done.stderr
         assert host in done.stdout.splitlines()[0]
         assert f'{NOVA} runs nova-scheduler, which keeps no decisions' in done.stderr
@@ -272,7 +295,7 @@ def test_top_in_a_pipe_is_one_frame(controllers, third):
     words = [own_program('novasched'), 'top', '--config-file', third]
 
     def run(*more):
-        return completed([*words, *more], timeout_s=60)
+        return in_time(lambda: completed([*words, *more], timeout_s=60))
 
     done = run()
     assert done.returncode in (0, 4), done.stderr
@@ -330,7 +353,7 @@ def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
     assert isinstance(found, list) or found['v'] == 1
 
 
-def test_a_dead_scheduler_delays_nobody(controllers, decided, third):
+def test_a_dead_scheduler_delays_nobody(controllers, decided, third, answers):
     controllers.decisions(third).of_server(decided[FIRST])
     merged = controllers.decisions(third)
     controllers.daemons[SECOND].process.kill()
@@ -341,9 +364,6 @@ def test_a_dead_scheduler_delays_nobody(controllers, decided, third):
     assert found == [FIRST]
     assert took_s < SOON_S
     assert SECOND in merged.unanswered
-
-    def is_back():
-        merged = controllers.decisions(third)
-        return workers_of(merged, decided[SECOND]) == [SECOND]
-
-    wait_until(is_back, START_S, 'the answer of the one that was killed')
+    wait_until(
+        lambda: answers(SECOND), START_S, 'the answer of the one that was killed'
+    )

@@ -174,7 +174,7 @@ def test_the_page_is_right_while_servers_are_booted(
         stopping_s = time.monotonic()
         peer_cloud[OLD].end_by(signal.SIGTERM)
         stopped_s = time.monotonic()
-        assert consumers() == 2
+        eventually(lambda: consumers() == 2, 'the end of the old one', STEP_S)
         boot(2)
         final_conf = page.make_final_conf()
         assert trial.stop() == 0

@@ -24,7 +24,7 @@ from novasched.outages import (
     cell,
     cell_of,
 )
-from novasched.placement.client import PROBE_S
+from novasched.http import PROBE_S
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeClock
 
@@ -82,7 +82,6 @@ def eventually(holds, seconds=20):
 def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     waiter = Waiter(outages)
-    assert outages.waited_for('placement') == ''  # no look has failed yet
     eventually(lambda: service.probes)
     eventually(lambda: outages.waited_for('placement') == 'connection refused')
     (now,) = outages.now()

@@ -21,6 +21,11 @@ def stores():
     return FakeCellStores(a=FakeCellStore(), b=FakeCellStore(), c=FakeCellStore())
 
 
+def hurry(cells):
+    """Wait for a cell that hangs no longer than SHORT_S, once another has answered."""
+    cells.timeout_s, cells.patience_s = SHORT_S, DEADLINE_S
+
+
 @pytest.fixture
 def cells(stores, clock):
     made = Cells(stores, clock, timeout_s=TIMEOUT_S, retry_interval_s=15, threads=3)
@@ -141,7 +146,8 @@ def test_a_question_that_does_not_judge_leaves_no_cell_out(cells, stores, gate):
     for _ in range(FAILURES):
         assert cells.ask(version, cells.all(), judges=False) == {'b': 0}
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
-    found = cells.ask(version, cells.all(), judges=False, timeout_s=0.1)
+    hurry(cells)
+    found = cells.ask(version, cells.all(), judges=False)
     assert found == {'b': 0}
     assert cells.unavailable() == []
 
@@ -156,7 +162,8 @@ def test_a_question_that_does_not_judge_takes_no_cell_in(cells, stores):
 
 def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
-    cells.ask(version, cells.all(), timeout_s=0.1)
+    hurry(cells)
+    cells.ask(version, cells.all())
     gate.set()
     stores.stores['a'].fail()
     cells.ask(version, cells.all(), probe=True)
@@ -192,7 +199,7 @@ def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
 
 @cases(
     'late, fails, patience_s, found',
-    ('it has an end', 'b', 'a', 2 * SHORT_S, {}),
+    ('it has an end', 'b', 'a', 1.0, {}),
     ('it is not for those who are behind others', 'a', None, DEADLINE_S, {'b': 0}),
 )
 def test_patience(stores, clock, gate, late, fails, patience_s, found):
@@ -225,9 +232,11 @@ def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
 def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
     hangs = stores.stores['a']
     hangs.on_call = lambda name: gate.wait(DEADLINE_S)
-    cells.ask(version, cells.all(), timeout_s=0.1)
+    hurry(cells)
+    cells.ask(version, cells.all())
     assert stores.forgotten[-1] == {'a'}
     stores.stores['a'] = FakeCellStore()
+    cells.timeout_s = TIMEOUT_S
     assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}
     assert not gate.is_set()
 
@@ -382,18 +391,24 @@ def test_nothing_is_asked_after_closing(cells, stores):
 def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
     found = stores.stores['a']
     found.on_call = lambda name: gate.wait(DEADLINE_S)
-    for _ in range(3):
-        cells.ask(version, [cell('a')], timeout_s=0.01, judges=False)
-    asking = threading.Thread(
-        target=cells.ask,
-        args=(version, [cell('a')]),
-        kwargs={'probe': True, 'timeout_s': DEADLINE_S},
-    )
-    asking.start()
+    asking = [
+        threading.Thread(
+            target=cells.ask,
+            args=(version, [cell('a')]),
+            kwargs={'timeout_s': DEADLINE_S},
+        )
+        for _ in range(4)
+    ]
+    for number, thread in enumerate(asking[:3], 1):
+        thread.start()
+        while len(stores.opened) < number:
+            assert thread.is_alive()
+    asking[3].start()
     while cells._executors['a']._calls.empty():
-        assert asking.is_alive()
+        assert asking[3].is_alive()
     cells.close()
     gate.set()
-    asking.join(DEADLINE_S)
-    assert not asking.is_alive()
+    for thread in asking:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
     assert len(stores.opened) == 3

@@ -22,7 +22,7 @@ def store():
 
 @pytest.fixture
 def mirror(store, clock):
-    made = PlacementMirror(store, clock, patience_s=0.05)
+    made = PlacementMirror(store, clock, patience_s=20.0)
     made.keep_up()
     store.reads.clear()
     return made

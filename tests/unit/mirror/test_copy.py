@@ -144,6 +144,7 @@ class TestReading:
 
     def test_a_read_that_hangs_is_waited_for_no_longer_than_that(self, mirror, store):
         entered, leave = threading.Event(), threading.Event()
+        mirror._patience_s = 0.05
 
         def hang():
             entered.set()

@@ -47,6 +47,7 @@ def test_what_is_gone_is_not_offered(verified, store):
 
 def test_a_look_that_hangs_is_waited_for_no_longer_than_that(verified, store, mirror):
     leave = threading.Event()
+    mirror._patience_s = 0.05
     store.slow = lambda: leave.wait(10)
     with pytest.raises(errors.MirrorError, match=r'did not answer within 0.05 s'):
         verified('a')

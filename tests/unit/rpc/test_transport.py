@@ -38,8 +38,9 @@ def opened():
 
 @pytest.fixture
 def closed_port():
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        return server.getsockname()[1]
+    with socket.socket() as taken:  # nobody listens, and nobody else can
+        taken.bind(('127.0.0.1', 0))
+        yield taken.getsockname()[1]
 
 
 @pytest.mark.parametrize('url', ['riddle://', 'rabbit://host:port/'])
