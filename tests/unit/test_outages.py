@@ -12,6 +12,7 @@ import pytest
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.http import PROBE_S
 from novasched.outages import (
     ANSWER_TAKES_S,
     FIRST_LOOK_S,
@@ -24,7 +25,6 @@ from novasched.outages import (
     cell,
     cell_of,
 )
-from novasched.http import PROBE_S
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeClock
 
