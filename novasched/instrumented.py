@@ -13,9 +13,9 @@ from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched import app
+from novasched.app.kept import Kept
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import BINARY
-from novasched.cluster.release import KnownRelease
 from novasched.observability import host
 from novasched.observability.health import Probe
 from novasched.observability.host import HostService
@@ -43,14 +43,14 @@ def sharing(
 
 
 def from_conf(
-    conf: cfg.ConfigOpts, shared: HostService | None, known: KnownRelease
+    conf: cfg.ConfigOpts, shared: HostService | None, kept: Kept
 ) -> WorkerService:
     """Compose a scheduler from its configuration, in the process of a worker.
 
-    It closes its dependencies, last of all, when it ends. ``known`` is what the process
-    knows of the cloud's release.
+    It closes its dependencies, last of all, when it ends. ``kept`` is what the process
+    knows by its schedulers of before.
     """
-    dependencies = replace(app.dependencies_from_conf(conf), known_release=known)
+    dependencies = replace(app.dependencies_from_conf(conf), kept=kept)
     if shared is None:
         return app.compose(conf, dependencies)
     instrumentation = shared.observer.instrumentation()

@@ -321,8 +321,8 @@ def compose(
     make_log = LogMaker(conf, dependencies, store)
     host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
-    known = dependencies.known_release
-    picks = PickSharing(conf, dependencies.transport, instrumentation.picks)
+    kept = dependencies.kept
+    picks = PickSharing(conf, dependencies.transport, instrumentation.picks, kept)
     reader = compose_reader(
         conf,
         dependencies,
@@ -332,11 +332,11 @@ def compose(
         wrappers=Wrappers(assumed=picks.assumed),
         journal=journal.journal,
         on_held=journal.on_held,
-        found=known.at_least(find(conf, services, clock)),
+        found=kept.release.at_least(find(conf, services, clock)),
         patience_s=conf.novasched.outage_patience,
     )
     view, mirror, profile = reader.view, reader.mirror, reader.profile
-    manager = release.following(reader, known)
+    manager = release.following(reader, kept.release)
     heartbeat = Heartbeat.from_conf(
         conf,
         host=host,
@@ -466,5 +466,6 @@ def _mirror(
         view.node_uuids,
         hints_of(view),
         sources.instrumentation.refresh_of_mirror,
+        assumed=sources.kept.claims,
     )
     return sources.instrumentation.mirror(mirror, conf.novasched.candidates)

@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from novasched.app.kept import Kept
 from novasched.cluster.assumed import AssumedInstances
 from novasched.observability.requests import PickMetrics
 from novasched.rpc import shared_picks
@@ -26,9 +27,10 @@ class PickSharing:
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, transport: Any, metrics: PickMetrics
+        self, conf: cfg.ConfigOpts, transport: Any, metrics: PickMetrics, kept: Kept
     ) -> None:
         self._conf = conf
+        self._kept = kept
         self._metrics = metrics
         self._current: AssumedInstances | None = None
         self._sender: PickSender | None = None
@@ -41,9 +43,10 @@ class PickSharing:
             self._server = shared_picks.server(transport, host_of(conf), endpoint)
 
     def assumed(self, profile: Profile) -> AssumedInstances | None:
-        """Return the picks for a new manager; those of the one before are forgotten."""
+        """Return the picks for a new manager, with those of the one before."""
         made = AssumedInstances.from_conf(self._conf, profile, self._sender)
         self._current = self._metrics.assumed = made
+        self._take_over()
         return made
 
     def start(self) -> None:
@@ -51,7 +54,16 @@ class PickSharing:
         if self._sender is not None:
             self._server.start(override_pool_size=1)
             self._sender.start()
-            self._is_started = True
+        self._is_started = True
+        self._take_over()  # what was picked before others were listened to
+
+    def _take_over(self) -> None:
+        kept, current = self._kept, self._current
+        own = '' if self._sender is None else self._sender.origin
+        if current is not None and kept.picks is not None:
+            current.take_over(kept.picks, '' if kept.origin == own else kept.origin)
+        if self._is_started:
+            kept.picks, kept.origin = current, own
 
     def close(self) -> None:
         """Send and hear no more. While the broker is away, closing may have no end."""

@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 
+from novasched.app.kept import Kept
 from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
-from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
@@ -36,7 +36,7 @@ class Sources:
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
     raise in ``placement``; ``services`` are those of the main database. A scheduler
     keeps a copy of ``providers``, if there are any and ``keeps_copy``.
-    ``instrumentation`` wraps the components.
+    ``instrumentation`` wraps the components; ``kept`` is what the process knows.
     """
 
     api_engine: sa.Engine
@@ -51,18 +51,17 @@ class Sources:
     keeps_copy: bool = True
     on_decision: Callable[[Decision], None] = lambda decision: None
     instrumentation: Instrumentation = field(default_factory=Instrumentation)
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies(Sources):
     """All parts of a scheduler, apart from its configuration.
 
-    ``on_service`` gets each services row that was made, ``known_release`` what requests
-    and conductors show. ``close`` is called when the scheduler has ended, or by whom
-    composed none.
+    ``on_service`` gets each services row that was made. ``close`` is called when the
+    scheduler has ended, or by whom composed none.
     """
 
     transport: Any
     on_service: Callable[[ServiceRow], None] = lambda row: None
-    known_release: KnownRelease = field(default_factory=KnownRelease)
     close: Callable[[], None] = lambda: None

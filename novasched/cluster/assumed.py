@@ -228,6 +228,16 @@ class AssumedInstances:
             if one is not None and one.pick.origin == origin:
                 self._drop(one)
 
+    def take_over(self, before: Self, origin: str) -> None:
+        """Take in the picks of a scheduler that this one follows, until their time is
+        over; ``origin`` is that of what it sends."""
+        for one in before._all(_is_due):
+            pick = replace(one.pick, origin=one.pick.origin or origin)
+            with self._lock:
+                if pick.uuid not in self._by_uuid:
+                    made = self._remember(pick)
+                    made.until_s, made.order = one.until_s, self._next()
+
     def come_back(self, numbers: Mapping[str, int]) -> None:
         """What was sent of these instances, by the numbers of the picks, has come to
         all schedulers by now, this one included."""

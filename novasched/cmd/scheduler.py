@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
     from novasched import guru_meditation, instrumented, preflight, workers
-    from novasched.cluster.release import KnownRelease
+    from novasched.app.kept import Kept
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
@@ -34,7 +34,7 @@ def _serve(argv: Sequence[str]) -> int:
         contextlib.closing(instrumented.announcement(conf, count)) as announcement,
     ):
         worker = workers.Worker(
-            functools.partial(instrumented.from_conf, conf, shared, KnownRelease()),
+            functools.partial(instrumented.from_conf, conf, shared, Kept()),
             functools.partial(preflight.reread, conf, argv),
             functools.partial(guru_meditation.watch, conf),
             announcement,

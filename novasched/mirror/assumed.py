@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MOST = 10_000
 """Own claims that are remembered one by one, until a look shows them."""
@@ -21,39 +23,75 @@ class Assumed(NamedTuple):
     answered_at: float
 
 
+class CopyOfPlacement(Protocol):
+    """What shows own claims that it was read too early for."""
+
+    @property
+    def as_of(self) -> float:
+        """When what it shows was so, on the monotonic clock."""
+
+    def take(self, amounts: Amounts) -> None:
+        """Show that more is used, or less; called with ``changing``."""
+
+
 class AssumedClaims:
-    """Own claims by consumer, the oldest first; one thread at a time."""
+    """Own claims of a process by consumer, the oldest first.
+
+    During a reload two schedulers have a copy of placement each: both show the claims
+    of both, as far as they were answered after the time of the copy. ``changing`` is
+    held while claims, or the table of a copy, change.
+    """
 
     def __init__(self) -> None:
+        self.changing = threading.Lock()
         self._claims: dict[str, Assumed] = {}
+        self._copies: weakref.WeakSet[CopyOfPlacement] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self._claims)
 
-    def add(self, taken: Mapping[str, Amounts], now: float) -> Amounts:
-        """Remember claims, by consumer; return what they took together.
+    def join(self, copy: CopyOfPlacement) -> None:
+        """Let a copy show claims from now on."""
+        with self.changing:
+            self._copies.add(copy)
 
-        Of too many the oldest are forgotten: what they took stays taken in the table,
+    def leave(self, copy: CopyOfPlacement) -> None:
+        """Keep nothing for this copy any more."""
+        with self.changing:
+            self._copies.discard(copy)
+
+    def add(self, taken: Mapping[str, Amounts], now: float) -> None:
+        """Count claims that stand, by consumer.
+
+        Of too many the oldest are forgotten: what they took stays taken in the tables,
         until a look that comes later.
         """
-        self._claims.update({c: Assumed(each, now) for c, each in taken.items()})
-        while len(self._claims) > MOST:
-            del self._claims[next(iter(self._claims))]
-        return together(taken.values())
+        with self.changing:
+            self._claims.update({c: Assumed(each, now) for c, each in taken.items()})
+            while len(self._claims) > MOST:
+                del self._claims[next(iter(self._claims))]
+            for copy in self._copies:
+                copy.take(together(taken.values()))
 
-    def forget(self, consumers: Iterable[str]) -> Amounts:
-        """Forget claims that were undone; return what they took together, less than
-        zero."""
-        found = [self._claims.pop(each, None) for each in consumers]
-        freed = together(each.taken for each in found if each is not None)
-        return {u: {n: -a for n, a in part.items()} for u, part in freed.items()}
+    def forget(self, consumers: Iterable[str]) -> None:
+        """Count claims no more: they were undone."""
+        with self.changing:
+            found = [self._claims.pop(c) for c in consumers if c in self._claims]
+            for copy in self._copies:
+                freed = together(c.taken for c in found if c.answered_at >= copy.as_of)
+                copy.take(
+                    {u: {n: -a for n, a in part.items()} for u, part in freed.items()}
+                )
 
     def since(self, as_of: float) -> Amounts:
-        """Forget what a look at that time has shown; return what is left together."""
+        """Return the sum of claims that were answered after that time, and forget
+        those that every copy shows. The caller holds ``changing``."""
+        shown = min((copy.as_of for copy in self._copies), default=as_of)
         self._claims = {
-            c: each for c, each in self._claims.items() if each.answered_at > as_of
+            c: each for c, each in self._claims.items() if each.answered_at > shown
         }
-        return together(each.taken for each in self._claims.values())
+        left = (each for each in self._claims.values() if each.answered_at > as_of)
+        return together(each.taken for each in left)
 
 
 def together(taken: Iterable[Amounts]) -> Amounts:

@@ -116,7 +116,7 @@ class MirroredPlacement:
     ) -> UndoLeft:
         left = self._inner.undo(context, claims, within_s)
         consumers = [each.consumer_uuid for each in claims]
-        self._mirror.forget(each for each in consumers if each not in left)
+        self._mirror.assumed.forget(each for each in consumers if each not in left)
         return left
 
     def _take_in(self, wanted: Mapping[str, Candidate], outcome: Outcome) -> None:

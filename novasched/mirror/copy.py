@@ -53,7 +53,8 @@ class PlacementMirror:
     """A copy of what placement knows of resource providers; threads may share it.
 
     ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
-    request waits for a read that is under way. ``fallbacks`` counts by reason
+    request waits for a read that is under way; ``assumed`` are the own claims of the
+    process. ``fallbacks`` counts by reason
     how often placement had to be asked, ``differences`` providers that a full read
     showed to be otherwise than the copy had them, though their generation was the same,
     and ``void_picks`` picks that placement would not have offered when they were
@@ -72,6 +73,7 @@ class PlacementMirror:
         ),
         patience_s: float = PATIENCE_S,
         rng: random.Random | None = None,
+        assumed: AssumedClaims | None = None,
     ) -> None:
         self.store = store
         self._clock = clock
@@ -83,10 +85,11 @@ class PlacementMirror:
         self._asked: set[str] = set()
         self._measure = measure
         self._reading = threading.Lock()
-        self._changing = threading.Lock()
         self._copy: Copy | None = None
         self._table: ProviderTable | None = None
-        self._assumed = AssumedClaims()
+        self.assumed = AssumedClaims() if assumed is None else assumed
+        self._changing = self.assumed.changing
+        self.assumed.join(self)
         self._suspects: dict[str, float] = {}
         self._wake = threading.Event()
         self._wake.set()
@@ -277,17 +280,17 @@ class PlacementMirror:
 
     def assume(self, taken: Mapping[str, Amounts]) -> None:
         """Count own claims that stand: amounts by class by provider by consumer."""
-        with self._changing:
-            amounts = self._assumed.add(taken, self._clock.monotonic())
-            if self._table is not None:
-                self._table = self._table.after(amounts)
+        self.assumed.add(taken, self._clock.monotonic())
 
-    def forget(self, consumers: Iterable[str]) -> None:
-        """Count own claims no more: they were undone."""
-        with self._changing:
-            less = self._assumed.forget(consumers)
-            if self._table is not None:
-                self._table = self._table.after(less)
+    @property
+    def as_of(self) -> float:
+        """See assumed.CopyOfPlacement."""
+        return float('-inf') if self._copy is None else self._copy.as_of
+
+    def take(self, amounts: Amounts) -> None:
+        """See assumed.CopyOfPlacement."""
+        if self._table is not None:
+            self._table = self._table.after(amounts)
 
     def invalidate(self, provider_uuids: Iterable[str], recheck: bool = False) -> None:
         """Read providers at once, whatever their generation is; ``recheck``: and once
@@ -323,6 +326,7 @@ class PlacementMirror:
         self._pace.pause_s, self._stopped = 0.0, True
         self.store.close()
         self._wake.set()
+        self.assumed.leave(self)
         self._reader.close()
         self._verifying.close()
 
@@ -380,7 +384,8 @@ class PlacementMirror:
         known, mark = self._copy, self.store.change_token()
         is_quiet = mark is not None and mark == self._mark
         is_due = self._pace.is_silent_due(now)
-        due = self._due_suspects(now)
+        with self._changing:
+            due = [uuid for uuid, at in self._suspects.items() if at <= now]
         suspects = self._ids(due)
         if known is None or self._pace.must_load(now, self._broken):
             contents = self.store.read(self._hints)
@@ -421,11 +426,6 @@ class PlacementMirror:
                 missed,
             )
 
-    def _due_suspects(self, now: float) -> list[str]:
-        """Return the uuids of providers that are to be read now."""
-        with self._changing:
-            return [uuid for uuid, at in self._suspects.items() if at <= now]
-
     def _ids(self, uuids: Iterable[str]) -> list[int]:
         """Return the ids of those of these providers that are known."""
         known = self._copy
@@ -440,7 +440,7 @@ class PlacementMirror:
             else:
                 number = 1 if before is None else before.number + 1
                 self._copy = Copy(contents, table, as_of, number, set())
-            self._table = table.after(self._assumed.since(as_of))
+            self._table = table.after(self.assumed.since(as_of))
         if before is None:
             LOG.info(
                 'The copy of placement is there: %d providers, read from its %s',
@@ -473,6 +473,9 @@ class PlacementMirror:
         copy = self._copy
         return None if copy is None else self._clock.monotonic() - copy.as_of
 
+    def __len__(self) -> int:
+        return 0 if self._copy is None else len(self._copy.table)
+
     def problem(self) -> str:
         """Return why placement is asked for candidates, or was within LOAD_EVERY_S for
         a defect of the search; empty: it is not."""
@@ -485,15 +488,12 @@ class PlacementMirror:
 
     def state(self) -> dict[str, object]:
         """Return the values for a report."""
-        copy, age_s = self._copy, self.age_s()
+        age_s = self.age_s()
         return {
             'read seconds ago': 'never' if age_s is None else round(age_s, 1),
-            'providers': 0 if copy is None else len(copy.table),
-            'claims assumed': len(self._assumed),
+            'providers': len(self),
+            'claims assumed': len(self.assumed),
             'differences found': self.differences,
             'picks that were void': self.void_picks,
             'fallbacks': dict(self.fallbacks),
         }
-
-    def __len__(self) -> int:
-        return 0 if self._copy is None else len(self._copy.table)

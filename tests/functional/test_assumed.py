@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.app.kept import Kept
 from novasched.clock import SystemClock
 from novasched.db import tables
 from tests import factories
@@ -71,6 +72,12 @@ def test_two_requests_get_a_node_each(two_nodes):
     with pytest.raises(errors.NoValidHost):
         made.ask(scheduler, new_uuids(), **pinned())
     assert len(made.held()) == 2
+
+
+def test_what_was_picked_before_a_reload_is_not_given_again(two_nodes):
+    made, kept = two_nodes(), Kept()
+    assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h1']]
+    assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
 
 
 def test_as_in_nova_two_requests_get_one_node(two_nodes):

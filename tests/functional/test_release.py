@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from novasched.app.kept import Kept
 from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.release import KnownRelease
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
 from novasched.objects import context as contexts
@@ -73,8 +73,8 @@ def test_a_row_of_an_earlier_time_gets_the_version_of_the_release(of_29):
 
 
 def test_the_first_request_of_30_is_decided_as_30_and_a_reload_keeps_that(of_29):
-    known = KnownRelease()
-    scheduler = of_29.compose(services=store(of_29), known_release=known)
+    known = Kept()
+    scheduler = of_29.compose(services=store(of_29), kept=known)
     for version, asked in (('1.37', False), ('1.38', True), ('1.37', True)):
         values, image = of_version(version)
         request = of_29.request(**values).replaced(image=image)
@@ -82,7 +82,7 @@ def test_the_first_request_of_30_is_decided_as_30_and_a_reload_keeps_that(of_29)
             contexts.admin(), of_29.request().replaced(image=image), None, True, False
         )
         assert (MODEL in traits(scheduler, request)) is asked
-    again = of_29.compose(services=store(of_29), known_release=known)
+    again = of_29.compose(services=store(of_29), kept=known)
     assert again.manager.release.number == 30
 
 

@@ -271,6 +271,32 @@ class TestOthers:
         assert cloud.free_ram_mb == [8192] * 3
         assert cloud.sent == []
 
+    def test_a_successor_has_those_that_no_row_shows(self, cloud, other):
+        """After a reload, by the time that they have left, and their ends."""
+        shown = other.pick(2, B, memory_mb=1000)
+        other.clock.advance(50)
+        pick = other.pick(1, memory_mb=1000)
+        other.report(2, free_ram_mb=7192, vcpus_used=1)
+        other.see()
+        cloud.assumed.clock = other.clock
+        for _ in range(2):  # those of the meantime, too
+            cloud.assumed.take_over(other.assumed, 'other')
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+        assert cloud.sent == []
+        other.sent.clear()
+        other.assumed.remove([shown, pick])
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [8192] * 3
+
+    def test_what_a_successor_takes_over_ends_in_time(self, cloud, other):
+        other.pick(1, memory_mb=1000)
+        other.clock.advance(assumed.FOR_S - 1)
+        cloud.assumed.clock = other.clock
+        cloud.assumed.take_over(other.assumed, 'other')
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+        other.clock.advance(2)
+        assert cloud.free_ram_mb == [8192] * 3
+
     def test_who_looked_before_is_told(self, cloud, other):
         before = cloud.see().number
         other.pick(1, A)

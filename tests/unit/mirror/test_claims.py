@@ -8,15 +8,16 @@ import pytest
 from novasched import errors
 from novasched.mirror.assumed import MOST
 from novasched.mirror.claims import MirroredPlacement
+from novasched.mirror.copy import PlacementMirror
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest
-from tests.unit.mirror.providers import ONE, hosts, look
+from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
 
 
 class TestOwnClaims:
     def test_they_count_at_once(self, mirror):
         mirror.assume({'server': {'a': {'VCPU': 4}}})
         assert hosts(mirror) == ['b']
-        mirror.forget(['server', 'another'])
+        mirror.assumed.forget(['server', 'another'])
         assert hosts(mirror) == ['a', 'b']
 
     def test_they_count_once(self, mirror, store, clock):
@@ -26,7 +27,7 @@ class TestOwnClaims:
         clock.advance(1)
         look(mirror)
         assert hosts(mirror, 2) == ['a', 'b']
-        mirror.forget(['server'])
+        mirror.assumed.forget(['server'])
         assert hosts(mirror, 3) == ['b']
 
     def test_one_that_is_newer_than_the_copy_stays(self, mirror, store, clock):
@@ -47,7 +48,7 @@ class TestOwnClaims:
             assert mirror.state()['claims assumed'] == number * step + 1
         mirror.assume({'last': {'a': {'VCPU': 1}}})
         assert mirror.state()['claims assumed'] == MOST
-        mirror.forget(['first', 'last'])
+        mirror.assumed.forget(['first', 'last'])
         assert hosts(mirror) == ['a', 'b']
         assert hosts(mirror, 2) == ['b']
 
@@ -55,6 +56,48 @@ class TestOwnClaims:
         mirror.assume({n: {'a': {'VCPU': 2}} for n in ('one', 'two')})
         assert hosts(mirror) == ['b']
         assert mirror.candidates(ONE).summaries['a']['resources']['VCPU']['used'] == 4
+
+
+class TestReload:
+    """Two schedulers of a process have a copy each for a while."""
+
+    @pytest.fixture
+    def successor(self, mirror, clock):
+        """The copy of the next scheduler, as old as what another process has read."""
+        store = FakeProviders(a=4, b=4)
+        store.behind_s = 10.0
+        made = PlacementMirror(store, clock, assumed=mirror.assumed)
+        clock.advance(1)
+        mirror.assume({'before': {'a': {'VCPU': 2}}})
+        clock.advance(1)
+        made.keep_up()
+        return made
+
+    def test_the_next_copy_shows_claims_of_before(self, mirror, successor, store):
+        assert hosts(successor, 3) == ['b']
+        store.take('a', 2)
+        look(mirror)
+        look(successor)
+        assert hosts(mirror, 2) == hosts(successor, 2) == ['a', 'b']
+        assert hosts(mirror, 3) == hosts(successor, 3) == ['b']
+
+    def test_each_copy_shows_claims_of_both(self, mirror, successor):
+        successor.assume({'later': {'b': {'VCPU': 3}}})
+        assert hosts(mirror, 2) == hosts(successor, 2) == ['a']
+
+    def test_each_frees_what_it_counts(self, mirror, successor, store):
+        store.take('a', 2)
+        look(mirror)
+        mirror.assumed.forget(['before'])
+        assert hosts(mirror, 3) == ['b']  # until it looks again
+        assert hosts(successor, 3) == ['a', 'b']
+
+    def test_none_is_kept_for_a_copy_that_has_ended(self, mirror, successor, clock):
+        look(mirror)
+        assert len(mirror.assumed) == 1
+        successor.stop()
+        look(mirror)
+        assert len(mirror.assumed) == 0
 
 
 class TestMirroredPlacement:
