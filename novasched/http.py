@@ -116,10 +116,12 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
 
 def probing(adapter: Adapter) -> Adapter:
     """Return an adapter with the same credentials and connections, each of whose
-    requests, and of those for a token before it, takes PROBE_S at most, and is sent
-    once."""
+    requests, and of those for a token before it, takes PROBE_S at most; no option lets
+    one be repeated. While another thread asks for a token with the same credentials,
+    keystoneauth1 lets all wait for it."""
     made, made.session = copy.copy(adapter), copy.copy(adapter.session)
-    made.session.timeout, made.connect_retries = PROBE_S, 0
+    made.session.timeout = PROBE_S
+    made.connect_retries = made.status_code_retries = 0
     return made
 
 

@@ -132,6 +132,8 @@ class Scheduler:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
         with contextlib.ExitStack() as started:
             started.callback(self._let_go)
+            if self.mirror is not None:
+                started.callback(self.mirror.stop)
             if self.heartbeat is not None:
                 self.heartbeat.start()
             self.view.load()

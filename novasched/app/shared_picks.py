@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
@@ -36,6 +38,8 @@ class PickSharing:
         self._sender: PickSender | None = None
         self._server: Any = None
         self._is_started = False
+        self._before: tuple[Callable[[], AssumedInstances | None], str]
+        self._before = lambda: None, ''
         if conf.novasched.assume_picks and is_rabbit(transport.conf):
             self._sender = PickSender.over(transport, metrics.count)
             origin, count = self._sender.origin, metrics.count
@@ -43,30 +47,38 @@ class PickSharing:
             self._server = shared_picks.server(transport, host_of(conf), endpoint)
 
     def assumed(self, profile: Profile) -> AssumedInstances | None:
-        """Return the picks for a new manager, with those of the one before."""
+        """Return the picks for a new manager: with those of the one before, if that
+        decides already."""
         made = AssumedInstances.from_conf(self._conf, profile, self._sender)
-        self._current = self._metrics.assumed = made
-        self._take_over()
+        before, self._current = self._current, made
+        self._metrics.assumed = made
+        if self._is_started:
+            if made is not None and before is not None:
+                made.take_over(before, '')
+            if self._kept.picks is before:
+                self._kept.picks = made
         return made
 
     def start(self) -> None:
-        """Listen to other schedulers, and connect to send them something."""
+        """Listen to other schedulers, connect to send them something, and take over
+        what the scheduler of before a reload has picked."""
+        kept, current = self._kept, self._current
         if self._sender is not None:
             self._server.start(override_pool_size=1)
             self._sender.start()
-        self._is_started = True
-        self._take_over()  # what was picked before others were listened to
-
-    def _take_over(self) -> None:
-        kept, current = self._kept, self._current
-        own = '' if self._sender is None else self._sender.origin
         if current is not None and kept.picks is not None:
-            current.take_over(kept.picks, '' if kept.origin == own else kept.origin)
-        if self._is_started:
-            kept.picks, kept.origin = current, own
+            current.take_over(kept.picks, kept.origin)
+            self._before = weakref.ref(kept.picks), kept.origin
+        kept.picks = current
+        kept.origin = '' if self._sender is None else self._sender.origin
+        self._is_started = True
 
     def close(self) -> None:
         """Send and hear no more. While the broker is away, closing may have no end."""
+        if self._is_started and self._kept.picks is self._current:
+            # It was not followed; one that could not serve leaves the one before.
+            before, self._kept.origin = self._before
+            self._kept.picks = before()
         if self._sender is not None and self._is_started:
             self._sender.close()
             closing = threading.Thread(target=self._end, daemon=True)

@@ -229,14 +229,19 @@ class AssumedInstances:
                 self._drop(one)
 
     def take_over(self, before: Self, origin: str) -> None:
-        """Take in the picks of a scheduler that this one follows, until their time is
-        over; ``origin`` is that of what it sends."""
-        for one in before._all(_is_due):
-            pick = replace(one.pick, origin=one.pick.origin or origin)
-            with self._lock:
-                if pick.uuid not in self._by_uuid:
-                    made = self._remember(pick)
-                    made.until_s, made.order = one.until_s, self._next()
+        """Take in what a scheduler remembers that this one follows, by the time that is
+        left; ``origin`` is that of what it sends."""
+        with before._lock:
+            known = [(host.used, [*host.picks]) for host in before._hosts.values()]
+        with self._lock:
+            for used, picks in known:
+                for one in picks:
+                    if one.pick.uuid not in self._by_uuid:
+                        origin_of_it = one.pick.origin or origin
+                        made = self._remember(replace(one.pick, origin=origin_of_it))
+                        made.until_s, made.shown_s = one.until_s, one.shown_s
+                        made.order = self._next()
+                        self._hosts[one.pick.key].used = used
 
     def come_back(self, numbers: Mapping[str, int]) -> None:
         """What was sent of these instances, by the numbers of the picks, has come to

@@ -80,6 +80,29 @@ def test_what_was_picked_before_a_reload_is_not_given_again(two_nodes):
     assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
 
 
+def test_what_ends_while_a_reload_begins_is_given_again(two_nodes):
+    made, kept, uuids = two_nodes(), Kept(), new_uuids()
+    before = made.serve(kept=kept)
+    assert made.ask(before, uuids, **pinned()) == [['h1']]
+    successor = made.compose(kept=kept)
+    kept.picks.remove_instances(uuids)
+    successor.start()
+    made.stack.callback(successor.stop)
+    assert made.ask(successor, new_uuids(), **pinned()) == [['h1']]
+
+
+def test_a_reload_that_fails_leaves_all_to_the_next(two_nodes, monkeypatch):
+    made, kept = two_nodes(), Kept()
+    before = made.serve(kept=kept)
+    failing = made.compose(kept=kept)
+    with monkeypatch.context() as patched:
+        patched.setattr(failing.server, 'start', lambda: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            failing.start()
+    assert made.ask(before, new_uuids(), **pinned()) == [['h1']]
+    assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
+
+
 def test_as_in_nova_two_requests_get_one_node(two_nodes):
     made = two_nodes(assume_picks=False)
     scheduler = made.compose()
