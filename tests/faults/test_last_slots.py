@@ -7,7 +7,6 @@ import pytest
 
 from novasched import errors
 from tests import factories
-from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
@@ -23,19 +22,10 @@ def failures(calls):
     return [call.failure.name for call in calls if call.failure]
 
 
-def claim_one_by_one(made):
-    """Placement itself counts wrongly when claims for one provider race, and SQLite
-    refuses claims at once."""
-    serial = proxy.one_at_a_time()
-    for method in ('PUT', 'POST'):
-        made.proxy.on(method, CLAIMS, serial, times=999)
-
-
 @pytest.mark.scenario('F1', 'I1', 'I2', 'I3', 'I4')
 def test_the_last_slots_are_given_away_once_each(cloud, url, daemons, callers, audit):
     hosts = [Host('h1', vcpus=3), Host('h2', vcpus=SLOTS - 3)]
     made = cloud(hosts, DEFAULT={'transport_url': url})
-    claim_one_by_one(made)
     audit.bounds = Bounds(latency_s=LATENCY_S)
     daemons(made).start(workers=2)
     clients = callers(made)
@@ -82,7 +72,6 @@ def test_numa_cells_are_given_away_once_each_by_several_processes(
 ):
     hosts = cells(8)
     made = cloud(hosts, DEFAULT={'transport_url': url})
-    claim_one_by_one(made)
     daemons(made, filter_scheduler={'enabled_filters': 'NUMATopologyFilter'}).start(2)
     clients = callers(made)
     calls = [clients.boot(**pinned()) for _ in range(8)]

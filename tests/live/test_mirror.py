@@ -53,10 +53,12 @@ FORBIDDEN = [
 ]
 LOAD_EVERY_S = 2.0
 ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
+# Placement may delete a provider while it takes a claim on it.
 OVER = """
 SELECT u.resource_provider_id, u.used, (i.total - i.reserved) * i.allocation_ratio
 FROM (SELECT resource_provider_id, resource_class_id, SUM(used) AS used
       FROM allocations GROUP BY resource_provider_id, resource_class_id) u
+JOIN resource_providers p ON p.id = u.resource_provider_id
 LEFT JOIN inventories i ON i.resource_provider_id = u.resource_provider_id
     AND i.resource_class_id = u.resource_class_id
 WHERE i.id IS NULL OR u.used > (i.total - i.reserved) * i.allocation_ratio
