@@ -23,11 +23,12 @@ vcpus = 16
 memory_mb = 32768
 disk_gb = 200
 numa_nodes = {CELLS_EACH}
-dedicated_cpus = "0-3,8-11"
+dedicated_cpus = "0-4,8-12"
 """
+# By its ten CPUs placement would let a host have three: a cell has five of them.
 PINNED = {
     'flavor': 'pinned',
-    'vcpus': 4,
+    'vcpus': 3,
     'memory_mb': 1024,
     'extra_specs': {'hw:cpu_policy': 'dedicated'},
 }
