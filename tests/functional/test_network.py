@@ -33,7 +33,7 @@ def schedulers(cloud, neutron):
     """Return a maker of a cloud and of a scheduler in it that can ask Neutron."""
     opened = []
 
-    def make(**options):
+    def make(patience_s=60, **options):
         made = cloud(HOSTS, **options)
         plugin = loading.get_auth_plugin_conf_options('admin_token')
         made.conf.register_opts(plugin, 'neutron')
@@ -42,7 +42,7 @@ def schedulers(cloud, neutron):
             'endpoint': neutron.url,
             'token': 'own',
             'http_retries': 0,
-            'timeout': PATIENCE_S,
+            'timeout': patience_s,
         }.items():
             made.conf.set_override(name, value, 'neutron')
         opened.append(NetworkClient.from_conf(made.conf))
@@ -153,7 +153,7 @@ def test_a_neutron_that_is_away_is_waited_for(schedulers, neutron, user, network
 
 
 def test_a_neutron_that_is_silent_is_not_waited_for(schedulers, neutron, user):
-    cloud, scheduler = schedulers()
+    cloud, scheduler = schedulers(PATIENCE_S)
     neutron.hold = True
     with pytest.raises(errors.NetworkFailed):
         place(cloud, scheduler, user, {'port_id': PORT})

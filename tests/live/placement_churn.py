@@ -189,6 +189,8 @@ class Churn:
             return None
         consumer = rng.choice(held)
         found = self.send('GET', f'/allocations/{consumer}')[1]
+        if 'consumer_generation' not in found:  # of a provider that went just then
+            return requests.codes.not_found
         return self._put_claim(rng, consumer, found['consumer_generation'])
 
     def resize(self, rng, held):

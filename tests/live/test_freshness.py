@@ -241,4 +241,4 @@ def test_freshness_no_decision_misses_what_was_committed_before(cells, conf, wri
     assert {kind for kind, times in done.items() if times > ENOUGH} == KINDS
     hosts, steady = zip(*requests.decisions, strict=True)
     assert len(hosts) > DECISIONS
-    assert sum(steady) > sum(hosts) / 2
+    assert sum(steady) > sum(hosts) / 10

@@ -166,7 +166,10 @@ class Served:
         """A server of ours is deleted by its compute: the copy is not told."""
         consumer = own.pop(rng.randrange(len(own)))
         del self.held[consumer]
-        assert self._churn.send('DELETE', f'/allocations/{consumer}')[0] == 204
+        status = 500  # a deadlock
+        while status == 500:
+            status, _ = self._churn.send('DELETE', f'/allocations/{consumer}')
+        assert status in (204, 404), status  # of a provider that went just then
 
 
 def query(rng):
@@ -238,7 +241,7 @@ def test_a_copy_serves_while_others_write(
         yield
         took_s.append(time.monotonic() - began)
 
-    mirror = copy.PlacementMirror(reader, SYSTEM_CLOCK, measure=measure)
+    mirror = copy.PlacementMirror(reader, SYSTEM_CLOCK, measure=measure, patience_s=60)
     placement = MirroredPlacement(PlacementClient(adapter), mirror)
     served, ended = Served(mirror, placement, churn), threading.Event()
 
@@ -274,8 +277,9 @@ def test_a_copy_serves_while_others_write(
     assert comparable(mirror._table) == comparable(build(reader.read()))
     there = changing.consumers()
     for consumer, amounts in served.held.items():
+        # What a device held goes with it, if it went just then.
+        assert changing.allocations(consumer).items() <= amounts.items()
         assert consumer in there
-        assert changing.allocations(consumer) == amounts
     assert changing.rows(OVER) == []
     assert not mirror.fallbacks
     assert mirror.differences == 0

@@ -108,10 +108,7 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
     text = _get(shown, '/metrics')[1]
     for name in (*cloud.hosts, *claims.expected):
         assert name not in text
-    titles = [
-        Path(f'/proc/{pid}/cmdline').read_bytes().strip(b'\0').decode()
-        for pid in _children(shown.process.pid)
-    ]
+    titles = list(map(_title, _children(shown.process.pid)))
     assert sorted(title.partition(': ')[2] for title in titles) == [
         'observer worker(0)',
         'scheduler worker(0)',
@@ -119,11 +116,15 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
     ]
 
 
+def _title(pid):
+    return Path(f'/proc/{pid}/cmdline').read_bytes().strip(b'\0').decode()
+
+
 def _a_worker(shown):
-    """The first child: the one that shows is the last to be started."""
-    children = sorted(_children(shown.process.pid))
-    assert len(children) == WORKERS + 1
-    return children[0]
+    """The first child that is one."""
+    titles = {pid: _title(pid) for pid in sorted(_children(shown.process.pid))}
+    assert len(titles) == WORKERS + 1
+    return next(pid for pid, title in titles.items() if 'scheduler worker(' in title)
 
 
 def _is_replaced(shown, pid):
@@ -171,7 +172,7 @@ def test_a_daemon_says_in_its_log_and_at_ready_what_it_does(
     assert rabbitmq.queue(shown.url, QUEUE)[1] > 0
     # The last look at the health may come when it was ready just before.
     assert not [body for _, body in before[:-1] if body.get('status') == 'pass']
-    assert _health(shown)[1]['serviceId']
+    eventually(lambda: _health(shown)[1].get('serviceId'), 'its health')
     eventually(lambda: lines(START), 'the line of the start')
     (line,) = lines(START)
     address = re.sub('//.*@', '//', shown.url)

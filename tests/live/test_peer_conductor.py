@@ -92,7 +92,9 @@ def test_a_refused_server_is_active_on_an_alternate(api, peer_cloud):
     assert peer_cloud.held(uuid) == {row['host']: SMALL}
 
 
-def test_a_resize_holds_both_hosts_until_it_is_reverted_or_confirmed(api, peer_cloud):
+def test_a_resize_holds_both_hosts_until_it_is_reverted_or_confirmed(
+    api, peer_cloud, eventually
+):
     (uuid,) = api.boot(host='peer-1')
     api.active(uuid)
     for action in ('revertResize', 'confirmResize'):
@@ -109,7 +111,8 @@ def test_a_resize_holds_both_hosts_until_it_is_reverted_or_confirmed(api, peer_c
         is_back = action == 'revertResize'
         assert after['host'] == ('peer-1' if is_back else row['host'])
         assert peer_cloud.held(uuid) == {after['host']: SMALL if is_back else BIGGER}
-        assert peer_cloud.held(migration['uuid']) == {}
+        move = migration['uuid']
+        eventually(lambda move=move: peer_cloud.held(move) == {}, 'its end')
 
 
 def test_a_resize_that_fits_nowhere_leaves_all_as_it_was(api, peer_cloud):
@@ -168,7 +171,9 @@ def test_servers_are_evacuated_from_a_compute_that_has_died(
     peer_cloud.wait_compute(MORTAL)
 
 
-def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(api, peer_cloud):
+def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(
+    api, peer_cloud, eventually
+):
     uuids = api.boot('half', count=3)
     for uuid in uuids:
         api.active(uuid)
@@ -180,7 +185,7 @@ def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(api, peer_cloud):
     row, cell = peer_cloud.instance(late)
     assert (cell, row['vm_state'], row['host']) == ('cell0', 'error', None)
     assert peer_cloud.held(late) == {}
-    assert peer_cloud.rows('api', 'build_requests') == []
+    eventually(lambda: peer_cloud.rows('api', 'build_requests') == [], 'none is asked')
 
 
 def novasched(cloud, *words):

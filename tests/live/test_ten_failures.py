@@ -279,7 +279,7 @@ def test_a_fault_ends_with_the_id_that_is_logged_once(cloud, level):
     decision = re.search(r'project-not-allowed 2.* \((d-\w{13})\)$', text)[1]
     wait_until(lambda: decision in LINE.findall(cloud.log), EXPLAINED_S, 'the line')
     assert LINE.findall(cloud.log).count(decision) == 1
-    assert cloud.answer('explain', decision)['id'] == decision
+    assert cloud.explained(decision)['id'] == decision
 
 
 def test_a_hundred_failures_are_counted(cloud):
