@@ -189,12 +189,13 @@ class TestLoad:
         self, serve, monkeypatch, caplog
     ):
         class Full(socket.socket):
-            until = 0.0
+            is_first, until = True, 0.0
 
             def accept(self):
-                if not Full.until:
-                    Full.until = time.monotonic() + 0.3
+                if Full.is_first:
+                    Full.is_first = False
                     raise ConnectionAbortedError('aborted')
+                Full.until = Full.until or time.monotonic() + 0.3
                 if time.monotonic() < Full.until:
                     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 return super().accept()
