@@ -66,9 +66,10 @@ class PickSharing:
         if self._sender is not None:
             self._server.start(override_pool_size=1)
             self._sender.start()
-        if current is not None and kept.picks is not None:
-            current.take_over(kept.picks, kept.origin)
+        if kept.picks is not None:
             self._before = weakref.ref(kept.picks), kept.origin
+            if current is not None:
+                current.take_over(kept.picks, kept.origin)
         kept.picks = current
         kept.origin = '' if self._sender is None else self._sender.origin
         self._is_started = True

@@ -230,18 +230,26 @@ class AssumedInstances:
 
     def take_over(self, before: Self, origin: str) -> None:
         """Take in what a scheduler remembers that this one follows, by the time that is
-        left; ``origin`` is that of what it sends."""
-        with before._lock:
-            known = [(host.used, [*host.picks]) for host in before._hosts.values()]
-        with self._lock:
-            for used, picks in known:
-                for one in picks:
-                    if one.pick.uuid not in self._by_uuid:
-                        origin_of_it = one.pick.origin or origin
-                        made = self._remember(replace(one.pick, origin=origin_of_it))
-                        made.until_s, made.shown_s = one.until_s, one.shown_s
-                        made.order = self._next()
-                        self._hosts[one.pick.key].used = used
+        left, and what it picks and ends from now on; ``origin`` is that of what it
+        sends."""
+        send = before.on_pick
+
+        def tell(uuid: str, pick: AssumedPick | None, ended: str) -> None:
+            if pick is None:
+                self.hear_end(uuid, ended or origin)
+            else:
+                self.hear(replace(pick.pick, origin=origin))
+            send(uuid, pick, ended)
+
+        with self._lock, before._lock:  # what it tells from now on waits for this
+            before.on_pick = tell
+            for uuid, one in before._by_uuid.items():
+                if uuid not in self._by_uuid:
+                    pick = replace(one.pick, origin=one.pick.origin or origin)
+                    made = self._remember(pick)
+                    made.until_s, made.shown_s = one.until_s, one.shown_s
+                    made.order = self._next()
+                    self._hosts[pick.key].used = before._hosts[pick.key].used
 
     def come_back(self, numbers: Mapping[str, int]) -> None:
         """What was sent of these instances, by the numbers of the picks, has come to

@@ -80,6 +80,13 @@ def test_what_was_picked_before_a_reload_is_not_given_again(two_nodes):
     assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
 
 
+def test_what_is_picked_during_a_reload_is_not_given_again(two_nodes):
+    made, kept = two_nodes(), Kept()
+    before, successor = made.serve(kept=kept), made.serve(kept=kept)
+    assert made.ask(before, new_uuids(), **pinned()) == [['h1']]
+    assert made.ask(successor, new_uuids(), **pinned()) == [['h2']]
+
+
 def test_what_ends_while_a_reload_begins_is_given_again(two_nodes):
     made, kept, uuids = two_nodes(), Kept(), new_uuids()
     before = made.serve(kept=kept)

@@ -278,14 +278,19 @@ class TestOthers:
         other.report(2, free_ram_mb=7192, vcpus_used=1)
         other.see()
         cloud.assumed.clock = other.clock
-        for _ in range(2):  # those of the meantime, too
-            cloud.assumed.take_over(other.assumed, 'other')
+        cloud.assumed.take_over(other.assumed, 'other')
         assert cloud.free_ram_mb == [8192, 7192, 8192]
-        assert cloud.sent == []
-        other.sent.clear()
         other.assumed.remove([shown, pick])
-        self.hear(cloud, other)
         assert cloud.free_ram_mb == [8192] * 3
+        assert cloud.sent == []
+
+    def test_a_successor_has_what_the_one_before_goes_on_to_pick(self, cloud, other):
+        cloud.assumed.take_over(other.assumed, '')
+        pick = other.pick(1, memory_mb=1000)
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+        other.assumed.remove([pick])
+        assert cloud.free_ram_mb == [8192] * 3
+        assert (len(other.sent), cloud.sent) == (2, [])
 
     def test_what_has_grown_before_is_not_what_a_successor_took_over(
         self, cloud, other
