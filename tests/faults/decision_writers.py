@@ -10,6 +10,7 @@ the flavor of their records, processes by the project.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -28,12 +29,13 @@ BATCH = 7
 LONGEST_LIFE_S = 0.03
 SMALL = StoreSettings(file_bytes=1 << 18)
 BODY_BYTES = 5000
+NUMBERS = itertools.count()
 
 
 def unique(**content):
     """Return a record whose id no other process has."""
     record = make_record(**content)
-    one = new_id(time.time(), random.getrandbits(24))
+    one = new_id(time.time(), next(NUMBERS) % 4096 << 12 | os.getpid() % 4096)
     return replace(record, head=replace(record.head, id=one))
 
 

@@ -17,7 +17,10 @@ from novasched.ports import Claimed, ClaimRequest
 
 SEEDS = st.integers(0, 2**32)
 HOSTS = st.lists(st.integers(1, 40), min_size=1, max_size=3)
-AMOUNTS = st.lists(st.integers(1, 3), min_size=2, max_size=12)
+AMOUNTS = st.lists(st.integers(1, 3), min_size=2, max_size=12).filter(
+    lambda amounts: sum(amounts) <= RACING
+)
+"""Claims of several sizes: together no more than the smallest one allows for."""
 ALIKE = st.integers(2, 12).map(lambda number: [1] * number)
 
 
