@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched import app
-from novasched.app.kept import Kept
+from novasched.app.sources import Kept
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability import host

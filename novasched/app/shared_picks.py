@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched.app.kept import Kept
+from novasched.app.sources import Kept
 from novasched.cluster.assumed import AssumedInstances
 from novasched.observability.requests import PickMetrics
 from novasched.rpc import shared_picks

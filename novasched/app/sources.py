@@ -11,10 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 
-from novasched.app.kept import Kept
 from novasched.clock import Clock
+from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.discovery import ServiceDirectory
+from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
+from novasched.mirror.assumed import AssumedClaims
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
@@ -27,6 +29,21 @@ def hints_of(view: ClusterView) -> CloudHints:
     return CloudHints(
         lambda: node_sizes(view.hosts(None)), lambda: view.aggregates.names().keys()
     )
+
+
+@dataclass
+class Kept:
+    """What a process knows that outlives its scheduler: a reload makes another one.
+
+    ``release`` is what requests and conductors show, ``claims`` what the copy of
+    placement may not show yet, ``picks`` what the hosts may not, and ``origin`` that of
+    what was sent of these.
+    """
+
+    release: KnownRelease = field(default_factory=KnownRelease)
+    claims: AssumedClaims = field(default_factory=AssumedClaims)
+    picks: AssumedInstances | None = None
+    origin: str = ''
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
     from novasched import guru_meditation, instrumented, preflight, workers
-    from novasched.app.kept import Kept
+    from novasched.app.sources import Kept
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.app.kept import Kept
+from novasched.app.sources import Kept
 from novasched.clock import SystemClock
 from novasched.db import tables
 from tests import factories

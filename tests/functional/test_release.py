@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from novasched.app.kept import Kept
+from novasched.app.sources import Kept
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
