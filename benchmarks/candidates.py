@@ -15,7 +15,7 @@ import time
 import tracemalloc
 import uuid
 
-from novasched.drivers.host_candidates import RemainingCapacity, by_provider
+from novasched.claiming.host_candidates import RemainingCapacity, by_provider
 from novasched.placement import candidates
 from novasched.ports import Candidates
 

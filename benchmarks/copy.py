@@ -19,10 +19,10 @@ import uuid
 import psutil
 import sqlalchemy as sa
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.mirror.copy import PlacementMirror
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.live.servers.mariadb import MariaDB
 
 TABLES = """

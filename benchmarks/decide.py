@@ -29,8 +29,8 @@ import tracemalloc
 import numpy as np
 from oslo_config import cfg
 
-from novasched import opts
 from novasched.plugins import profile_from_conf
+from novasched.process import opts
 from novasched.scheduler.hosts import Categories, consume
 from novasched.scheduler.pipeline import decide, run_filters, weigh
 from tests import factories

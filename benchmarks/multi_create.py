@@ -21,10 +21,10 @@ import time
 import tracemalloc
 
 from benchmarks.decide import cluster, profile, table
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates
 from tests import factories

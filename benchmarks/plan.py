@@ -19,9 +19,9 @@ import uuid
 from pathlib import Path
 
 from benchmarks.candidates import answer
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.ports import CELL0_UUID
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import databases
 from tests.configuration import make_conf
 
@@ -43,11 +43,11 @@ STAGES = """
 import time
 began = time.process_time()
 import sys
-from novasched.clock import SYSTEM_CLOCK
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.inspection import catalogue, plan, session
 from novasched.inspection.requests import BootOrder
 from oslo_config import cfg
-from novasched import configuration
+from novasched.process import configuration
 conf = cfg.ConfigOpts()
 for group, listed in session.options().items():
     conf.register_opts(listed, None if group == 'DEFAULT' else group)

@@ -22,7 +22,6 @@ from dataclasses import replace
 from benchmarks import decide as deciding
 from benchmarks import fit
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import RecordingLog
@@ -32,6 +31,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates, ClaimRequest
 from novasched.resources import Requirements, build_query
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import decide
 
 UUID = 'b0000000-0000-4000-8000-000000000001'

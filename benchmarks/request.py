@@ -27,12 +27,12 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import app
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
 from novasched.providers.contents import Contents
 from novasched.rpc.transport import transport_from_conf
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import databases, factories
 from tests.configuration import make_conf
 

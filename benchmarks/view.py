@@ -29,14 +29,14 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
-from novasched import opts
-from novasched.clock import SystemClock
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.db import engines, tables
 from novasched.db.stores import SqlCellStores
 from novasched.db.transactions import Database
 from novasched.ports import AggregatesMark, Cell
+from novasched.process import opts
+from novasched.runtime.clock import SystemClock
 from novasched.scheduler.aggregates import Aggregate
 from novasched_lab.db import schema
 

@@ -20,9 +20,10 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 from oslo_config import cfg
 from urllib3.exceptions import NewConnectionError
 
-from novasched import connections, errors
+from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
+from novasched.runtime import connections
 
 POOL_SIZE = 64
 PROBE_S = 5.0

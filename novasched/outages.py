@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.ports import Caller
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -237,7 +237,8 @@ def load(path: str, nova_conf: str = '') -> Any:
     nova from here on. Raises errors.SetupError if the class is neither.
     """
     # They import the whole service, which other tests do without.
-    from novasched import opts, plugins
+    from novasched import plugins
+    from novasched.process import opts
 
     conf = cfg.ConfigOpts()
     opts.register(conf)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes hosts unfit for a request, written as their computes and operators do."""
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import tables
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.fakes import SECOND
 
 FULL = '{"num_instances": "50"}'

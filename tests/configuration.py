@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from novasched import opts
+from novasched.process import opts
 
 
 def make_conf(**options):

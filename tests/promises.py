@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from novasched import opts
 from novasched.cmd import manage, status
+from novasched.process import opts
 from tests.browser.addresses import PAGES
 from tests.faults.scenarios import marked
 

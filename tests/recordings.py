@@ -4,13 +4,13 @@
 import random
 
 from novasched import errors
-from novasched.candidate_query import QueryPolicy
 from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager import SchedulerManager
+from novasched.manager.candidate_query import QueryPolicy
+from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import Profile
 from tests import factories

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 import numpy as np
 import sqlalchemy as sa
 
-from novasched.clock import SystemClock
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.db import engines, tables
 from novasched.db.stores import SqlApiStore, SqlCellStores
+from novasched.runtime.clock import SystemClock
 from tests.databases import cell_mapping, node, service
 
 SKEWS_S = (-55, 0, 30)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 import novasched_lab
-from novasched import opts
+from novasched.process import opts
 
 READERS = ('api', 'conductor')
 

@@ -20,14 +20,15 @@ from oslo_log import log
 from oslo_service import service  # type: ignore[import-untyped]
 from oslo_utils import timeutils
 
-from novasched import configuration, errors
+from novasched import errors
 from novasched.cluster.services import Window, down_time
 from novasched.db import engines, services
 from novasched.db.transactions import Database
 from novasched.placement import session
 from novasched.ports import ServiceRow
+from novasched.process import configuration
+from novasched.process.workers import PROBLEMS
 from novasched.rpc import logs, transport
-from novasched.workers import PROBLEMS
 from novasched_lab import opts
 from novasched_lab.cmd import BESIDE_NOVA
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from novasched import plugins, servicegroup
+from novasched import plugins
 from novasched.app import release
 from novasched.app.decisions import (
     LogMaker,
@@ -29,8 +29,6 @@ from novasched.app.decisions import (
 from novasched.app.release import use_names_of_release
 from novasched.app.shared_picks import PickSharing
 from novasched.app.sources import Dependencies, Sources, hints_of
-from novasched.candidate_query import QueryPolicy
-from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.aggregates import ConfigWarnings
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.cells import Cells
@@ -47,12 +45,14 @@ from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.drivers import Driver, DriverContext
 from novasched.drivers.plugin_timing import PluginTiming
+from novasched.external import servicegroup
+from novasched.external.network import NetworkClient
 from novasched.journal import recovery
-from novasched.manager import SchedulerManager
+from novasched.manager.candidate_query import QueryPolicy
+from novasched.manager.manager import SchedulerManager
 from novasched.mirror import uses_copy
 from novasched.mirror.claims import MirroredPlacement
 from novasched.mirror.copy import PlacementMirror
-from novasched.network.client import NetworkClient
 from novasched.outages import (
     API_DATABASE,
     NETWORK,
@@ -76,13 +76,14 @@ from novasched.ports import (
     ProviderStore,
 )
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.process.service import Scheduler, drain_s_of, host_of
 from novasched.releases import Release
 from novasched.rpc import server
 from novasched.rpc.notifications import Notifications
 from novasched.rpc.serializer import conductor_backport
 from novasched.rpc.transport import transport_from_conf
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
-from novasched.service import Scheduler, drain_s_of, host_of
 
 __all__ = [
     'Dependencies',

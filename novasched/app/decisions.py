@@ -10,8 +10,6 @@ from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
-from novasched.clock import Clock
-from novasched.cluster.periodic import HostLock, Leadership, PeriodicTask
 from novasched.cluster.view import ClusterView
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
@@ -27,9 +25,12 @@ from novasched.outages import Outages
 from novasched.placement import diagnosing
 from novasched.placement.diagnosing import PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
+from novasched.process.service import host_of
 from novasched.rpc.inspection import InspectionEndpoint
+from novasched.runtime.clock import Clock
+from novasched.runtime.host_lock import HostLock
+from novasched.runtime.periodic import Leadership, PeriodicTask
 from novasched.scheduler.pipeline import Profile
-from novasched.service import host_of
 
 IN_MEMORY = (
     'Under eventlet the last 1,000 records of decisions of each worker are kept in '

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from novasched import configuration, errors, servicegroup
+from novasched import errors
 from novasched.app.sources import Sources
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.periodic import HostLock, PeriodicTask
 from novasched.cluster.release import FoundRelease, KnownRelease, find
 from novasched.compat import messaging_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
-from novasched.manager_by_release import ManagerByRelease
+from novasched.external import servicegroup
+from novasched.manager.by_release import ManagerByRelease
+from novasched.process import configuration
+from novasched.process.service import host_of
 from novasched.releases import NEWEST, named
-from novasched.service import host_of
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.host_lock import HostLock
+from novasched.runtime.periodic import PeriodicTask
 
 if TYPE_CHECKING:
     from novasched.app import Reader

@@ -13,11 +13,11 @@ from oslo_config import cfg
 from novasched.app.sources import Kept
 from novasched.cluster.assumed import AssumedInstances
 from novasched.observability.requests import PickMetrics
+from novasched.process.service import host_of
 from novasched.rpc import shared_picks
 from novasched.rpc.shared_picks import PickSender, PicksEndpoint
 from novasched.rpc.transport import is_rabbit
 from novasched.scheduler.pipeline import Profile
-from novasched.service import host_of
 
 CLOSE_S = 5.0
 

@@ -11,16 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 
-from novasched.clock import Clock
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
+from novasched.external.network import NetworkClient
 from novasched.mirror.assumed import AssumedClaims
-from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
 from novasched.providers.hints import CloudHints, node_sizes
+from novasched.runtime.clock import Clock
 from novasched.scheduler.trace import Decision
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.ports import AggregatesMark, ApiStore, Placement, QueryFailed
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from oslo_config import cfg
 
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.host_picks import (
     NUMBERS,
     SHAPES,
@@ -30,6 +29,7 @@ from novasched.cluster.host_picks import (
     takes,
 )
 from novasched.objects.request_spec import RequestSpec
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.columns import Instances, column_identity
 from novasched.scheduler.filters.host_limit import HostLimit
 from novasched.scheduler.fit.fitting import Fitting

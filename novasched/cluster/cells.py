@@ -19,9 +19,9 @@ from typing import Any, Self, TypeVar
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellAnswers, CellExecutor, retry_once
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.executor import CellAnswers, CellExecutor, retry_once
 
 LOG = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from novasched.clock import Clock
 from novasched.cluster.cell_query import CellQuery
 from novasched.cluster.cells import Cells
-from novasched.log_once import LogOnce
 from novasched.ports import Cell, CellStore, ComputeNodeRow, ServiceRow
+from novasched.runtime.clock import Clock
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.clock import Clock
 from novasched.cluster.heartbeat import BINARY
-from novasched.cluster.periodic import HostLock, Leadership, PeriodicTask
 from novasched.cluster.services import Window, down_time
-from novasched.log_once import LogOnce
 from novasched.ports import Cell, ServiceRow, ServiceStore
+from novasched.runtime.clock import Clock
+from novasched.runtime.host_lock import HostLock
+from novasched.runtime.log_once import LogOnce
+from novasched.runtime.periodic import Leadership, PeriodicTask
 
 LOG = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import threading
 
 from novasched import errors
-from novasched.clock import Clock
-from novasched.cluster.cell_executor import FAST_S
 from novasched.ports import ApiStore
+from novasched.runtime.clock import Clock
+from novasched.runtime.executor import FAST_S
 
 AGAIN_AFTER_S = 5.0
 """How often a request waits for a database that hangs."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from novasched import errors
-from novasched.cluster.periodic import PeriodicRunner
-from novasched.log_once import LogOnce
 from novasched.ports import ServiceRow, ServiceStore
 from novasched.releases import NEWEST
+from novasched.runtime.log_once import LogOnce
+from novasched.runtime.periodic import PeriodicRunner
 
 LOG = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.clock import Clock
 from novasched.cluster.nodes import CellNodes
 from novasched.cluster.services import SilentComputes
+from novasched.runtime.clock import Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from novasched.cluster.services import STAMPS
-from novasched.log_once import LogOnce
 from novasched.ports import ComputeNodeRow, ServiceRow
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.snapshot import Snapshot
 
 if TYPE_CHECKING:

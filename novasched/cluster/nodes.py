@@ -13,15 +13,15 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from novasched.clock import Clock
 from novasched.cluster.cell_query import CellAnswer, CellQuery, NodesNow, QueryTime
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import log_stamps
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from novasched.cluster.invalid_rows import log_invalid
 from novasched.cluster.services import Services, Window
-from novasched.log_once import LogOnce
 from novasched.ports import Cell, ComputeNodeRow, Heartbeats, ServiceRow
+from novasched.runtime.clock import Clock
+from novasched.runtime.log_once import LogOnce
 
 SERVICES_AGE_S = 5.0
 """How often the service of a node that has none is looked for."""

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from novasched import errors, releases
-from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.services import Window, down_time
 from novasched.objects.base import version_numbers
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import ServiceRow
 from novasched.releases import AUTO, NAMES, NEWEST, OLDEST, Release, named, of_service
+from novasched.runtime.clock import Clock
 
 OPTION = '[novasched] nova_release'
 PINNED = f'{OPTION} says so'

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from novasched.clock import Clock
+from novasched.runtime.clock import Clock
 
 
 @dataclass(eq=False)

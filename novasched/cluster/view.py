@@ -18,7 +18,6 @@ from typing import Any, Self
 import numpy as np
 from oslo_config import cfg
 
-from novasched.clock import Clock
 from novasched.cluster.aggregates import AggregateReader, AggregateView
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
@@ -27,12 +26,13 @@ from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import CellReader, ComputeNodes
-from novasched.cluster.periodic import PeriodicTask
 from novasched.cluster.services import down_time
 from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.ports import ApiStore, Cell, Heartbeats
 from novasched.resources.request import Target
+from novasched.runtime.clock import Clock
+from novasched.runtime.periodic import PeriodicTask
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy, Snapshot
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from novasched import configuration, errors, printable
+from novasched import errors, printable
 from novasched.cmd import quietly
+from novasched.process import configuration
 
 QUESTIONS = {'-h', '--help', '--version'}
 COMPLETION = '--shell_completion'

@@ -14,7 +14,7 @@ from typing import Any
 from cliff.commandmanager import CommandManager
 
 from novasched.cmd import quietly
-from novasched.command_line import CommandLine
+from novasched.process.command_line import CommandLine
 
 COMMANDS = 'novasched.cli'
 """The namespace of the entry points; other distributions may add commands."""

@@ -23,8 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
-    from novasched import guru_meditation, instrumented, preflight, workers
+    from novasched.app import instrumented, preflight
     from novasched.app.sources import Kept
+    from novasched.process import guru_meditation, workers
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cliff.command import Command
 
 from novasched import errors, printable
-from novasched.command_line import CommandLine, PrintableLister
 from novasched.inspection.text import Style
+from novasched.process.command_line import CommandLine, PrintableLister
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -79,7 +79,7 @@ class ConfiguredCommand(Command):
         """
         from oslo_config import cfg
 
-        from novasched import configuration
+        from novasched.process import configuration
 
         conf = cfg.ConfigOpts()
         for group, listed in opts.items():

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from novasched import connections, errors
+from novasched import errors
 from novasched.commands.base import ConfiguredCommand
 from novasched.parsing import parse_json
+from novasched.runtime import connections
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection

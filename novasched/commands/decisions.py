@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors, printable
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
 from novasched.commands.console_client import ConsoleCommand
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from novasched.decision_log.reading import Criteria, Servers

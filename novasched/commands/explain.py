@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
 from novasched.inspection.text import Style
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from novasched import errors, printable
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ReportCommand
-from novasched.deadline import Deadline
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from novasched.inspection.session import Inspection

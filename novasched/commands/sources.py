@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from novasched import configuration, errors, state_directory
+from novasched import errors
 from novasched.compat import messaging_options
 from novasched.decision_log import files
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.reading import DecisionFiles
 from novasched.inspection.merged import MergedDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
+from novasched.process import configuration
+from novasched.runtime import state_directory
 
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionClient
@@ -66,7 +68,7 @@ def _register(conf: cfg.ConfigOpts, opts: Mapping[str, Sequence[cfg.Opt]]) -> No
 
 
 def _host(conf: cfg.ConfigOpts) -> str:
-    from novasched import service
+    from novasched.process import service
 
     _register(conf, service.OPTS)
     return service.host_of(conf)
@@ -77,12 +79,12 @@ def _live_hosts(conf: cfg.ConfigOpts, has_own: bool) -> list[str]:
 
     Raises errors.StoreFailed and errors.OptionError.
     """
-    from novasched import servicegroup
-    from novasched.clock import SYSTEM_CLOCK
     from novasched.cluster import services
     from novasched.cluster.heartbeat import BINARY
     from novasched.db import engines
     from novasched.db.stores import SqlServiceStore
+    from novasched.external import servicegroup
+    from novasched.runtime.clock import SYSTEM_CLOCK
 
     for module in (engines, services, servicegroup):
         _register(conf, module.OPTS)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from novasched import errors
+from novasched.claiming.host_candidates import KnownRoots, by_provider
 from novasched.compat.host_manager import HostManager
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.host_candidates import KnownRoots, by_provider
 from novasched.drivers.selections import SelectionMaker
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext

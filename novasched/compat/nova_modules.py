@@ -60,7 +60,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     f'{FILTERS}.extra_specs_ops': ('novasched.scheduler.extra_specs',),
     f'{FILTERS}.legacy': (),  # a package of ours only
     f'{FILTERS}.json_filter': ('novasched.scheduler.filters.json_query',),
-    f'{FILTERS}.trusted_filter': ('novasched.attestation.trusted',),
+    f'{FILTERS}.trusted_filter': ('novasched.external.attestation',),
     f'{FILTERS}.type_filter': (
         'novasched.scheduler.filters.aggregate',
         'novasched.scheduler.filters.legacy.removed',

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellExecutor
 from novasched.inspection.text import counted
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.executor import CellExecutor
 
 T = TypeVar('T')
 

@@ -13,10 +13,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched import app, configuration, errors
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched import app, errors
 from novasched.cluster.periodic import PeriodicTasks
-from novasched.deadline import Check, Deadline
 from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, HostSlots
 from novasched.inspection.copies import FRESH_S
@@ -24,7 +22,10 @@ from novasched.inspection.hosts import ListedHosts
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
+from novasched.process import configuration
 from novasched.providers.placement_copy import PlacementCopy
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.deadline import Check, Deadline
 
 HOSTS_AGE_S = 5.0
 """How old what is shown of the hosts may be, in seconds."""

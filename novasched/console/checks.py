@@ -6,8 +6,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.observability.health import PASS, Check, stamp
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 CHECK_S = 3.0
 """How long a component may take to answer."""

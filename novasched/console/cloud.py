@@ -14,8 +14,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched import app, configuration, errors, opts
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched import app, errors
 from novasched.commands import decisions, sources
 from novasched.commands.base import FORMAT_VERSION
 from novasched.console.bulkhead import Bulkhead
@@ -40,9 +39,11 @@ from novasched.inspection import capacity, dry, host, unchecked
 from novasched.inspection.explain import explanation
 from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
-from novasched.log_once import LogOnce
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
+from novasched.process import configuration, opts
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import socket
 from http import HTTPStatus
 from typing import Any
 
-from novasched.clock import SYSTEM_CLOCK
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 MOST_HEAD = 16 * 1024
 MOST_BODY = 16 * 1024

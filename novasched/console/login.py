@@ -17,7 +17,7 @@ from keystoneauth1 import exceptions as keystone_errors
 from oslo_config import cfg
 from werkzeug.wrappers import Response
 
-from novasched import connections, errors
+from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
 from novasched.commands.console_client import API
 from novasched.console.identity import (
@@ -33,6 +33,7 @@ from novasched.console.identity import (
     token_of,
 )
 from novasched.console.policies import RULE, TokenOwner, enforcer_of
+from novasched.runtime import connections
 
 LOG = logging.getLogger(__name__)
 

@@ -17,11 +17,12 @@ import flask
 from oslo_config import cfg
 from oslo_log import log
 
-from novasched import configuration, errors, guru_meditation, opts, printable
+from novasched import errors, printable
 from novasched.console import app, cloud, security, web_server
 from novasched.console.cloud import Cloud
 from novasched.console.settings import GROUP, LOOPBACK, ConsoleSettings
 from novasched.observability.settings import Address
+from novasched.process import configuration, guru_meditation, opts
 from novasched.rpc import logs
 
 LOG = logging.getLogger(__name__)

@@ -27,13 +27,13 @@ from cheroot import server as http
 from cheroot import wsgi
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.console.connection import CLIENT_S, MOST_BODY, MOST_HEAD, Connection
 from novasched.console.security import HEADERS, Application
 from novasched.console.settings import GROUP, LISTEN, ConsoleSettings
-from novasched.log_once import LogOnce
 from novasched.observability import serving
 from novasched.observability.settings import Address
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

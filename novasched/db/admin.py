@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
 from novasched.db import cells, hosts, services, tables
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 CELL0_TRANSPORT = 'none:///'
 

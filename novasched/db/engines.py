@@ -18,9 +18,10 @@ from oslo_db.sqlalchemy import engines as db_engines  # type: ignore[import-unty
 from oslo_log import log as logging
 from sqlalchemy import exc as sa_exc
 
-from novasched import connections, errors
+from novasched import errors
 from novasched.db import statements, transactions
 from novasched.ports import Cell
+from novasched.runtime import connections
 
 LOG = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.cell_executor import CellExecutor
 from novasched.db import cells, engines, tables
 from novasched.db.stores import API_DATABASE
 from novasched.db.transactions import Database
 from novasched.ports import Cell
+from novasched.runtime.executor import CellExecutor
 
 TIMEOUT_S = 10.0
 ANSWER_S = 2.0

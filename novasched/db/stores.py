@@ -13,7 +13,6 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
 from novasched.db import admin, hosts, server_groups, services, tables, transactions
 from novasched.db import aggregates as aggregate_rows
@@ -22,6 +21,7 @@ from novasched.db.engines import engine_of, label
 from novasched.db.transactions import Database, Result
 from novasched.ports import Cell, ServiceRow
 from novasched.releases import NEWEST
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -15,9 +15,10 @@ from oslo_db import api as db_api  # type: ignore[import-untyped]
 from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
-from novasched import connections, errors, printable
-from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.cell_executor import retry_once
+from novasched import errors, printable
+from novasched.runtime import connections
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.executor import retry_once
 
 Result = TypeVar('Result')
 

@@ -26,9 +26,9 @@ from novasched.decision_log.recording import InstanceDecision, RequestRecorder
 from novasched.decision_log.request import cut, summary
 from novasched.decision_log.slow_filters import Questions
 from novasched.http import error_words
-from novasched.log_once import LogOnce
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.outline import Ask, Outline, host_names, summarize, why
 from novasched.scheduler.pipeline import Profile, decide

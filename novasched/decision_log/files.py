@@ -20,8 +20,9 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from novasched import errors, state_directory
+from novasched import errors
 from novasched.decision_log.record import Head
+from novasched.runtime import state_directory
 
 OPTION = 'decisions_dir'
 BELOW = 'decisions'
@@ -84,7 +85,7 @@ requests that were not scheduled, as filters are not asked for the reasons of ot
         ),
     ],
 }
-"""[DEFAULT] state_path is read, too: novasched.state_directory has it."""
+"""[DEFAULT] state_path is read, too: novasched.runtime.state_directory has it."""
 
 MESSAGES = state_directory.Messages(
     nowhere='There is no directory for the decision log: the last 1,000 records of '

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from novasched.clock import Clock
 from novasched.decision_log.distilling import RecordBuilder, verdict
 from novasched.decision_log.fault import FaultText, log_failure
 from novasched.decision_log.pending import PendingRecords
@@ -20,10 +19,11 @@ from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.decision_log.task_thread import TaskThread
 from novasched.decision_log.writing_thread import WritingThread
-from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionRecorder, NoDecisionLog
+from novasched.runtime.clock import Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.outline import Outline
 
 LOG = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
 from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
 from novasched.decision_log.reading import DecisionReader
@@ -25,6 +24,7 @@ from novasched.decision_log.writing import (
     insert_lost,
     transaction,
 )
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log.encoding import EncodedRecord
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.record import DecisionRecord
 from novasched.decision_log.writing import DecisionWriter
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
 from novasched.decision_log.counting import (
     GROUPINGS,
@@ -35,6 +34,7 @@ from novasched.decision_log.record import (
     decode,
     time_of_id,
 )
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 _T = TypeVar('_T')

@@ -9,13 +9,13 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Self
 
 from novasched import errors
-from novasched.clock import Clock
 from novasched.decision_log.record import new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
 from novasched.ports.decisions import Answer
 from novasched.resources import Query, Requirements
+from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
 from novasched.scheduler.outline import Outline
 from novasched.scheduler.reasons import Blocker

@@ -9,8 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from novasched.clock import Clock
 from novasched.decision_log.files import NumberedFile, numbered
+from novasched.runtime.clock import Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 
-from novasched.clock import Clock
 from novasched.objects.request_spec import RequestSpec
+from novasched.runtime.clock import Clock
 from novasched.scheduler import filters
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from novasched.clock import Clock
 from novasched.decision_log import files, retention
 from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
@@ -21,6 +20,7 @@ from novasched.decision_log.reading import DecisionFiles, DecisionReader
 from novasched.decision_log.record import SCHEDULED
 from novasched.decision_log.writing import DecisionWriter
 from novasched.decision_log.writing_thread import WritingThread
+from novasched.runtime.clock import Clock
 
 
 class DecisionStore(NamedTuple):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from novasched import errors, state_directory
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched import errors
+from novasched.runtime import state_directory
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.outages import Outages

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from novasched import errors, state_directory
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched import errors
 from novasched.decision_log import files
 from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
 from novasched.decision_log.files import BUSY_TIMEOUT_S, HEAD, StoreSettings
@@ -26,6 +25,8 @@ from novasched.decision_log.record import (
     encode,
 )
 from novasched.decision_log.retention import Retention
+from novasched.runtime import state_directory
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 FILE_AGE_S = 86400.0
 WAITING_FILES = 2

@@ -11,18 +11,18 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.claims import Claims
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
-from novasched.deadline import Check, never
-from novasched.drivers.attempt import RequestAttempt
-from novasched.drivers.claims import Claims
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Caller, Candidates, Placement
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.claims import Claims
-from novasched.drivers.group_check import GroupCheck, RecentMembers
-from novasched.drivers.host_candidates import (
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import (
     HostsChanged,
     KnownRoots,
     RemainingCapacity,
@@ -26,6 +23,8 @@ from novasched.drivers.host_candidates import (
     candidates_in_order,
     with_providers,
 )
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
+from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.nova_log_lines import Logged, log_decision
 from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import (
@@ -38,6 +37,7 @@ from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidate, Candidates, ClaimRequest
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
 from novasched.scheduler.pipeline import decide

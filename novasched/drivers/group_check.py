@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.claiming.attempt import MOST_YIELDS
 from novasched.cluster.assumed import with_members
 from novasched.cluster.host_picks import group_of
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.attempt import MOST_YIELDS
 from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from oslo_config import cfg
 
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

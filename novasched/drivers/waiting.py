@@ -7,16 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from novasched import connections, errors
-from novasched.clock import Clock
+from novasched import errors
+from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.claims import UNDO_WITHIN_S
+from novasched.claiming.host_candidates import by_provider
 from novasched.cluster.view import ClusterView
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.attempt import RequestAttempt
-from novasched.drivers.claims import UNDO_WITHIN_S
-from novasched.drivers.host_candidates import by_provider
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
 from novasched.resources.request import target_of
+from novasched.runtime import connections
+from novasched.runtime.clock import Clock
 
 Result = TypeVar('Result')
 

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 
 from novasched import errors
 from novasched.app import Reader
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import CellServerRows
-from novasched.deadline import Check, never
 from novasched.inspection.capacity_text import NOTHING
 from novasched.inspection.copies import Copies
 from novasched.inspection.fill import Filling, room_by_copies
@@ -33,6 +31,8 @@ from novasched.providers.diagnosis import Condition, judge
 from novasched.providers.placement_copy import PlacementCopy
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.capacity import CellCounter, Counting
 from novasched.scheduler.columns import Ints, Mask, Objects

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from novasched import errors
-from novasched.cluster.cell_executor import retry_once
 from novasched.ports import (
     CELL0_UUID,
     AggregatesMark,
@@ -26,6 +25,7 @@ from novasched.ports import (
     ServiceNews,
     ServiceRow,
 )
+from novasched.runtime.executor import retry_once
 from novasched.scheduler.aggregates import Aggregate
 
 

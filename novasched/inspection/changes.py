@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
+from novasched.claiming.host_candidates import by_provider
 from novasched.decision_log.recording import RequestRecorder
-from novasched.drivers.host_candidates import by_provider
 from novasched.inspection.dry import DryRun
 from novasched.inspection.server_request import numa_topology_of
 from novasched.objects.request_spec import RequestSpec

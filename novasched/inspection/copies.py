@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.placement import shared
 from novasched.ports import ProviderStore
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.placement_copy import PlacementCopy
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -20,14 +20,12 @@ from urllib import parse
 from oslo_config import cfg
 
 from novasched import app
-from novasched.clock import SYSTEM_CLOCK
+from novasched.claiming.host_candidates import ProviderClass, amounts_of
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
-from novasched.deadline import Check, never
 from novasched.decision_log.distilling import Diagnose, RecordBuilder
 from novasched.decision_log.log import CollectedRecords
 from novasched.decision_log.request import summary
-from novasched.drivers.host_candidates import ProviderClass, amounts_of
 from novasched.inspection import unchecked
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -44,6 +42,8 @@ from novasched.ports import (
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.placement_copy import PlacementCopy
 from novasched.releases import Release
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)

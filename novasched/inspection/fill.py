@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from novasched.claiming.host_candidates import RemainingCapacity, with_providers
 from novasched.cluster.snapshot import candidates_column
-from novasched.deadline import Check, never
-from novasched.drivers.host_candidates import RemainingCapacity, with_providers
 from novasched.objects.request_spec import RequestSpec
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import CandidateSearch, search
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Ints
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.requirements import FitRequirements

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import HolderRow
 from novasched.decision_log.record import Head
 from novasched.inspection import places
@@ -18,6 +17,7 @@ from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.objects.numa import InstanceNUMACell
 from novasched.providers.tree_state import ProviderState, tree_of
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.fit.topology import HostCell
 from novasched.scheduler.hosts import HostState, HostTable
 

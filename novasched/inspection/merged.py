@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import overview
 from novasched.decision_log.counting import Count, counts_of
 from novasched.decision_log.primitives import (
@@ -29,6 +28,7 @@ from novasched.decision_log.reading import (
 from novasched.decision_log.record import ID_LENGTH, DecisionRecord, Head
 from novasched.inspection.overview import Overview, merged
 from novasched.inspection.schedulers import OtherSchedulers
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionReply

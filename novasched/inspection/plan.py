@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.record import DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.inspection import changes, remaining_slots, unchecked
@@ -26,6 +25,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.reasons import Blocker
 
 ROW = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from novasched.claiming.host_candidates import by_provider
 from novasched.decision_log.recording import RequestRecorder
-from novasched.drivers.host_candidates import by_provider
 from novasched.inspection import changes
 from novasched.inspection.dry import DryRun
 from novasched.objects import context

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionClient, InspectionReply

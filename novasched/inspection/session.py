@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from oslo_config import cfg
 
-from novasched import app, errors, opts
+from novasched import app, errors
 from novasched.app.sources import hints_of
 from novasched.cluster.view import ClusterView
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
-from novasched.deadline import Check, never
 from novasched.decision_log import files
 from novasched.inspection import catalogue, dry
 from novasched.inspection.copies import Copies
@@ -30,10 +29,12 @@ from novasched.inspection.what_if import WhatIf
 from novasched.mirror import uses_copy
 from novasched.objects.flavor import Flavor
 from novasched.placement import shared
+from novasched.process import opts
 from novasched.providers.diagnosis import conditions, diagnose
 from novasched.providers.hints import CloudHints
 from novasched.providers.placement_copy import PlacementCopy
 from novasched.resources import Query
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Mask
 
 OPTIONS_OF = (

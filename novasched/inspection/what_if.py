@@ -19,16 +19,17 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched import app, configuration, errors
-from novasched.deadline import Check, never
+from novasched import app, errors
 from novasched.inspection.changed_stores import ChangedCloud, CloudRows
 from novasched.objects.base import parse as parse_object
 from novasched.objects.numa import NUMATopology
 from novasched.parsing import parse_json
 from novasched.ports import ComputeNodeRow, ServiceRow
+from novasched.process import configuration
 from novasched.providers import edits
 from novasched.providers.contents import Contents
 from novasched.providers.diagnosis import STATUS_DISABLED
+from novasched.runtime.deadline import Check, never
 
 OPTION = '--what-if'
 FORMS = (

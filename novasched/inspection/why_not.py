@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.inspection import changes, unchecked
 from novasched.inspection.capacity import zone_of
 from novasched.inspection.dry import DryRun
@@ -24,6 +23,7 @@ from novasched.inspection.server_request import destined
 from novasched.inspection.session import Inspection, PlacementReader
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.outline import why
 from novasched.scheduler.reasons import Blocker, Code

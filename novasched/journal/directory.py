@@ -9,7 +9,13 @@ from collections.abc import Callable
 from oslo_config import cfg
 
 from novasched.journal.store import File
-from novasched.state_directory import Directory, Messages, candidates, choose, existing
+from novasched.runtime.state_directory import (
+    Directory,
+    Messages,
+    candidates,
+    choose,
+    existing,
+)
 
 OPTION = 'journal_dir'
 

@@ -22,8 +22,8 @@ from novasched.journal.store import (
     Record,
     abandoned,
 )
-from novasched.log_once import LogOnce
 from novasched.ports import UndoOutcome, UndoUnanswered
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

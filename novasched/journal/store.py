@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from novasched import state_directory
-from novasched.log_once import LogOnce
 from novasched.parsing import parse_json
 from novasched.ports import Intent
+from novasched.runtime import state_directory
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

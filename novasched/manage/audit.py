@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.journal import directory, recovery
 from novasched.journal.store import OPEN, FileJournal, Record, abandoned
 from novasched.manage.program import CommandProgram, Listing, Rows
@@ -24,7 +23,8 @@ from novasched.placement import session
 from novasched.placement.allocations import VERSION, held_by
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import CELL0_UUID, QueryFailed
-from novasched.state_directory import OPTS as STATE_OPTS
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.state_directory import OPTS as STATE_OPTS
 
 FOUND, MENDED = 3, 4
 ENDED = ('cancelled', 'completed', 'confirmed', 'done', 'error', 'failed', 'reverted')

@@ -13,12 +13,12 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched import errors, printable
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database
 from novasched.manage.program import FAILED, Action, Ended, Listing, Rows
 from novasched.ports import Cell
 from novasched.rpc.transport import HOW_TO_WRITE
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 TWIN = (
     'The specified transport_url and/or database_connection combination already '

@@ -16,11 +16,12 @@ from cliff.formatters import base
 from oslo_config import cfg
 from stevedore import ExtensionManager
 
-from novasched import configuration, errors
-from novasched.command_line import CommandLine, PrintableLister
+from novasched import errors
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
 from novasched.ports import Cell
+from novasched.process import configuration
+from novasched.process.command_line import CommandLine, PrintableLister
 
 TRANSPORT_URL = cfg.StrOpt(
     'transport_url',

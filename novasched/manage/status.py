@@ -20,18 +20,8 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as ksa
 from oslo_config import cfg
 
-from novasched import (
-    app,
-    configuration,
-    errors,
-    http,
-    opts,
-    preflight,
-    service,
-    servicegroup,
-)
-from novasched.attestation import trusted
-from novasched.clock import SYSTEM_CLOCK
+from novasched import app, errors, http
+from novasched.app import preflight
 from novasched.cluster import release
 from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.release import FoundRelease
@@ -41,15 +31,18 @@ from novasched.db.placement import PlacementContents
 from novasched.db.servers import SqlServers
 from novasched.db.stores import SqlServiceStore
 from novasched.db.transactions import Database
+from novasched.external import attestation as trusted
+from novasched.external import network, servicegroup
 from novasched.inspection import unchecked
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
-from novasched.network import client as network
 from novasched.observability import serving
 from novasched.parsing import parse_json
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
+from novasched.process import configuration, opts, service
 from novasched.rpc import transport
 from novasched.rpc.shared_picks import topics
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 TITLE = 'Upgrade Check Results'
 WIDTH = 60

@@ -15,10 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from novasched import errors
-from novasched.clock import Clock
-from novasched.cluster.cell_executor import CellExecutor
-from novasched.cluster.periodic import PeriodicTask
-from novasched.log_once import LogOnce
 from novasched.mirror.assumed import Amounts, AssumedClaims
 from novasched.mirror.pace import LOAD_EVERY_S, Pace
 from novasched.mirror.state import Copy, Current
@@ -31,6 +27,10 @@ from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.resources.query import VERSION
+from novasched.runtime.clock import Clock
+from novasched.runtime.executor import CellExecutor
+from novasched.runtime.log_once import LogOnce
+from novasched.runtime.periodic import PeriodicTask
 
 LOG = logging.getLogger(__name__)
 

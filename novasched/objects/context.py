@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from oslo_context import context as oslo_context
 
-from novasched.clock import SYSTEM_CLOCK
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 READ_DELETED = ('no', 'yes', 'only')
 CATALOG_TYPES = frozenset(

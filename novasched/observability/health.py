@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.clock import Clock
 from novasched.observability.serving import Response
 from novasched.observability.settings import Settings
+from novasched.runtime.clock import Clock
 
 PASS, WARN, FAIL = 'pass', 'warn', 'fail'
 WORST = (FAIL, WARN, PASS)

@@ -23,9 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched import connections
-from novasched.clock import Clock
-from novasched.log_once import LogOnce
 from novasched.observability import health, worker
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
@@ -33,6 +30,9 @@ from novasched.observability.serving import Endpoint, Response, Route, ask
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import Observer
 from novasched.parsing import parse_json
+from novasched.runtime import connections
+from novasched.runtime.clock import Clock
+from novasched.runtime.log_once import LogOnce
 
 if TYPE_CHECKING:
     from novasched.observability.prometheus import SharedMetrics

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from novasched import errors
-from novasched.candidate_query import QueryPolicy
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.view import ClusterView
+from novasched.manager.candidate_query import QueryPolicy
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
@@ -41,6 +40,7 @@ from novasched.ports import (
 )
 from novasched.resources import Query
 from novasched.resources.prefilters import Prefilter
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.trace import Decision
 
 PLUGINS_EVERY = 10

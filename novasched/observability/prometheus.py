@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, mult
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.observability.catalogue import (
     ALL,
     CELL_AGE,
@@ -26,6 +25,7 @@ from novasched.observability.catalogue import (
     Recorder,
 )
 from novasched.observability.serving import Response
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 KINDS: Mapping[str, Any] = {'counter': Counter, 'gauge': Gauge, 'histogram': Histogram}
 

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from novasched import errors
-from novasched.clock import Clock
 from novasched.cluster.assumed import AssumedInstances
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import FAIL, PASS, WARN, Check
 from novasched.outages import Outages
+from novasched.runtime.clock import Clock
 
 
 class RequestTracker:

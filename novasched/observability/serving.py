@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.observability.settings import HEALTH, METRICS, Address, Settings
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from novasched.clock import Clock
-from novasched.cluster.periodic import PeriodicRunner
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, READY, WARN, Check, Probe, answer
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
+from novasched.runtime.clock import Clock
+from novasched.runtime.periodic import PeriodicRunner
 
 LOG = logging.getLogger(__name__)
 

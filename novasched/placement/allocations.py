@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import requests
 from keystoneauth1.adapter import Adapter
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import QueryFailed
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 T = TypeVar('T')
 

@@ -16,7 +16,6 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors, http
-from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
     LOOKUP_TIMEOUT_S,
@@ -35,6 +34,7 @@ from novasched.ports import (
     ClaimUnknown,
     QueryFailed,
 )
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 

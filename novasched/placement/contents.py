@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 from keystoneauth1.adapter import Adapter
 
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellExecutor
 from novasched.placement.provider_read import (
     BULK,
     PlainReads,
@@ -37,6 +35,8 @@ from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
 from novasched.providers.rows import by_provider, has_same_rows
 from novasched.providers.seen import Seen
 from novasched.providers.table import SHARES
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.executor import CellExecutor
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)

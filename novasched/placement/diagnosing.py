@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
-from novasched.clock import Clock
 from novasched.decision_log.record import DIAGNOSED_WITHIN_S
-from novasched.log_once import LogOnce
 from novasched.mirror.copy import PlacementMirror
 from novasched.mirror.state import Current
 from novasched.providers.diagnosis import diagnose
 from novasched.providers.table import ProviderTable
 from novasched.resources.query import Query, decode
+from novasched.runtime.clock import Clock
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

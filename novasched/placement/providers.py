@@ -16,10 +16,10 @@ import numpy as np
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors, http
-from novasched.clock import Clock
 from novasched.objects import context as contexts
 from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask
+from novasched.runtime.clock import Clock
 from novasched.scheduler.columns import Floats, Ints
 
 T = TypeVar('T')

@@ -20,7 +20,6 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors, http
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects import context as contexts
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
@@ -45,6 +44,7 @@ from novasched.ports import (
     UndoOutcome,
     UndoUnanswered,
 )
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import errors, http
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.ports import QueryFailed
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

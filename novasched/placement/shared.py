@@ -21,13 +21,13 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.parsing import parse_json
 from novasched.placement.contents import PlacementApiContents
 from novasched.placement.provider_read import PlainReads
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.seen import Seen
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

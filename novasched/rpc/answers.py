@@ -21,12 +21,12 @@ from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
 )
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellExecutor
 from novasched.ports import CallerGone
 from novasched.rpc import faults
 from novasched.rpc.caller import RpcCaller
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.executor import CellExecutor
 
 LOG = logging.getLogger(__name__)
 

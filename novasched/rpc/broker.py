@@ -20,10 +20,10 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
-from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cell_executor import CellExecutor
-from novasched.log_once import LogOnce
 from novasched.rpc.transport import CONNECTION_ERRORS
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.executor import CellExecutor
+from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 

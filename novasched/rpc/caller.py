@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.ports import CallerGone
 from novasched.rpc.broker import (
     CLOCK_EVERY_S,
@@ -24,6 +23,7 @@ from novasched.rpc.broker import (
     waited_here_s,
 )
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.rpc.broker import Broker
 from novasched.rpc.inspection import TARGET
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import MARK, TOPIC
 from novasched.rpc.transport import is_rabbit
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 WITHIN_S = 2.0
 """How long a scheduler has to answer."""

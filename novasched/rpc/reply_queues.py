@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.rpc.broker import BROKER_S
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 

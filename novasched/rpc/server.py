@@ -21,10 +21,8 @@ from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.cell_executor import CellExecutor, ResultT
-from novasched.manager import SchedulerManager
-from novasched.manager_by_release import ManagerByRelease
+from novasched.manager.by_release import ManagerByRelease
+from novasched.manager.manager import SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
@@ -36,6 +34,8 @@ from novasched.rpc.broker import Broker, BrokerClock, waited_s
 from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.executor import CellExecutor, ResultT
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.assumed import FOR_S, AssumedInstances
 from novasched.cluster.host_picks import (
     NOTHING,
@@ -30,13 +29,14 @@ from novasched.cluster.host_picks import (
     Used,
     consumed,
 )
-from novasched.log_once import LogOnce
 from novasched.objects import context as contexts
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.rpc.serializer import RequestSerializer, decode, encode
 from novasched.rpc.server import TOPIC, RequestThreads
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import NOWHERE, HostPools
 

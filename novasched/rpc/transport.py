@@ -22,7 +22,8 @@ from oslo_messaging._drivers import (  # type: ignore[import-untyped]
 )
 from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
 
-from novasched import connections, errors
+from novasched import errors
+from novasched.runtime import connections
 
 try:
     from oslo_messaging._tracing import client as _tracing  # type: ignore[import-untyped]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from novasched.deadline import Check, never
 from novasched.objects.request_spec import RequestSpec
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Categories, Ints, Mask
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter

@@ -7,7 +7,7 @@ READS = re.compile(
     r'\btime\.(?:time|monotonic|perf_counter)\b|\btimeutils\.utcnow\b'
     r'|\b(?:datetime|date)\.(?:now|utcnow|today)\b|\bfrom time import\b'
 )
-CLOCK = 'novasched/clock.py'
+CLOCK = 'novasched/runtime/clock.py'
 """Holds SystemClock."""
 
 

@@ -24,13 +24,13 @@ from oslo_log import _options as logging
 from oslo_log import log
 from oslo_policy import opts as policy
 
-from novasched import configuration, opts
 from novasched.cmd import status
 from novasched.console.settings import ConsoleSettings
 from novasched.manage.program import FAILED
 from novasched.manage.status import CheckCode, Status, options
 from novasched.observability import catalogue
 from novasched.observability.settings import Settings
+from novasched.process import configuration, opts
 from tests.documented import (
     INSTALLED,
     ROOT,

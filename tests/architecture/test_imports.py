@@ -25,7 +25,7 @@ sys.modules.update(dict.fromkeys({EXTRAS}))
 import novasched
 for module in pkgutil.walk_packages(novasched.__path__, 'novasched.'):
     importlib.import_module(module.name)
-sys.modules['novasched.opts'].list_opts()
+sys.modules['novasched.process.opts'].list_opts()
 """
 
 

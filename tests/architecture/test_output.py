@@ -4,16 +4,16 @@
 import importlib
 import re
 
-from novasched.command_line import PrintableLister
 from novasched.commands.base import ReportCommand
+from novasched.process.command_line import PrintableLister
 
 LISTER = re.compile(r'cliff(\.lister)? import .*[lL]ister\b')
 APP = re.compile(r'cliff(\.app)? import .*\b[aA]pp\b')
 PRINTED = re.compile(r'\bprint\(|\bsys\.std(?:out|err)\.write\(')
 CURSOR = re.compile(r'\bprintable\.unescaped\(')
 MAY = {
-    LISTER: {'novasched/command_line.py'},
-    APP: {'novasched/command_line.py'},
+    LISTER: {'novasched/process/command_line.py'},
+    APP: {'novasched/process/command_line.py'},
     PRINTED: set(),
     CURSOR: {'novasched/commands/inspection.py', 'novasched/commands/top.py'},
 }

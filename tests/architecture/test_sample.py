@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from novasched import opts
+from novasched.process import opts
 from novasched_lab import opts as lab_opts
 
 

@@ -19,11 +19,11 @@ from typing import Any
 import placement.db.sqlalchemy.models as placement_tables
 import sqlalchemy as sa
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, server_tables, tables
 from novasched.objects.flavor import Flavor
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.ports import CELL0_UUID
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.compute.rows import HostAggregate, aggregates_by, zones_of
 from novasched_lab.host_inventory import (
     Usage,

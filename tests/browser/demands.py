@@ -21,7 +21,6 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import app, errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
@@ -35,6 +34,7 @@ from novasched.inspection.servers import ServerFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.rpc.transport import transport_from_conf
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.walkthrough import NoNotifications
 from tests.browser import inventory
 from tests.browser.clouds import PROJECT

@@ -38,9 +38,10 @@ def passed_by_novasched(path, primitives):
 
     from oslo_config import cfg
 
-    from novasched import opts, plugins
+    from novasched import plugins
     from novasched.objects.base import NovaObject
     from novasched.objects.context import RequestContext
+    from novasched.process import opts
     from novasched.scheduler.pipeline import decide
     from tests.differential.surface_hosts import hosts_by
 

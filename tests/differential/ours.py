@@ -8,10 +8,11 @@ import random
 import stevedore
 from oslo_config import cfg
 
-from novasched import errors, opts
+from novasched import errors
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import CellMapping, Destination
+from novasched.process import opts
 from novasched.releases import NEWEST
 from novasched.scheduler import pipeline
 from novasched.scheduler.hosts import consume

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from novasched.drivers.host_candidates import with_providers
+from novasched.claiming.host_candidates import with_providers
 from novasched.releases import NEWEST
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import databases
 from tests.configuration import make_conf
 from tests.differential.surface_hosts import hosts_by

@@ -3,11 +3,11 @@
 
 import contextlib
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.db import engines
 from novasched.db.stores import SqlApiStore, SqlCellStores
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from oslo_config import cfg
 
-from novasched import configuration, opts
+from novasched.process import configuration, opts
 from tests.live.peer import peer_program
 
 NAMESPACES = (

@@ -10,13 +10,13 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.manager.prefilter_context import PrefilterContexts
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestGroup, RequestLevelParams, RequestSpec
-from novasched.prefilter_context import PrefilterContexts
 from novasched.releases import NEWEST
 from novasched.resources import prefilters
 from novasched.resources.requirements import NetworkOrSubnet, Port

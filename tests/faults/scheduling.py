@@ -21,9 +21,9 @@ from pathlib import Path
 
 import novasched  # noqa: F401 it chooses threads
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.inspection.requests import BootOrder
 from novasched.objects.context import RequestContext
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import adapter_to
 from tests.browser import demands, inventory
 from tests.browser.clouds import PROJECT

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from novasched import errors
-from novasched.drivers import claims
+from novasched.claiming import claims
 from tests.faults import proxy
 from tests.functional.conftest import Host, new_uuids
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.drivers.claim_chunks import CHUNK
+from novasched.claiming.claim_chunks import CHUNK
 from novasched.drivers.filter_scheduler import MOST_CONFLICTS
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination

@@ -12,9 +12,9 @@ from collections import Counter
 
 import pytest
 
-from novasched.clock import SystemClock
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
+from novasched.runtime.clock import SystemClock
 from tests.faults import proxy
 from tests.functional.conftest import Host
 from tests.live import wire as wire_

@@ -16,12 +16,12 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.cluster.periodic import PeriodicRunner
 from novasched.db import engines
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.mirror import pace
 from novasched.providers.contents import build
+from novasched.runtime.periodic import PeriodicRunner
 from tests.cases import cases
 from tests.combinations import SERVERS
 from tests.configuration import make_conf

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.worker_state import read
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds

@@ -19,7 +19,6 @@ import pytest
 import requests
 
 from novasched import app
-from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines, tables
 from novasched.db.placement import PlacementContents
@@ -27,6 +26,7 @@ from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
 from novasched.rpc.transport import transport_from_conf
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import URL, EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from novasched_lab.scheduler_client import SchedulerClient

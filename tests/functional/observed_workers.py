@@ -13,10 +13,10 @@ import sys
 import types
 import urllib.request
 
-from novasched.clock import SystemClock
 from novasched.observability import host
 from novasched.observability.settings import Address, Settings
 from novasched.ports import Cell
+from novasched.runtime.clock import SystemClock
 
 CELL = Cell('a-uuid', 'cell1', None, None, False)
 

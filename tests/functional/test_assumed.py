@@ -9,8 +9,8 @@ import pytest
 
 from novasched import errors
 from novasched.app.sources import Kept
-from novasched.clock import SystemClock
 from novasched.db import tables
+from novasched.runtime.clock import SystemClock
 from tests import factories
 from tests.functional.conftest import Host, new_uuids
 

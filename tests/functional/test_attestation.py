@@ -13,7 +13,7 @@ import time
 import pytest
 from oslo_utils import timeutils
 
-from novasched.attestation.trusted import TrustedFilter
+from novasched.external.attestation import TrustedFilter
 from tests import factories
 from tests.cases import cases
 from tests.configuration import make_conf

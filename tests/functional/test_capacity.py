@@ -9,7 +9,6 @@ import pytest
 
 from novasched import app, errors
 from novasched.app.sources import hints_of
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import session
@@ -17,6 +16,7 @@ from novasched.inspection.capacity import Capacity, row
 from novasched.inspection.copies import Copies
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement.contents import PlacementApiContents
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories

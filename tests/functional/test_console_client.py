@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands import console_client
 from novasched.commands.capacity import CountCapacity
 from novasched.commands.decisions import CountDecisions, ListDecisions
@@ -20,6 +19,7 @@ from novasched.console import cloud as console
 from novasched.console.settings import ConsoleSettings
 from novasched.decision_log.writing import DecisionWriter
 from novasched.observability.settings import Address
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.endpoints import HERE
 from tests.functional.test_capacity import sources

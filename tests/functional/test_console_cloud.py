@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.console import cloud as console
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
 from novasched.db import server_tables, tables
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.writing import DecisionWriter
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import adapter_to
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources

@@ -5,10 +5,10 @@ from urllib.parse import urldefrag
 
 import pytest
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.console import app
 from novasched.console import cloud as console
 from novasched.decision_log.writing import DecisionWriter
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import decision_records
 from tests.console_answers import SeenPage
 from tests.functional.conftest import Host, named_uuid

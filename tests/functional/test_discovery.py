@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from novasched.clock import SystemClock
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
+from novasched.runtime.clock import SystemClock
 from tests import databases
 from tests.functional.conftest import Host
 

@@ -17,13 +17,13 @@ from novasched import errors
 from novasched.console import app
 from novasched.console import cloud as console
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
-from novasched.deadline import TookTooLong
 from novasched.inspection import catalogue, session, why_not
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.what_if import WhatIf
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
+from novasched.runtime.deadline import TookTooLong
 from tests import factories, hostile
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.test_capacity import sources

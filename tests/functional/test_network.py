@@ -5,7 +5,7 @@ import pytest
 from keystoneauth1 import loading
 
 from novasched import errors
-from novasched.network.client import NetworkClient
+from novasched.external.network import NetworkClient
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched_lab.resource_providers import Provider, provide

@@ -17,7 +17,6 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.clock import SystemClock
 from novasched.observability import host, serving
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import Probe
@@ -31,6 +30,7 @@ from novasched.observability.worker import (
     Observer,
 )
 from novasched.rpc.faults import WireError
+from novasched.runtime.clock import SystemClock
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.endpoints import HERE, endpoint, get, hello
 

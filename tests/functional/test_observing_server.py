@@ -9,7 +9,8 @@ import time
 import pytest
 import requests
 
-from novasched import errors, instrumented
+from novasched import errors
+from novasched.app import instrumented
 from novasched.observability import serving
 from novasched.observability.serving import Response
 from tests.configuration import make_conf

@@ -11,7 +11,8 @@ import pytest
 from oslo_config import cfg
 from oslo_log import log, versionutils
 
-from novasched import plugins, preflight
+from novasched import plugins
+from novasched.app import preflight
 from novasched.compat import deprecated_options
 from novasched.compat.driver_loading import driver_from_conf
 from novasched.drivers import DriverContext

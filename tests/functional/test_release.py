@@ -8,11 +8,11 @@ import time
 import pytest
 
 from novasched.app.sources import Kept
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
 from novasched.objects import context as contexts
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import databases
 from tests.functional.conftest import Host
 

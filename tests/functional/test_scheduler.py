@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.clock import SystemClock
 from novasched.db import tables
 from novasched.objects.request_spec import CellMapping, Destination
+from novasched.runtime.clock import SystemClock
 from tests import factories
 from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids

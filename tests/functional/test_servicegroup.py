@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from novasched.clock import SystemClock
-from novasched.servicegroup import Beats
+from novasched.external.servicegroup import Beats
+from novasched.runtime.clock import SystemClock
 from tests.configuration import make_conf
 from tests.functional.conftest import Host, new_uuids
 from tests.memcached import Memcached

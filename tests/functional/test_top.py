@@ -14,8 +14,8 @@ import time
 import pytest
 import yaml
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.writing import DecisionWriter
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.live.daemon import own_program
 from tests.live.servers.process import completed

@@ -25,11 +25,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
-from novasched import opts
-from novasched.clock import SystemClock
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
+from novasched.process import opts
+from novasched.runtime.clock import SystemClock
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched_lab.db import schema

@@ -16,9 +16,9 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from novasched import configuration
 from novasched.commands import sources
 from novasched.objects.context import RequestContext
+from novasched.process import configuration
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab.scheduler_client import SchedulerClient
 from tests import factories

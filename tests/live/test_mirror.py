@@ -17,7 +17,6 @@ import time
 
 import pytest
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
@@ -29,6 +28,7 @@ from novasched.ports import Candidates, ClaimRefused, ClaimUnknown
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
 from novasched.resources.query import VERSION, Group, Query
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import placement_worlds as worlds
 from tests.combinations import SERVERS
 from tests.configuration import make_conf

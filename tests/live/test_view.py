@@ -21,11 +21,12 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
-from novasched import app, opts
-from novasched.clock import SYSTEM_CLOCK
+from novasched import app
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
+from novasched.process import opts
 from novasched.rpc.transport import transport_from_conf
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import factories, view_checks
 from tests.combinations import SERVERS
 from tests.databases import NOON, Databases, instance, node, service

@@ -7,7 +7,8 @@ import sys
 
 from oslo_config import cfg
 
-from novasched import opts, plugins
+from novasched import plugins
+from novasched.process import opts
 from novasched.scheduler.pipeline import decide
 from tests import factories
 

@@ -10,9 +10,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.drivers.attempt import MOST_YIELDS, RequestAttempt
-from novasched.drivers.capacity_check import RACING, overfull
-from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.claiming.attempt import MOST_YIELDS, RequestAttempt
+from novasched.claiming.capacity_check import RACING, overfull
+from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.ports import Claimed, ClaimRequest
 
 SEEDS = st.integers(0, 2**32)

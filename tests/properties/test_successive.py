@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext, ScheduleRequest, filter_scheduler
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What many unit tests are given, who hear what their own threads say."""
 
+import threading
+
 import pytest
 
 from tests.configuration import make_conf
@@ -19,3 +21,11 @@ def conf():
 @pytest.fixture
 def clock():
     return FakeClock()
+
+
+@pytest.fixture
+def gate():
+    """What calls wait for that are to hang; it opens at the end."""
+    event = threading.Event()
+    yield event
+    event.set()

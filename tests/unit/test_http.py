@@ -6,7 +6,7 @@ import requests
 from oslo_config import cfg
 
 from novasched import errors, http
-from novasched.network import client as network
+from novasched.external import network
 from novasched.placement import session as placement
 from tests.cases import cases
 

@@ -11,7 +11,6 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.http import PROBE_S
 from novasched.outages import (
     ANSWER_TAKES_S,
@@ -25,6 +24,7 @@ from novasched.outages import (
     cell,
     cell_of,
 )
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeClock
 

@@ -7,7 +7,8 @@ import re
 import pytest
 from oslo_config import cfg
 
-from novasched import errors, opts, plugins
+from novasched import errors, plugins
+from novasched.process import opts
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from tests import factories

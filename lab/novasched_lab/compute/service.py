@@ -14,10 +14,10 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.periodic import PeriodicRunner
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.placement import session
+from novasched.runtime.periodic import PeriodicRunner
 from novasched_lab import resource_providers
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import Brokers

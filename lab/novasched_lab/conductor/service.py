@@ -27,9 +27,9 @@ from novasched.objects.selection import Selection
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.ports import ServiceStore
+from novasched.process.service import drain_s_of, host_of
 from novasched.rpc.serializer import decode
 from novasched.rpc.server import answered
-from novasched.service import drain_s_of, host_of
 from novasched_lab import program, rpc_api
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import Brokers, CellLinks

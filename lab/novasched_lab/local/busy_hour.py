@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from keystoneauth1.adapter import Adapter
 
 from novasched import app, errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.db.server_groups import ServerGroup
 from novasched.inspection.catalogue import image_of
 from novasched.inspection.pci_aliases import PciAliases
@@ -22,6 +21,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.api.new_instance import instance_of
 from novasched_lab.compute.resource_tracker import Demand, ResourcesUnavailable
 from novasched_lab.compute.rows import HostRows

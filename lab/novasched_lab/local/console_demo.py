@@ -17,8 +17,6 @@ from oslo_config import cfg
 
 from novasched import app
 from novasched.app import decisions
-from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.periodic import PeriodicRunner
 from novasched.console import cloud
 from novasched.db import engines, tables
 from novasched.db.cells import UrlDefaults
@@ -29,6 +27,8 @@ from novasched.inspection.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
 from novasched.ports import Placement
 from novasched.providers.diagnosis import STATUS_DISABLED
+from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.periodic import PeriodicRunner
 from novasched_lab.compute.rows import HostRows, make_aggregates
 from novasched_lab.db import server_tables
 from novasched_lab.db.api_servers import ApiServers

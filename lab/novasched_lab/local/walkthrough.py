@@ -16,8 +16,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from novasched import app, errors, opts
-from novasched.clock import SYSTEM_CLOCK
+from novasched import app, errors
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.decision_log import files
@@ -25,10 +24,12 @@ from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.record import DecisionRecord
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.process import opts
 from novasched.releases import Release
 from novasched.rpc import faults, transport
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.compute.rows import HostRows, make_aggregates
 from novasched_lab.db.api_servers import ApiServers
 from novasched_lab.local import cluster

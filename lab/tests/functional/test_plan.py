@@ -13,12 +13,12 @@ import yaml
 from lab.tests.functional.api import Whole, emptied
 from lab.tests.functional.api import run as run_lab
 from novasched import app, errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
 from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import dry, session
 from novasched.objects.request_spec import RequestSpec
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer
 from tests.cases import cases
 from tests.examples import scaled

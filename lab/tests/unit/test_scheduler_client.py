@@ -7,10 +7,10 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from novasched import opts
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import SchedulerLimits
 from novasched.objects.selection import Selection
+from novasched.process import opts
 from novasched.rpc.serializer import RequestSerializer, encode
 from novasched.rpc.server import BaseEndpoint
 from novasched.rpc.transport import transport_from_conf

@@ -9,7 +9,7 @@ from novasched import errors
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.deadline import TookTooLong
+from novasched.runtime.deadline import TookTooLong
 
 TITLES = {
     400: 'That cannot be asked so',

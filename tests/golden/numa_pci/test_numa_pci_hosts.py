@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 
-from novasched.drivers.host_candidates import with_providers
+from novasched.claiming.host_candidates import with_providers
 from novasched.objects.base import parse
 from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter

@@ -20,11 +20,11 @@ OURS = (
     'novasched.cmd.main',
     'novasched.cmd.manage',
     'novasched.cmd.status',
-    'novasched.guru_meditation',
-    'novasched.instrumented',
-    'novasched.preflight',
-    'novasched.workers',
-    'novasched.opts:list_opts',
+    'novasched.process.guru_meditation',
+    'novasched.app.instrumented',
+    'novasched.app.preflight',
+    'novasched.process.workers',
+    'novasched.process.opts:list_opts',
     'novasched.console.cloud',  # what inspects
     'cheroot.wsgi',
     'cliff.command:_get_distributions_by_modules',  # it reads them all, once

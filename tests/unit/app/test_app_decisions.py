@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from novasched.app.decisions import LogMaker
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.store import DecisionStore
 from novasched.mirror.copy import PlacementMirror
@@ -14,6 +13,7 @@ from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
 from novasched.placement.diagnosing import INTERVAL_S
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.configuration import make_conf

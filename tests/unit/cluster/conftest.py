@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud of two cells, and a view of it."""
 
-import threading
-
 import pytest
 
 from novasched.cluster.cells import FAILURES, Cells
@@ -73,11 +71,3 @@ def cloud():
     made.view.load()
     yield made
     made.view.close()
-
-
-@pytest.fixture
-def gate():
-    """What calls wait for that are to hang; it opens at the end."""
-    event = threading.Event()
-    yield event
-    event.set()

@@ -6,8 +6,8 @@ import threading
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
-from novasched.cluster.periodic import FOLLOWS_EVERY, PeriodicRunner
 from novasched.ports import Cell
+from novasched.runtime.periodic import FOLLOWS_EVERY, PeriodicRunner
 from tests.cases import cases
 from tests.fake_databases import service
 from tests.fakes import NOON, SECOND, FakeClock

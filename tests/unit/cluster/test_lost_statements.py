@@ -6,8 +6,8 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.cluster.cell_executor import FAST_S, retry_once
 from novasched.cluster.cells import FAILURES
+from novasched.runtime.executor import FAST_S, retry_once
 from tests.cases import cases
 
 LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')

@@ -10,7 +10,7 @@ import pytest
 from novasched import errors
 from novasched.app.release import follow_tasks
 from novasched.cluster.release import KnownRelease, find
-from novasched.manager_by_release import ManagerByRelease
+from novasched.manager.by_release import ManagerByRelease
 from novasched.releases import NEWEST, named
 from tests.cases import cases
 from tests.configuration import make_conf

@@ -6,8 +6,8 @@ import contextlib
 import pytest
 from oslo_config import cfg
 
-from novasched import configuration
 from novasched.commands import sources
+from novasched.process import configuration
 
 
 @pytest.mark.parametrize(('release', 'speaks_tls'), [('29', True), ('31', False)])

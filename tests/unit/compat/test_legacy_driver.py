@@ -7,9 +7,9 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.claiming.claims import Claims
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.claims import Claims
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile

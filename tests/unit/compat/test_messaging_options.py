@@ -3,9 +3,10 @@
 
 import pytest
 
-from novasched import app, configuration
+from novasched import app
 from novasched.compat import messaging_options, removed_options
 from novasched.compat.messaging_options import OLD_NAMES
+from novasched.process import configuration
 from novasched.releases import RELEASES, named
 from tests.cases import cases
 from tests.configuration import make_conf

@@ -4,8 +4,8 @@
 import pytest
 
 from novasched import errors
-from novasched.attestation.trusted import TrustedFilter
 from novasched.compat import plugin_adapter
+from novasched.external.attestation import TrustedFilter
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher

@@ -9,7 +9,6 @@ import weakref
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
@@ -23,6 +22,7 @@ from novasched.decision_log.log import (
 )
 from novasched.decision_log.recording import CANDIDATE
 from novasched.decision_log.task_thread import DRAIN_S
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories

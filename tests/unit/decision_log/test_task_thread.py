@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.task_thread import DRAIN_S, TaskThread
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 PATIENCE_S = 30.0
 

@@ -178,7 +178,7 @@ def test_nothing_wanted_is_nothing_drawn(draw):
 
 
 def test_what_the_request_names_is_logged(draw, caplog):
-    with caplog.at_level(logging.DEBUG, 'novasched.drivers'):
+    with caplog.at_level(logging.DEBUG, 'novasched'):
         draw(force_hosts=['h1'])
     assert 'Host filter forcing available hosts to h1' in caplog.messages
     assert any(line.startswith('Selected host: (h1, h1)') for line in caplog.messages)
@@ -189,7 +189,7 @@ def test_placement_is_not_asked():
 
 
 def test_no_filter_is_said_to_have_run(draw, caplog):
-    with caplog.at_level(logging.DEBUG, 'novasched.drivers'):
+    with caplog.at_level(logging.DEBUG, 'novasched'):
         draw()
         with pytest.raises(errors.NoValidHost):
             draw(requested_destination=factories.destination('h9'))

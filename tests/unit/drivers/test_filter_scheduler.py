@@ -8,14 +8,14 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.deadline import TookTooLong, never
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Cell
+from novasched.runtime.deadline import TookTooLong, never
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
@@ -27,7 +27,7 @@ from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
-LOGGER = 'novasched.drivers'
+LOGGER = 'novasched'
 RIGHT = Fitting()
 
 

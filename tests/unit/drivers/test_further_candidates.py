@@ -6,10 +6,10 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
-from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
@@ -186,7 +186,7 @@ class TestTogether:
         assert devices(placement) == {A: 'uuid-h2-x', B: 'uuid-h1-y'}
 
     def test_who_is_selected_is_told_once_claimed(self, run, placement, caplog):
-        caplog.set_level('DEBUG', 'novasched.drivers')
+        caplog.set_level('DEBUG', 'novasched')
         placement.together = 'refused'
         run([A, B])
         said = [line.split()[0] for line in caplog.messages]

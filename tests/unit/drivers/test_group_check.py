@@ -10,10 +10,10 @@ import uuid
 import pytest
 
 from novasched import errors
+from novasched.claiming.attempt import MOST_YIELDS, RequestAttempt
+from novasched.claiming.claim_journal import ClaimJournal
+from novasched.claiming.claims import Claims
 from novasched.drivers import DriverContext
-from novasched.drivers.attempt import MOST_YIELDS, RequestAttempt
-from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.group_check import MOST_LOOKS, RecentMembers
 from novasched.objects.context import RequestContext

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.claiming.host_candidates import RemainingCapacity
 from tests.cases import cases
 
 

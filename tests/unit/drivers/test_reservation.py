@@ -15,9 +15,9 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
+from novasched.claiming.claims import Claims
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.reservation import (
     MOST_CONFLICTS,

@@ -7,9 +7,8 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
+from novasched.claiming.attempt import LostClaim, RequestAttempt
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.attempt import LostClaim, RequestAttempt
 from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
@@ -23,6 +22,7 @@ from novasched.ports import (
     UndoLeft,
 )
 from novasched.ports.decisions import NoRecorder
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import factories
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView

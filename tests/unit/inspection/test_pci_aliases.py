@@ -6,8 +6,9 @@ import json
 import pytest
 from oslo_config import cfg
 
-from novasched import errors, opts
+from novasched import errors
 from novasched.inspection.pci_aliases import PciAliases
+from novasched.process import opts
 from tests import factories
 
 NIC = json.dumps({'name': 'nic', 'vendor_id': '8086', 'product_id': '1572'})

@@ -7,9 +7,9 @@ import stat
 
 import pytest
 
-from novasched import state_directory
 from novasched.journal.directory import MESSAGES, OPTION, look, make
-from novasched.state_directory import Candidate, Directory
+from novasched.runtime import state_directory
+from novasched.runtime.state_directory import Candidate, Directory
 from tests.cases import cases
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}

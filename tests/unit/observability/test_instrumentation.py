@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from novasched.candidate_query import QueryPolicy
 from novasched.cluster.assumed import AssumedInstances
+from novasched.manager.candidate_query import QueryPolicy
 from novasched.observability.health import PASS
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings

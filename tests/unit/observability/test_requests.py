@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from novasched import errors
-from novasched.candidate_query import QueryPolicy
+from novasched.manager.candidate_query import QueryPolicy
 from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import (
     PLUGINS_EVERY,

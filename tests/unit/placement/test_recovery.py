@@ -7,10 +7,10 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import UndoOutcome, UndoUnanswered
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.unit.placement import answers
 from tests.unit.placement.answers import (

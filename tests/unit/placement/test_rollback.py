@@ -8,7 +8,6 @@ import math
 import pytest
 
 from novasched import http
-from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import (
     CLAIMED_AGAIN,
@@ -18,6 +17,7 @@ from novasched.placement.rollback import (
     TOGETHER,
 )
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
+from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.unit.placement.answers import (
     BUSY,

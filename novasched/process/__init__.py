@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Life of the process: options, configuration, workers, service, start and stop."""

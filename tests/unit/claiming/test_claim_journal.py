@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the journal is told of the claims of a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.claiming.attempt import LostClaim
+from novasched.claiming.claim_journal import ClaimJournal
+from novasched.ports import CallerGone, Claimed, ClaimRequest, Intent
+from tests.fakes import FakeCaller, FakeJournal, candidate
+
+WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
+GONE = CallerGone('it hung up')
+
+
+@pytest.fixture
+def journal():
+    return FakeJournal()
+
+
+def intended(journal, caller=None, wanted=WANTED):
+    """Return what a request tells the journal, which knows of its claims."""
+    made = ClaimJournal(journal, caller)
+    made.intend('req-1', 'project', wanted)
+    return made
+
+
+def test_what_is_claimed_is_written_down(journal):
+    intended(journal, wanted=WANTED[:1])
+    assert journal.intents == [Intent('req-1', 'a', 'project', {'p': {'VCPU': 1}})]
+    assert journal.told == []
+
+
+def test_how_long_the_caller_waits_is_written_down(journal):
+    intended(journal, FakeCaller(left_s=12.5))
+    assert [one.undo_within_s for one in journal.intents] == [12.5, 12.5]
+
+
+def test_only_what_is_open_is_settled_and_left(journal):
+    claim_journal = intended(journal)
+    claim_journal.settle('a', 'a', 'unknown')
+    claim_journal.end(SystemExit())
+    claim_journal.end(SystemExit())
+    assert journal.told == [('a', 'settled'), ('b', 'left')]
+
+
+def test_what_a_defect_interrupted_is_to_be_undone(journal):
+    claim_journal = intended(journal)
+    claim_journal.end(KeyError())
+    claim_journal.end(KeyError())
+    assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
+
+
+def test_what_a_request_could_not_undo_is_to_be_undone(journal):
+    claim_journal = intended(journal)
+    taken = [claim_journal.take('a') for _ in range(2)]
+    assert taken[1] is None
+    LostClaim(Claimed('a'), 'placement is away', taken[0]).leave()
+    assert journal.told == [('a', 'to be undone')]
+    claim_journal.end(KeyError())
+    assert journal.told[1:] == [('b', 'to be undone')]
+
+
+def test_an_answer_is_under_way_until_it_is_handed_over(journal):
+    caller = FakeCaller()
+    claim_journal = intended(journal, caller)
+    claim_journal.settle('b')
+    claim_journal.answer()
+    claim_journal.end(SystemExit())
+    assert journal.told == [('b', 'settled'), ('a', 'answering')]
+    caller.answered()
+    assert journal.told[2:] == [('a', 'settled')]
+
+
+def test_an_undo_that_fails_is_made_again_later(journal):
+    caller = FakeCaller()
+    claim_journal = intended(journal, caller, WANTED[:1])
+
+    def broken():
+        raise KeyError
+
+    claim_journal.answer(broken)
+    with pytest.raises(KeyError):
+        caller.undeliverable()
+    assert journal.told == [('a', 'answering'), ('a', 'to be undone')]
+
+
+def test_nobody_known_has_the_answer_at_once(journal):
+    claim_journal = intended(journal, wanted=WANTED[:1])
+    claim_journal.check_caller()
+    claim_journal.answer()
+    assert journal.told == [('a', 'settled')]
+
+
+def test_a_caller_that_is_gone_is_told(journal):
+    with pytest.raises(CallerGone) as raised:
+        ClaimJournal(journal, FakeCaller(GONE)).check_caller()
+    assert str(raised.value) == 'No caller waits for this request any more: it hung up'
+
+
+def test_without_a_journal_nothing_is_written():
+    claim_journal = intended(None, FakeCaller())
+    claim_journal.settle('a')
+    claim_journal.end(SystemExit())
+    claim_journal.answer()
