@@ -35,7 +35,7 @@ from novasched.cluster.cells import Cells
 from novasched.cluster.discovery import discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
-from novasched.cluster.release import FoundRelease, find
+from novasched.cluster.release import FoundRelease, KnownRelease, find
 from novasched.cluster.view import ClusterView
 from novasched.compat import driver_loading
 from novasched.db import engines
@@ -48,6 +48,7 @@ from novasched.drivers.plugin_timing import PluginTiming
 from novasched.external import servicegroup
 from novasched.external.network import NetworkClient
 from novasched.journal import recovery
+from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.mirror import uses_copy
@@ -144,6 +145,16 @@ class Reader:
     def driver(self) -> Driver:
         """The driver of the manager."""
         return self.manager.driver
+
+    def following(self, known: KnownRelease) -> ManagerByRelease:
+        """Return a manager that follows newer releases."""
+        return ManagerByRelease(
+            self.manager,
+            self.found.release,
+            self.of_release,
+            may_learn=not self.found.is_pinned,
+            on_followed=known.learn,
+        )
 
 
 def _no_log(
@@ -337,7 +348,7 @@ def compose(
         patience_s=conf.novasched.outage_patience,
     )
     view, mirror, profile = reader.view, reader.mirror, reader.profile
-    manager = release.following(reader, kept.release)
+    manager = reader.following(kept.release)
     heartbeat = Heartbeat.from_conf(
         conf,
         host=host,

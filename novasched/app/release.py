@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -12,7 +11,7 @@ from novasched import errors
 from novasched.app.sources import Sources
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.release import FoundRelease, KnownRelease, find
+from novasched.cluster.release import FoundRelease, find
 from novasched.compat import messaging_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
@@ -24,9 +23,6 @@ from novasched.releases import NEWEST, named
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.host_lock import HostLock
 from novasched.runtime.periodic import PeriodicTask
-
-if TYPE_CHECKING:
-    from novasched.app import Reader
 
 LOG = logging.getLogger(__name__)
 
@@ -40,17 +36,6 @@ def found_or_newest(conf: cfg.ConfigOpts, sources: Sources) -> FoundRelease:
     except errors.NovaschedError as problem:
         LOG.warning('The rules of nova %s count: %s', NEWEST, problem)
         return FoundRelease(NEWEST, str(problem))
-
-
-def following(reader: Reader, known: KnownRelease) -> ManagerByRelease:
-    """Return the manager of a reader, which follows newer releases."""
-    return ManagerByRelease(
-        reader.manager,
-        reader.found.release,
-        reader.of_release,
-        may_learn=not reader.found.is_pinned,
-        on_followed=known.learn,
-    )
 
 
 def follow_tasks(

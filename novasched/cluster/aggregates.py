@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -22,9 +22,6 @@ from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning
-
-if TYPE_CHECKING:
-    from novasched.cluster.view import ClusterView
 
 LOG = logging.getLogger(__name__)
 
@@ -175,6 +172,16 @@ class ConfigWarnings:
         self._warned = found
 
 
+class NodeDirectory(Protocol):
+    """The aggregates of a view, and the compute nodes of their hosts."""
+
+    @property
+    def aggregates(self) -> AggregateView: ...
+    def nodes_named(
+        self, host: str | None, node: str | None
+    ) -> list[tuple[str, str, str]]: ...
+
+
 @dataclass(eq=False)
 class AggregateSync:
     """Warns of an aggregate that placement lacks once, until it is found to be mended.
@@ -185,7 +192,7 @@ class AggregateSync:
     share it.
     """
 
-    view: ClusterView
+    view: NodeDirectory
     placement: Placement
     clock: Clock = SYSTEM_CLOCK
     _lock: threading.Lock = field(default_factory=threading.Lock)

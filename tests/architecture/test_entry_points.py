@@ -39,7 +39,7 @@ def test_every_entry_point_loads(entry_points):
         (
             'novasched.scheduler.filters',
             'novasched.scheduler.filters.legacy',
-            'novasched.attestation',
+            'novasched.external',
         ),
         'novasched.scheduler.filters',
         ('Filter', 'Isolation'),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The import contracts of pyproject.toml are kept."""
 
+import graphlib
 import pathlib
 import subprocess
 import sys
+
+import grimp
 
 
 def test_the_import_contracts_are_kept(root):
@@ -38,3 +41,12 @@ def test_nothing_imports_what_is_an_extra(root):
         check=False,
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_modules_import_each_other_in_no_circle():
+    graph = grimp.build_graph('novasched')
+    imported = {
+        module: graph.find_modules_directly_imported_by(module)
+        for module in graph.modules
+    }
+    graphlib.TopologicalSorter(imported).prepare()
