@@ -15,14 +15,9 @@ import math
 import threading
 from typing import Any
 
-import oslo_messaging  # type: ignore[import-untyped]
-from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
-    AMQPDestinationNotFound,
-)
-
 from novasched import errors
 from novasched.ports import CallerGone
-from novasched.rpc import faults
+from novasched.rpc import faults, oslo_internals
 from novasched.rpc.caller import RpcCaller
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -37,11 +32,6 @@ THREADS = 4
 HOLD_BACK_S = 5.0
 """The answer to the second copy of a request, which claimed nothing, waits so long: the
 caller takes the first answer that it gets, and that must be the first copy's."""
-
-INSIDE = ('listener', 'reply_q', 'orig_msg_id', '_send_reply')
-"""What a message must have for its answer to be parked."""
-
-_RETURNED = (oslo_messaging.MessageUndeliverable, AMQPDestinationNotFound)
 
 
 class Incoming:
@@ -64,7 +54,7 @@ class Incoming:
 
         ``failure`` is as sys.exc_info() gives it.
         """
-        if not all(hasattr(self._incoming, name) for name in INSIDE):
+        if not oslo_internals.is_parkable(self._incoming):
             self._incoming.reply(reply, failure)
         elif self._incoming.orig_msg_id:
             self._content = reply, failure
@@ -83,11 +73,11 @@ class Incoming:
         oslo.messaging sends it again when the connection breaks: then the first one
         may have arrived, whatever becomes of the second.
         """
-        with self._incoming.listener.driver._get_connection() as connection:
+        with oslo_internals.reply_connection(self._incoming) as connection:
             channel = connection.channel
             try:
-                self._incoming._send_reply(connection, *self._content)
-            except _RETURNED:
+                oslo_internals.send_reply(self._incoming, connection, *self._content)
+            except oslo_internals.UNDELIVERABLE:
                 self.may_be_read |= connection.channel is not channel
                 return False
         self.may_be_read = True

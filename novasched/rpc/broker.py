@@ -8,11 +8,10 @@ change; then the answer is unknown.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,6 +19,7 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
+from novasched.rpc.oslo_internals import borrowed
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.executor import CellExecutor
@@ -57,7 +57,7 @@ class Broker:
         """Count the consumers of queues; 0: there is no such queue; None: unknown."""
         found: dict[str, int | None] = dict.fromkeys(names)
         try:
-            with self._borrowed() as connection:
+            with borrowed(self._driver, BROKER_S) as connection:
                 for name in found:
                     found[name] = _consumers(connection, name)
         except UNANSWERED as problem:
@@ -70,7 +70,10 @@ class Broker:
         None: the broker stamps no messages, or does not let us make a queue.
         """
         try:
-            with self._borrowed() as connection, connection.channel() as channel:
+            with (
+                borrowed(self._driver, BROKER_S) as connection,
+                connection.channel() as channel,
+            ):
                 queue = channel.queue_declare('', exclusive=True).queue
                 since_s = self._clock.time()
                 message = amqp.Message(b'')  # to our own queue
@@ -83,18 +86,6 @@ class Broker:
             return None
         sent_s = stamp_s(stamped)
         return None if sent_s is None else (since_s + until_s) / 2 - sent_s
-
-    @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[Any]:
-        """Give kombu's connection, whose answers are not waited for too long."""
-        with self._driver._get_connection() as borrowed:
-            rabbit = borrowed.connection
-            with rabbit._connection_lock:
-                rabbit.set_transport_socket_timeout(BROKER_S)
-                try:
-                    yield rabbit.connection
-                finally:
-                    rabbit.set_transport_socket_timeout()
 
 
 def _consumers(connection: Any, name: str) -> int | None:

@@ -14,6 +14,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.rpc.broker import Broker
 from novasched.rpc.inspection import TARGET
+from novasched.rpc.oslo_internals import driver_of
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import MARK, TOPIC
 from novasched.rpc.transport import is_rabbit
@@ -100,7 +101,7 @@ class InspectionClient:
         if not is_rabbit(self._transport.conf):
             return False
         queue, mark = f'{TOPIC}.{host}', MARK.format(TOPIC, host)
-        counted = Broker(self._transport._driver).consumers([queue, mark])
+        counted = Broker(driver_of(self._transport)).consumers([queue, mark])
         return bool(counted[queue]) and counted[mark] == 0
 
     def _reply(

@@ -11,9 +11,9 @@ import functools
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
 from oslo_config import cfg
@@ -28,9 +28,10 @@ from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import CallerGone, Requests
-from novasched.rpc import caller, faults
+from novasched.rpc import caller, faults, oslo_internals
 from novasched.rpc.answers import Answers, Incoming
 from novasched.rpc.broker import Broker, BrokerClock, waited_s
+from novasched.rpc.oslo_internals import RunningServer
 from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
@@ -327,10 +328,9 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         requests: Requests | None = None,
     ) -> None:
         super().__init__(transport, target, dispatcher)
-        if self.executor_type == 'threading':
-            self._executor_cls = RequestThreads
+        oslo_internals.use_threads(self, RequestThreads)
         self.requests = requests
-        driver = transport._driver
+        driver = oslo_internals.driver_of(transport)
         broker = Broker(driver)
         retry_s = getattr(driver, 'missing_destination_retry_timeout', None) or 0
         self.clock = BrokerClock(broker.clock_behind_s)
@@ -341,7 +341,7 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
     def stop(self) -> None:
         """Take no more requests; those that came already are still served."""
         self._answers.end_by(SYSTEM_CLOCK.monotonic() + self.drain_s * LAST_PART)
-        inside = Inside.of(self) if is_rabbit(self.transport.conf) else None
+        inside = RunningServer.of(self) if is_rabbit(self.transport.conf) else None
         super().stop()
         if inside is None:
             return
@@ -367,10 +367,10 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         """Listen, and show at the broker that it is novasched that does."""
         adapter = super()._create_listener()
         if self._target.topic == TOPIC and is_rabbit(self.transport.conf):
-            listener, target = adapter._poll_style_listener, self._target
-            exchange = self.transport._driver._get_exchange(target)
-            mark = MARK.format(target.topic, target.server)
-            listener.conn.declare_topic_consumer(exchange, mark, listener)
+            mark = MARK.format(self._target.topic, self._target.server)
+            oslo_internals.declare_topic_queue(
+                self.transport, adapter, self._target, mark
+            )
         return adapter
 
     def _on_incoming(self, incoming: Any) -> None:
@@ -391,37 +391,6 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         with caller.calling(waiting):
             answering = Incoming(incoming[0], waiting, self._answers)
             super()._process_incoming([answering])
-
-
-class Inside(NamedTuple):
-    """What oslo.messaging keeps to itself of a server that is running."""
-
-    lock: Any
-    consumers: Mapping[Any, Any]
-    poll: Callable[[], Any]
-    serve: Callable[[Any], None]
-
-    @classmethod
-    def of(cls, server: Any) -> Self | None:
-        """Look it up; None if the server is not running, or it has moved."""
-        try:
-            if not server._started:
-                return None
-            listener = server.listener._poll_style_listener
-            connection = listener.conn
-            return cls(
-                lock=connection._connection_lock,
-                consumers=connection._consumers,
-                poll=listener.poll,
-                serve=server._on_incoming,
-            )
-        except AttributeError as problem:
-            LOG.warning(
-                'Requests that arrive while the service stops may be lost: this '
-                'oslo.messaging is not as expected: %s',
-                problem,
-            )
-            return None
 
 
 def server(
@@ -445,8 +414,7 @@ def server(
 def problem_of(server: Any) -> str | None:
     """Return why a server that runs over RabbitMQ gets no messages now, or None."""
     try:
-        driver = server.listener._poll_style_listener.conn.connection
-        connected = driver.connection.connected  # kombu's
+        connected = oslo_internals.is_connected(server)
     except AttributeError:
         return 'the server does not listen'
     return None if connected else 'the connection to the broker is lost'

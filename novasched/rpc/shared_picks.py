@@ -33,6 +33,7 @@ from novasched.objects import context as contexts
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestGroup, RequestSpec
+from novasched.rpc.oslo_internals import use_threads
 from novasched.rpc.serializer import RequestSerializer, decode, encode
 from novasched.rpc.server import TOPIC, RequestThreads
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -231,8 +232,7 @@ def server(transport: Any, host: str, endpoint: PicksEndpoint) -> Any:
         serializer=RequestSerializer(),
         access_policy=oslo_messaging.DefaultRPCAccessPolicy,
     )
-    if made.executor_type == 'threading':
-        made._executor_cls = RequestThreads
+    use_threads(made, RequestThreads)
     return made
 
 

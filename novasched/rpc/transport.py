@@ -15,20 +15,11 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from oslo_config import cfg
 from oslo_messaging import opts as messaging
-from oslo_messaging._drivers import (  # type: ignore[import-untyped]
-    amqpdriver,
-    common,
-    impl_rabbit,
-)
-from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
 
 from novasched import errors
+from novasched.rpc import oslo_internals
+from novasched.rpc.oslo_internals import CollectingConnection, UnconnectedConnection
 from novasched.runtime import connections
-
-try:
-    from oslo_messaging._tracing import client as _tracing  # type: ignore[import-untyped]
-except ImportError:  # it came with 18.0
-    _tracing = None
 
 OPTION = '[DEFAULT] transport_url'
 NOTIFICATIONS = '[oslo_messaging_notifications] transport_url'
@@ -50,23 +41,11 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
     *amqp.connection.Connection.channel_errors,
 )
 
-POLL_S = 0.25
-"""After each message oslo.messaging polls again after so long, twice as long, and so on
-up to 5 s. Its own 1 ms is for acknowledgements that other threads send, which servers
-of RPC never do; the polls took a tenth of the CPU time of a request."""
-
 oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
-# There is no option for it; where it has moved, there are more polls.
-amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = POLL_S
-
 
 OPTS: dict[str, list[cfg.Opt]] = {
     group or 'DEFAULT': list(opts) for group, opts in messaging.list_opts()
 }
-# Those two it registers as it reads them, and in the global configuration alone.
-OPTS['oslo_messaging_metrics'] = _metrics.oslo_messaging_metrics
-if _tracing is not None:
-    OPTS['oslo_messaging_tracing'] = _tracing.oslo_messaging_tracing
 
 
 def transport_from_conf(
@@ -161,7 +140,7 @@ def check(
     if not is_rabbit(conf, url):
         return
     parsed = oslo_messaging.TransportURL.parse(conf, url)
-    options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
+    options = oslo_internals.rabbit_options(conf, parsed)
     _check_queues(options.oslo_messaging_rabbit)
     driven = _as_driven(options, parsed)
     problems = [_problem(host, parsed, driven, retry_s) for host in brokers(conf, url)]
@@ -188,22 +167,6 @@ def _cuts_password(url: str) -> bool:
     return '@' not in first and '@' in url
 
 
-class _Unconnected(impl_rabbit.Connection):  # type: ignore[misc]
-    """The connection of the driver as its options make it, before it connects."""
-
-    def ensure_connection(self) -> None:
-        """Connect to nothing."""
-
-
-class _Collecting(_Unconnected):
-    """The connection of the driver, which declares nothing but collects what it would
-    declare."""
-
-    def declare_consumer(self, consumer: Any) -> None:
-        """Collect it."""
-        self.__dict__.setdefault('collected', []).append(consumer)
-
-
 def check_queues(
     transport: Any, topics: Iterable[str], host: str, exchange: str = CONTROL_EXCHANGE
 ) -> None:
@@ -217,9 +180,8 @@ def check_queues(
     if not is_rabbit(conf):
         return
     parsed = oslo_messaging.TransportURL.parse(conf)
-    options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
-    made = _Collecting(options, parsed, common.PURPOSE_LISTEN)
-    made._q_manager = None  # it counts names, for those who listen
+    options = oslo_internals.rabbit_options(conf, parsed)
+    made = CollectingConnection(options, parsed)
     for topic in topics:
         for queue in (topic, f'{topic}.{host}'):
             made.declare_topic_consumer(conf.control_exchange or exchange, queue)
@@ -228,7 +190,7 @@ def check_queues(
         with (
             contextlib.suppress(OSError, *CONNECTION_ERRORS),
             contextlib.closing(
-                connection_to(broker, parsed, made.connection)
+                connection_to(broker, parsed, made.driven)
             ) as connection,
         ):
             for consumer in made.collected:
@@ -302,15 +264,13 @@ def _as_driven(options: Any, url: Any) -> Connection:
             group.ssl_key_file,
         )
     try:
-        made = _Unconnected(options, url, common.PURPOSE_LISTEN)
+        return UnconnectedConnection(options, url).driven
     except RuntimeError as problem:
         raise errors.OptionError(
             f'{RABBIT} ssl_version',
             str(problem),
             'Leave it out: the newest that both sides know is used then',
         ) from problem
-    driven: Connection = made.connection
-    return driven
 
 
 def connection_to(host: Any, url: Any, driven: Connection | None = None) -> Connection:

@@ -3,6 +3,7 @@
 
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -50,3 +51,19 @@ def test_modules_import_each_other_in_no_circle():
         for module in graph.modules
     }
     graphlib.TopologicalSorter(imported).prepare()
+
+
+PRIVATE = re.compile(
+    r'oslo_messaging[.\w]*\._[a-z]|\._(get_connection|send_reply|get_exchange|executor_cls)\b|'
+    r'transport\._driver|_poll_style_listener|_connection_lock'
+)
+"""Private names of oslo.messaging."""
+
+
+def test_private_names_of_oslo_messaging_stand_in_one_file(package_files):
+    found = {
+        str(path)
+        for path, text in package_files.items()
+        if path.parts[0] == 'novasched' and PRIVATE.search(text)
+    }
+    assert found == {'novasched/rpc/oslo_internals.py'}

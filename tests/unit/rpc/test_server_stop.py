@@ -9,7 +9,8 @@ import oslo_messaging
 import pytest
 
 from novasched.rpc.caller import RpcCaller, current
-from novasched.rpc.server import Inside, StoppableServer, problem_of
+from novasched.rpc.oslo_internals import RunningServer
+from novasched.rpc.server import StoppableServer, problem_of
 from tests.cases import cases
 
 
@@ -26,12 +27,12 @@ def running(**parts):
 
 
 def test_what_is_needed_is_found(caplog):
-    assert Inside.of(running()) == ('lock', {'c': 1}, 'poll', 'serve')
+    assert RunningServer.of(running()) == ('lock', {'c': 1}, 'poll', 'serve')
     assert caplog.records == []
 
 
 def test_a_server_that_never_started_has_nothing_to_stop(caplog):
-    assert Inside.of(running(_started=False, listener=None)) is None
+    assert RunningServer.of(running(_started=False, listener=None)) is None
     assert caplog.records == []
 
 
@@ -48,7 +49,7 @@ def test_a_server_that_never_started_has_nothing_to_stop(caplog):
     ),
 )
 def test_what_has_moved_is_one_warning(caplog, parts):
-    assert Inside.of(running(**parts)) is None
+    assert RunningServer.of(running(**parts)) is None
     (line,) = caplog.records
     assert line.levelname == 'WARNING'
     assert 'this oslo.messaging is not as expected' in line.getMessage()

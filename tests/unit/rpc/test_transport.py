@@ -12,7 +12,7 @@ from oslo_messaging._drivers import amqpdriver
 from oslo_messaging._drivers.common import Timeout
 
 from novasched import errors
-from novasched.rpc import transport
+from novasched.rpc import oslo_internals, transport
 from tests.cases import cases
 
 
@@ -166,4 +166,4 @@ class Silent:
 def test_a_server_is_not_polled_every_millisecond():
     connection = Silent(4)
     assert connection.listener.poll() == []
-    assert connection.waits == [transport.POLL_S * n for n in (1, 2, 4, 8)]
+    assert connection.waits == [oslo_internals.POLL_S * n for n in (1, 2, 4, 8)]
