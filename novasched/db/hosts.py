@@ -19,7 +19,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from novasched.db import listed, tables
+from novasched.db import packed_lists, tables
 from novasched.ports import ComputeNodeRow, ImageRow, InstanceRow, shared
 
 Value = TypeVar('Value')
@@ -142,7 +142,7 @@ _IS_NEW = sa.or_(_WRITTEN, _DELETED)
 NEWS = sa.select(
     sa.func.count(sa.case((_LIVE, _ONE))).label('live'),
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE, MARK))), _ZERO).label('total'),
-    *listed.columns(
+    *packed_lists.packed_columns(
         'checksums', _c.id, sa.case((_LIVE, CHECKSUM), else_=_ZERO), _IS_NEW
     ),
 ).where(sa.or_(_LIVE, _DELETED))

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from novasched.db import hosts, listed, tables
+from novasched.db import hosts, packed_lists, tables
 from novasched.db.hosts import chunks
 from novasched.ports import CellNews, NodeNews, ServiceNews, ServiceRow
 
@@ -52,9 +52,9 @@ _HAS_NEWS = sa.and_(
     ),
 )
 _NARROW = sa.select(_s.id, _s.deleted).where(_HAS_NEWS)
-_SERVICES = sa.select(*listed.columns('services', _s.id, _s.deleted, sa.true())).where(
-    _HAS_NEWS
-)
+_SERVICES = sa.select(
+    *packed_lists.packed_columns('services', _s.id, _s.deleted, sa.true())
+).where(_HAS_NEWS)
 _nodes, _services = hosts.NEWS.subquery('nodes'), _SERVICES.subquery('services')
 NEWS = sa.select(_nodes, _services).select_from(_nodes.join(_services, sa.true()))
 # MySQL cuts a list to 1024 characters by default. It heeds this, others skip it.
@@ -116,7 +116,10 @@ def read_news(
         'newest': newest,
     }
     live, total, *lists = connection.execute(NEWS, values).one()
-    checksums, deleted = listed.pairs(*lists[:2]), listed.pairs(*lists[2:])
+    checksums, deleted = (
+        packed_lists.unpack(*lists[:2]),
+        packed_lists.unpack(*lists[2:]),
+    )
     if deleted is None:
         found = connection.execute(_NARROW, values)
         deleted = {row[0]: row[1] for row in found}

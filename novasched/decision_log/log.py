@@ -14,11 +14,10 @@ from typing import Protocol
 
 from novasched.decision_log.distilling import RecordBuilder, verdict
 from novasched.decision_log.fault import FaultText, log_failure
-from novasched.decision_log.pending import PendingRecords
+from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.decision_log.task_thread import TaskThread
-from novasched.decision_log.writing_thread import WritingThread
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionRecorder, NoDecisionLog

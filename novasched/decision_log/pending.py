@@ -15,6 +15,7 @@ from novasched import errors
 from novasched.decision_log.encoding import EncodedRecord
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.task_thread import TaskThread
 from novasched.decision_log.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -234,3 +235,30 @@ class PendingRecords:
 
     def close(self) -> None:
         """Do nothing: write() has tried all."""
+
+
+class WritingThread:
+    """Writes pending records in a thread of its own: while the disk stalls, records
+    wait, and not the requests of which they are made."""
+
+    def __init__(self, pending: PendingRecords) -> None:
+        self._pending = pending
+        self._thread = TaskThread(
+            'decision-writer', pending.flush, again_s=lambda: pending.again_s
+        )
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records written soon."""
+        self._pending.add(records)
+        self._thread.notify()
+
+    def count_lost(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+        self._pending.count_lost(records)
+
+    def close(self) -> None:
+        """Try to write what waits, for a short time at most, and stop."""
+        self._pending.retry_now()
+        self._thread.close()
+        if left := len(self._pending):
+            LOG.warning('%d records of decisions are not written at the end', left)

@@ -15,11 +15,10 @@ from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
 from novasched.decision_log.memory import MemoryDecisions
-from novasched.decision_log.pending import PendingRecords
+from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
 from novasched.decision_log.record import SCHEDULED
 from novasched.decision_log.writing import DecisionWriter
-from novasched.decision_log.writing_thread import WritingThread
 from novasched.runtime.clock import Clock
 
 

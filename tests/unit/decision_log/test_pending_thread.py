@@ -11,8 +11,7 @@ from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import AT_ONCE, MOST_WAITING, RecordingLog
-from novasched.decision_log.pending import PendingRecords
-from novasched.decision_log.writing_thread import WritingThread
+from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 from tests import factories

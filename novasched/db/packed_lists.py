@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 
-def columns(
+def packed_columns(
     name: str,
     id_: sa.ColumnElement[int],
     number: sa.ColumnElement[int],
@@ -27,7 +27,7 @@ def columns(
     )
 
 
-def pairs(found: str | None, sum_of_ids: int) -> dict[int, int] | None:
+def unpack(found: str | None, sum_of_ids: int) -> dict[int, int] | None:
     """Return the numbers of a list by id; None: it was cut.
 
     One that is cut within its last number only gives another number.
