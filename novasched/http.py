@@ -7,6 +7,7 @@ Each has an option group of nova that says where it is and who we are there.
 from __future__ import annotations
 
 import copy
+import email.utils
 import ssl
 from typing import Any
 from urllib import parse
@@ -282,3 +283,12 @@ def error_words(text: str) -> str:
 def excerpt(answer: requests.Response) -> str:
     """Return the begin of what an answer says, for logs: it may have megabytes."""
     return answer.content[:LONGEST_EXCERPT].decode(errors='replace')
+
+
+def seconds(date: str | None) -> float | None:
+    """Parse a date of HTTP into seconds since 1970; None: it is none."""
+    parsed = email.utils.parsedate_tz(date or '')
+    try:
+        return None if parsed is None else float(email.utils.mktime_tz(parsed))
+    except (ValueError, OverflowError):
+        return None

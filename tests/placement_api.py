@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement with providers that a test may change, as its API shows them."""
 
+import email.utils
 import re
 import urllib.parse
 
@@ -44,9 +45,14 @@ def room(one):
 
 
 class World:
-    """A placement: providers by uuid, and the answers that its API gives of them."""
+    """A placement: providers by uuid, and the answers that its API gives of them.
+
+    Each write comes ``step_s`` after the one before, and each answer ``age_s`` after
+    the last write, in whole seconds.
+    """
 
     def __init__(self):
+        self.now, self.step_s, self.age_s = 1_800_000_000, 2, 2
         self.providers = {}
         self.traits = ['T1', 'T2', POOL]
         self.classes = ['VCPU', 'DISK_GB', 'CUSTOM_PORT']
@@ -66,14 +72,20 @@ class World:
             'traits': list(traits),
             'aggregates': list(aggregates),
         }
+        self._stamp(uuid)
 
     def write(self, uuid, **values):
         """Write what raises the generation."""
         self.providers[uuid].update(values)
         self.providers[uuid]['generation'] += 1
+        self._stamp(uuid)
+
+    def _stamp(self, uuid):
+        self.now += self.step_s
+        self.providers[uuid]['written_at'] = self.now
 
     def answer(self, path):
-        """Return status and body of what a GET gives."""
+        """Return status and body of what a GET gives, and the times of providers."""
         url = urllib.parse.urlsplit(path)
         self.before_answer(path)
         if path in self.instead:
@@ -82,9 +94,11 @@ class World:
             return self._single(*single.groups())
         if one := re.fullmatch('/resource_providers/([^/]+)', url.path):
             there = one[1] in self.providers
-            return (200, self._provider(one[1])) if there else (404, NOT_FOUND)
+            if not there:
+                return 404, NOT_FOUND
+            return 200, self._provider(one[1]), self._times([one[1]])
         query = dict(urllib.parse.parse_qsl(url.query))
-        return 200, {
+        found = {
             '/resource_providers': self._listed,
             '/allocation_candidates': self._candidates,
             '/traits': lambda query: {'traits': self.traits},
@@ -92,6 +106,17 @@ class World:
                 'resource_classes': [{'name': name} for name in self.classes]
             },
         }[url.path](query)
+        listed = [each['uuid'] for each in found.get('resource_providers', ())]
+        return 200, found, self._times(listed)
+
+    def _times(self, uuids):
+        """Return when the answer was given, and the newest of providers written."""
+        times = (self.providers[uuid]['written_at'] for uuid in uuids)
+        written_at = max(times, default=self.now)
+        return {
+            'Date': email.utils.formatdate(self.now + self.age_s, usegmt=True),
+            'Last-Modified': email.utils.formatdate(written_at, usegmt=True),
+        }
 
     def _single(self, uuid, what):
         if uuid not in self.providers:

@@ -183,7 +183,9 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
-            verifier=CopyVerifier(self.store, copy, queries, self),
+            verifier=CopyVerifier(
+                self.store, copy, queries, self, self._clock.monotonic
+            ),
         )
 
     def look(self, read: Callable[[], Any]) -> Any:
@@ -439,7 +441,7 @@ class PlacementMirror:
                 self._copy = before._replace(table=table, as_of=as_of)
             else:
                 number = 1 if before is None else before.number + 1
-                self._copy = Copy(contents, table, as_of, number, set())
+                self._copy = Copy(contents, table, as_of, number, {})
             self._table = table.after(self.assumed.since(as_of))
         if before is None:
             LOG.info(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from novasched.providers.contents import Contents
+from novasched.providers.seen import AsKnown
 from novasched.providers.table import ProviderTable
 
 
@@ -17,7 +18,7 @@ class Copy(NamedTuple):
     table: ProviderTable
     as_of: float
     number: int
-    as_known: set[tuple[int, int]]
+    as_known: AsKnown
 
 
 class Current(NamedTuple):

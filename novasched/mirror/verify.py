@@ -50,10 +50,11 @@ class CopyVerifier:
         known: Copy,
         queries: Sequence[Query],
         mirror: Mirror,
+        now: Callable[[], float],
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
-        self._seen = Seen(known.as_known)
+        self._seen = Seen(known.as_known, now)
         self._queries = queries
         self._mirror = mirror
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import requests
 from keystoneauth1.adapter import Adapter
 
+from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask, failed
@@ -158,20 +158,11 @@ def _amounts(said: Mapping[str, Any]) -> dict[str, int]:
 
 def _age_s(headers: Mapping[str, str]) -> float | None:
     """Return the age of what an answer shows, by the clock of who answers."""
-    modified = _seconds(headers.get('Last-Modified'))
+    modified = http.seconds(headers.get('Last-Modified'))
     if modified is None:
         return None
-    now = _seconds(headers.get('Date'))
+    now = http.seconds(headers.get('Date'))
     return (SYSTEM_CLOCK.time() if now is None else now) - modified
-
-
-def _seconds(date: str | None) -> float | None:
-    """Parse a date of HTTP into seconds since 1970; None: it is none."""
-    parsed = email.utils.parsedate_tz(date or '')
-    try:
-        return None if parsed is None else float(email.utils.mktime_tz(parsed))
-    except (ValueError, OverflowError):
-        return None
 
 
 def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -9,6 +9,7 @@ every change that came between two answers.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -109,6 +110,7 @@ class PlacementApiContents(PlainReads):
         self._last_read: dict[int, int] = {}
         self._first_share = max(FIRST_SHARE, share)
         self._listed_at = clock.monotonic()
+        self._as_of, self._newest_at, self._was_newest_at = 0.0, math.inf, math.inf
         self._next = {'aggregates': 0, 'usages': 0}
         self._asking = CellExecutor('placement-trees', TREES_AT_ONCE)
 
@@ -131,10 +133,13 @@ class PlacementApiContents(PlainReads):
     def _listed(self) -> Ints:
         """Return all providers; what is read was so when this request began."""
         called_at = self._throttle.clock.monotonic()
-        listed = self._api.providers()
+        listed = self._api.listed()
+        self._was_newest_at, self._newest_at = self._newest_at, listed.newest_at
+        if not self._answers:  # those kept of a read that failed are older
+            self._as_of = listed.as_of
         self._listed_at = self._throttle.began
         self.behind_s = called_at - self._listed_at
-        return listed
+        return listed.rows
 
     def read_for_s(self) -> float:
         """Return for how long what was read last has been read."""
@@ -182,6 +187,7 @@ class PlacementApiContents(PlainReads):
             aggregates=aggregates,
             members=members,
             guessed=np.setdiff1d(everything, whole),
+            read_at=self._times(everything),
         )
 
     def _shown(self, everything: Ints, classes: Iterable[int]) -> dict[int, Summary]:
@@ -197,6 +203,10 @@ class PlacementApiContents(PlainReads):
                     break
                 found |= api.summaries(class_id)
         return {id_: each for id_, each in found.items() if id_ in everything}
+
+    def _times(self, ids: Ints) -> Ints:
+        """Return rows of ``Contents.read_at`` for what this read shows as a whole."""
+        return np.stack([ids, np.full_like(ids, self._as_of)], axis=1)
 
     def _full(self, ids: Ints, sizes: Mapping[int, NodeSize]) -> Ints:
         """Return provider, class and amount of nodes of which nothing is free."""
@@ -261,6 +271,9 @@ class PlacementApiContents(PlainReads):
         ids = before.changed(listed, suspects)
         doubtful = ids[np.isin(ids, list(suspects))]
         is_same = not len(ids) and np.array_equal(listed, before.providers)
+        # Something was written all the same: a generation has come again.
+        is_hidden = is_same and self._newest_at > self._was_newest_at
+        with_silent = with_silent or is_hidden
         is_whole = not before.guessed and before.knows(self._wanted(hints))
         if is_same and is_whole and not with_silent:
             return before
@@ -273,7 +286,8 @@ class PlacementApiContents(PlainReads):
             return self.read(hints)
         whole = np.union1d(new, _ids(self._turns(ids, doubtful)[:count]))
         if with_silent:
-            others = self._turns(np.setdiff1d(everything, ids))[:UNCHANGED_AT_ONCE]
+            others = self._turns(np.setdiff1d(everything, ids))
+            others = others[: count if is_hidden else UNCHANGED_AT_ONCE]
             whole = np.union1d(whole, _ids(others))
         return self._read(
             before, listed, whole, np.union1d(ids, whole), with_silent, hints
@@ -319,22 +333,24 @@ class PlacementApiContents(PlainReads):
         api, before = self._api.at_once(), known.trees(roots)
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
         are_alone = len(sizes) == len(roots) and (sizes == 1).all()
-        seen = seen or Seen(set())
-        if len(roots) > max(2, len(known.providers) // TREE):
-            if are_alone and terms is not None and self._all_meet(api, roots, terms):
-                return None
-            listed = api.providers()
-            listed = listed[np.isin(listed[:, 2], list(roots))]
-        else:
-            # What came below a provider of its own decides of no candidate of it.
-            ask = api.provider if are_alone else api.tree
-            listed = np.concatenate(self._side_by_side(ask, roots))
-        changed = seen.changed(before, listed)
+        seen = seen or Seen({})
+        are_many = len(roots) > max(2, len(known.providers) // TREE)
+        may_list = are_many and are_alone and terms is not None
+        if may_list and self._all_meet(api, roots, terms or ''):
+            return None
+        # What came below a provider of its own decides of no candidate of it.
+        ask = api.provider if are_alone else api.tree
+        answers = self._side_by_side(ask, roots)
+        listed = np.concatenate([each.rows for each in answers])
+        counts = [len(each.rows) for each in answers]
+        written_at = np.repeat([each.newest_at for each in answers], counts)
+        as_of = np.repeat([each.as_of for each in answers], counts)
+        changed = seen.changed(before, listed, written_at)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(
             listed[:, places], before.providers[:, places]
         ):
-            seen.are_as_known(listed)
+            seen.are_as_known(listed, written_at, as_of)
             return None
         reading = ProviderRead(api, listed, {})
         tables = ['traits', *(['aggregates'] if with_aggregates else ())]
@@ -357,7 +373,7 @@ class PlacementApiContents(PlainReads):
         if not before.says_the_same(after):
             return after
         if with_aggregates:
-            seen.are_as_known(listed)
+            seen.are_as_known(listed, written_at, as_of)
         return None
 
     @staticmethod
@@ -447,6 +463,7 @@ class PlacementApiContents(PlainReads):
             aggregates=aggregates,
             members=members,
             guessed=np.setdiff1d(guessed, np.union1d(whole, filled)),
+            read_at=_put(before.read_at, whole, {-1: self._times(whole)}),
         )
         return after.like(before)
 
@@ -462,6 +479,7 @@ class PlacementApiContents(PlainReads):
         aggregates: Ints,
         members: frozenset[str],
         guessed: Ints,
+        read_at: Ints,
     ) -> Contents:
         """Return these rows, of the providers that are there, with the names of
         all classes and traits that there are, or that are in use."""
@@ -480,6 +498,7 @@ class PlacementApiContents(PlainReads):
             aggregate_uuids=dict(api.aggregates.names),
             members=members,
             guessed=frozenset(np.intersect1d(guessed, providers[:, 0]).tolist()),
+            read_at=_of(providers, read_at),
         )
 
 

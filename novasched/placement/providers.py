@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
+import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors, http
@@ -121,6 +123,18 @@ class Summary(NamedTuple):
     traits: Ints
 
 
+class Listed(NamedTuple):
+    """Providers by their ids, as ``Contents.providers`` has them.
+
+    ``newest_at`` is the second in which any of them was written last. No write that the
+    answer does not show is before ``as_of``. Both are of placement's clock.
+    """
+
+    rows: Ints
+    newest_at: float
+    as_of: float
+
+
 class ProvidersApi:
     """Requests to placement, and the rows of Contents that their answers make."""
 
@@ -146,27 +160,40 @@ class ProvidersApi:
 
     def providers(self, query: str = '') -> Ints:
         """Return the providers, by their ids."""
+        return self.listed(query).rows
 
-        def parse(said: Any) -> Ints:
-            rows = [self._provider(each) for each in said['resource_providers']]
-            found = _ints(rows, 4)
-            return found[np.argsort(found[:, 0])]
+    def listed(self, query: str = '') -> Listed:
+        """Return the providers, and when they were written."""
+        return self._listed(
+            f'/resource_providers{query}', lambda said: said['resource_providers']
+        )
 
-        return self._get(f'/resource_providers{query}', parse)
+    def tree(self, id_: int) -> Listed:
+        """Return the providers of the tree that one is in."""
+        return self.listed(f'?in_tree={self.uuids.names[id_]}')
 
-    def tree(self, id_: int) -> Ints:
-        """Return the providers of the tree that one is in, by their ids."""
-        return self.providers(f'?in_tree={self.uuids.names[id_]}')
-
-    def provider(self, id_: int) -> Ints:
-        """Return one provider, or none that is gone: at half of what its tree costs."""
+    def provider(self, id_: int) -> Listed:
+        """Return one provider, or none that is gone: at a third of what its tree
+        costs."""
+        url = f'/resource_providers/{self.uuids.names[id_]}'
         try:
-            return self._get(
-                f'/resource_providers/{self.uuids.names[id_]}',
-                lambda said: _ints([self._provider(said)], 4),
-            )
+            return self._listed(url, lambda said: [said])
         except NotFound:
-            return _ints([], 4)
+            return Listed(_ints([], 4), math.inf, 0.0)
+
+    def _listed(self, url: str, providers: Callable[[Any], Any]) -> Listed:
+        answer = self._ask(url)
+        rows = self._parsed(
+            url, answer, lambda said: _ints(map(self._provider, providers(said)), 4)
+        )
+        written = http.seconds(answer.headers.get('Last-Modified'))
+        now = http.seconds(answer.headers.get('Date')) or 0.0
+        began = math.floor(now - answer.elapsed.total_seconds())
+        return Listed(
+            rows[np.argsort(rows[:, 0])],
+            math.inf if written is None else written,
+            max(began, written or 0.0),
+        )
 
     def members(self, aggregate_id: int) -> Ints:
         """Return the providers of an aggregate: rows of ``Contents.aggregates``."""
@@ -226,6 +253,9 @@ class ProvidersApi:
         return self._get(f'/allocation_candidates?resources={name}:1', parse)
 
     def _get(self, url: str, parse: Callable[[Any], T]) -> T:
+        return self._parsed(url, self._ask(url), parse)
+
+    def _ask(self, url: str) -> requests.Response:
         with self._throttle:
             answer = ask(
                 self._adapter, contexts.admin(), 'GET', url, VERSION, is_quiet=True
@@ -237,6 +267,10 @@ class ProvidersApi:
             kind = NotFound if is_unknown else errors.StoreFailed
             text = http.error_words(http.excerpt(answer))
             raise kind(STORE, f'GET {url}: got {answer.status_code}: {text}')
+        return answer
+
+    @staticmethod
+    def _parsed(url: str, answer: requests.Response, parse: Callable[[Any], T]) -> T:
         try:
             return parse(parse_json(answer.content))
         except (

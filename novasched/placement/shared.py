@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, http
 from novasched.parsing import parse_json
 from novasched.placement.contents import PlacementApiContents
 from novasched.placement.provider_read import PlainReads
@@ -35,9 +35,10 @@ NAME, LOCK, WANTED = 'placement-copy-{}.npz', '.lock', '.wanted'
 """The file of a placement, and the lock beside it, which says when placement was looked
 at last, and when for silent changes, too; in seconds since 1970. What aggregates other
 processes want is in the third."""
-FORMAT = 2
-ARRAYS = ('providers', 'inventories', 'usage', 'traits', 'aggregates')
+FORMAT = 3
+ARRAYS = ('providers', 'inventories', 'usage', 'traits', 'aggregates', 'read_at')
 NAMES = ('uuids', 'class_names', 'trait_names', 'aggregate_uuids')
+ABANDONED_S = 7 * 24 * 3600.0
 PAUSE_S = 0.2
 """Between two looks for a file that another process is about to write."""
 
@@ -169,6 +170,7 @@ class SharedContents(PlainReads):
                 )
                 self._is_alone = True
             self._is_reader = True
+            remove_abandoned(self._path, self._clock.time())
             return True
 
     def _want(self, aggregates: set[str]) -> None:
@@ -218,10 +220,28 @@ class CopyFile(NamedTuple):
 
 
 def path_in(directory: Path, conf: cfg.ConfigOpts) -> Path:
-    """Return the file in a directory for the placement of a configuration."""
-    parts = conf.placement.endpoint_override, conf.placement.region_name
+    """Return the file in a directory for the placement of a configuration. Raises
+    errors.OptionError for invalid options."""
+    group, auth = conf.placement, http.auth_from_conf(conf, 'placement')
+    parts = (
+        group.endpoint_override,
+        group.region_name,
+        group.service_type,
+        group.service_name,
+        group.valid_interfaces,
+        *(getattr(auth, name, None) for name in ('auth_url', 'endpoint')),
+    )
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()
     return directory / NAME.format(digest[:8])
+
+
+def remove_abandoned(path: Path, now: float) -> None:
+    """Remove the files of other placements that nobody has read for ABANDONED_S."""
+    for lock in path.parent.glob(NAME.format('*').replace('.npz', LOCK)):
+        with contextlib.suppress(OSError):
+            if lock.stem != path.stem and now - lock.stat().st_mtime > ABANDONED_S:
+                for suffix in ('.npz', WANTED, LOCK):
+                    lock.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def newest(path: Path, known: CopyFile | None) -> CopyFile | None:

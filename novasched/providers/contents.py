@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -59,8 +59,10 @@ class Contents:
     | ``usage`` | provider, class, sum of all allocations |
     | ``traits`` | provider, trait; by provider |
     | ``aggregates`` | provider, aggregate |
+    | ``read_at`` | provider, a second of placement's clock: writes that it does not show are not before it |
 
-    Each has the shape (rows, columns). ``members`` are the uuids of the aggregates all
+    Each has the shape (rows, columns). Without a row of ``read_at`` it is not known
+    when a provider was read. ``members`` are the uuids of the aggregates all
     of whose members are known; None: all are. Of the providers that are ``guessed`` the
     capacities of inventories are known, if anything, but not what they are made of.
     """  # noqa: E501
@@ -76,6 +78,7 @@ class Contents:
     aggregate_uuids: Mapping[int, str]
     members: frozenset[str] | None = None
     guessed: frozenset[int] = frozenset()
+    read_at: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     def knows(self, aggregates: Iterable[str]) -> bool:
         """Return whether the members of all these aggregates are known."""
@@ -123,6 +126,7 @@ class Contents:
             usage=NOTHING.usage,
             traits=of_providers(self.traits, ids),
             aggregates=self.aggregates[np.isin(self.aggregates[:, 0], ids)],
+            read_at=self.read_at[np.isin(self.read_at[:, 0], ids)],
             uuids={id_: self.uuids[id_] for id_ in ids.tolist()},
         )
 
@@ -140,14 +144,15 @@ class Contents:
 
     def like(self, before: Contents) -> Contents:
         """Return the same contents, with each part of ``before`` that says the same,
-        in any order; ``before`` itself, if all do."""
+        in any order; ``before`` itself, if all do, whenever they were read."""
         same = {}
-        for field in fields(Contents):
-            mine, other = getattr(self, field.name), getattr(before, field.name)
+        names = [each.name for each in fields(Contents) if each.name != 'read_at']
+        for name in names:
+            mine, other = getattr(self, name), getattr(before, name)
             is_table = isinstance(mine, np.ndarray)
             if has_same_rows(mine, other) if is_table else mine == other:
-                same[field.name] = other
-        return before if len(same) == len(fields(Contents)) else replace(self, **same)
+                same[name] = other
+        return before if len(same) == len(names) else replace(self, **same)
 
     def updated(self, fresh: Contents, ids: Ints) -> Contents:
         """Return these contents with ``fresh`` ones for the providers of these ids.

@@ -1,41 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generations at which providers are as contents of placement say."""
+"""Proves that providers are as contents of placement say."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from novasched.providers.contents import Contents
-from novasched.scheduler.columns import Ints
+from novasched.scheduler.columns import Floats, Ints
+
+PRECISION_S = 2.0
+"""Of times in whole seconds, of two clocks that may differ by one more."""
+
+AsKnown = dict[int, tuple[int, float]]
+"""By id of a provider: it is as known at this generation, if written no later."""
 
 
 class Seen:
-    """Providers that were looked at for one request, by id, with their generations.
+    """Providers that were looked at for one request.
 
-    Each claim adds one to the generation of its providers. So one with one more than a
-    request saw before its claim is as it was: ``as_known`` has such pairs of id and
-    generation, and is shared by the requests that decide on the same contents.
+    A generation can come again: a provider that is deleted and created with its uuid
+    starts at zero. So it proves nothing without the time of the last write. A provider
+    is as known if that is before it was read. Each claim adds one to the generation of
+    its providers, so ``as_known`` has what requests on the same contents saw and then
+    claimed, until the time of that claim.
     """
 
-    def __init__(self, as_known: set[tuple[int, int]]) -> None:
+    def __init__(
+        self, as_known: AsKnown, now: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._as_known = as_known
-        self._generations: dict[int, int] = {}
+        self._now = now
+        self._seen: dict[int, tuple[int, float]] = {}
 
-    def changed(self, before: Contents, listed: Ints) -> Ints:
-        """Return the ids among rows of providers that may be otherwise than before."""
-        ids = before.changed(listed)
-        generations = dict(listed[:, :2].tolist())
-        pairs = ((id_, generations[id_]) for id_ in ids.tolist())
-        return np.array([p[0] for p in pairs if p not in self._as_known], np.int64)
+    def changed(self, before: Contents, listed: Ints, written_at: Floats) -> Ints:
+        """Return the ids among rows of providers that are not proved to be as before,
+        by when each was written at the latest."""
+        differing, read_at = (
+            {*before.changed(listed).tolist()},
+            dict(before.read_at.tolist()),
+        )
 
-    def are_as_known(self, listed: Ints) -> None:
-        """Note that these providers are as the contents say."""
-        self._generations |= dict(listed[:, :2].tolist())
+        def is_known(id_: int, generation: int, written: float) -> bool:
+            if id_ not in differing and written < read_at.get(id_, 0):
+                return True
+            known, until = self._as_known.get(id_, (generation, 0.0))
+            return known == generation and written <= until
+
+        rows = zip(*listed[:, :2].T.tolist(), written_at.tolist(), strict=True)
+        return np.array([row[0] for row in rows if not is_known(*row)], np.int64)
+
+    def are_as_known(self, listed: Ints, written_at: Floats, as_of: Floats) -> None:
+        """Note that these providers are as the contents say. What was written in the
+        second of the look may be written once more in it."""
+        now = self._now()
+        rows = zip(
+            *listed[:, :2].T.tolist(), written_at.tolist(), as_of.tolist(), strict=True
+        )
+        for id_, generation, written, seen in rows:
+            self._seen[id_] = generation, seen - now
+            if written < seen:
+                self._as_known[id_] = generation, written
 
     def claimed(self, ids: Collection[int]) -> None:
         """Note that one claim of some of these providers has been made since then."""
-        for id_ in self._generations.keys() & ids:
-            self._generations[id_] += 1
-            self._as_known.add((id_, self._generations[id_]))
+        for id_ in self._seen.keys() & ids:
+            generation, ahead_s = self._seen[id_]
+            self._seen[id_] = generation + 1, ahead_s
+            until = self._now() + ahead_s + PRECISION_S
+            self._as_known[id_] = generation + 1, until

@@ -3,15 +3,25 @@
 
 import dataclasses
 import fcntl
+import os
 import threading
 
 import numpy as np
 import pytest
+from keystoneauth1 import loading
 
 from novasched import errors
 from novasched.inspection.copies import JUST_READ_S, Copies
 from novasched.placement.contents import PlacementApiContents
-from novasched.placement.shared import LOCK, SharedContents, load, path_in, save
+from novasched.placement.shared import (
+    ABANDONED_S,
+    LOCK,
+    WANTED,
+    SharedContents,
+    load,
+    path_in,
+    save,
+)
 from novasched.providers.hints import CloudHints
 from tests.configuration import make_conf
 from tests.placement_api import says
@@ -104,13 +114,50 @@ def test_a_wait_ends_when_the_store_is_closed(make_store, tmp_path):
             store.read()
 
 
-def test_each_placement_has_a_file_of_its_own(tmp_path):
-    confs = [
-        make_conf(placement={'endpoint_override': f'http://one:{port}'})
-        for port in (1, 2, 2)
-    ]
-    one, other, again = (path_in(tmp_path, conf).name for conf in confs)
-    assert one != other == again
+def name_of(directory, auth_group='placement', **values):
+    """Return the name of the file for the placement of these options."""
+    conf = make_conf()
+    plugin = loading.get_plugin_loader('password')
+    conf.register_opts(loading.get_auth_common_conf_options(), auth_group)
+    conf.register_opts(loading.get_auth_plugin_conf_options(plugin), auth_group)
+    conf.set_override('auth_section', auth_group, 'placement')
+    values = {'auth_type': 'password', 'auth_url': 'http://one:5000', **values}
+    for option, value in values.items():
+        group = auth_group if option.startswith('auth_') else 'placement'
+        conf.set_override(option, value, group)
+    return path_in(directory, conf).name
+
+
+@pytest.mark.parametrize('auth_group', ['placement', 'keystone'])
+@pytest.mark.parametrize(
+    'other',
+    [
+        {'auth_url': 'http://other:5000'},
+        {'endpoint_override': 'http://placement'},
+        {'region_name': 'other'},
+        {'service_type': 'placement-test'},
+        {'valid_interfaces': ['public']},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_each_placement_has_a_file_of_its_own(tmp_path, auth_group, other):
+    name = name_of(tmp_path, auth_group)
+    assert (
+        name == name_of(tmp_path, auth_group) != name_of(tmp_path, auth_group, **other)
+    )
+
+
+def test_files_of_a_placement_that_is_read_no_more_are_removed(
+    make_store, tmp_path, clock
+):
+    for name, age_s in (('old', ABANDONED_S + 1), ('new', ABANDONED_S - 1)):
+        for suffix in ('.npz', LOCK, WANTED):
+            file = tmp_path / f'placement-copy-{name}{suffix}'
+            file.touch()
+            os.utime(file, (clock.time() - age_s,) * 2)
+    make_store().read()
+    kept = {each.stem for each in tmp_path.iterdir()}
+    assert kept == {'placement-copy-new', 'placement-copy-1'}
 
 
 def test_what_one_process_wants_another_reads(make_store, world):
