@@ -20,6 +20,7 @@ from novasched.outages import (
     LONGEST_REST_S,
     MOST_AT_ONCE,
     MOST_TIMES,
+    TURN_S,
     OutagePatience,
     Outages,
     cell,
@@ -52,8 +53,15 @@ def service():
 
 
 @pytest.fixture
-def outages(service):
-    made = Outages(30.0, lambda name: service.probe if name == 'placement' else None)
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def outages(service, clock):
+    """Outages whose turns last until the clock is advanced."""
+    probes = {'placement': service.probe}
+    made = Outages(30.0, probes.get, clock=clock)
     yield made
     made.close()
 
@@ -116,6 +124,55 @@ def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, ou
             each.patience.attempted(())
 
 
+def waiting(outages, number):
+    """Let so many requests wait, in their order."""
+    waiters = []
+    for count in range(1, number + 1):
+        waiters.append(Waiter(outages))
+        eventually(lambda: outages.now() and outages.now()[0].waiting == count)  # noqa: B023
+    return waiters
+
+
+def test_requests_that_take_long_hold_up_others_for_one_turn_each(
+    service, outages, clock
+):
+    waiters = waiting(outages, 4)
+    service.is_back.set()
+    for number, slow in enumerate(waiters, 1):
+        eventually(lambda: slow.went_on)  # noqa: B023
+        time.sleep(0.05)
+        assert len(going(waiters, [])) == number
+        clock.advance(TURN_S)
+
+
+def test_a_turn_that_is_over_is_no_success(service, outages, clock):
+    waiters = waiting(outages, 4)
+    service.is_back.set()
+    for slow in waiters[:2]:
+        eventually(lambda: slow.went_on)  # noqa: B023
+        clock.advance(TURN_S)
+    eventually(lambda: waiters[2].went_on)
+    time.sleep(0.05)
+    assert waiters[3].went_on is None
+    waiters[0].patience.attempted(())  # it has succeeded: two may go on at once
+    eventually(lambda: waiters[3].went_on)
+
+
+def test_a_service_that_breaks_off_again_ends_the_turns(service, outages, clock):
+    first, second, third = waiting(outages, 3)
+    service.is_back.set()
+    eventually(lambda: first.went_on)
+    service.is_back.clear()
+    first.patience.attempted(AWAY)
+    eventually(lambda: second.went_on)
+    again = Waiter(outages)
+    eventually(outages.now)
+    second.patience.attempted(AWAY)
+    clock.advance(TURN_S)
+    time.sleep(0.05)
+    assert (third.went_on, again.went_on) == (None, None)
+
+
 def test_who_came_first_goes_on_first_however_late_it_waits(service, outages):
     late = Waiter(outages, clock=FakeClock(seconds=2.0))
     eventually(lambda: outages.now() and outages.now()[0].waiting == 1)
@@ -138,7 +195,7 @@ def are_going(waiters, seen, most):
 
 
 def test_time_that_is_over_while_the_service_answers_takes_no_turn_away(service):
-    outages = Outages(0.3, lambda _: service.probe)
+    outages = Outages(0.3, lambda _: service.probe, clock=FakeClock())
     first, second = Waiter(outages), Waiter(outages)
     service.is_back.set()
     eventually(lambda: first.went_on or second.went_on)
