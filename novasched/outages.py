@@ -64,8 +64,8 @@ LONGEST_REST_S = 2.0
 """So long a request rests at most that fails again though its service seems to be
 back: one of several servers may be away, or it takes no writes yet."""
 MOST_AT_ONCE = 8
-"""So many of the requests that waited for a service have their turn at once at most: who
-has waited longest is to be answered first, not all at the same time."""
+"""So many of the requests that waited for a service have their turn at once at most:
+who has waited longest is to be answered first, not all at the same time."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
 TELL_AGAIN_S = 60.0
@@ -273,7 +273,9 @@ class Outages:
         away = turn.away
         with self._lock:
             turn.ends_s = -math.inf
-            if is_well:  # else it begins to wait, or those that wait see that it is over
+            if (
+                is_well
+            ):  # else it begins to wait, or those that wait see that it is over
                 away.limit = min(away.limit + 1, MOST_AT_ONCE)
                 away.admit(self._clock.monotonic())
 

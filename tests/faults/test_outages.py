@@ -53,20 +53,20 @@ def patient(cloud, audit):
 
 class Outage:
     """Spoils all that placement is asked, or what it is asked of some kind, until it
-    ``ends``."""
+    ``ends``; what comes ``after`` is passed on."""
 
-    def __init__(self, made, fault, methods=METHODS, pattern=''):
-        self._ended = threading.Event()
-        self._made = made
+    def __init__(self, made, fault, methods=METHODS, pattern='', after=proxy.passed):
+        self.ended = threading.Event()
+        self._made, self._after = made, after
         for method in methods:
             made.proxy.on(method, pattern, self._spoil, times=9999)
         self._fault = fault
 
     def _spoil(self, exchange):
-        (proxy.passed if self._ended.is_set() else self._fault)(exchange)
+        (self._after if self.ended.is_set() else self._fault)(exchange)
 
     def ends(self):
-        self._ended.set()
+        self.ended.set()
         self._made.proxy.release()
 
 
@@ -198,6 +198,32 @@ def test_a_reload_may_end_an_outage(cloud, url, connect, daemons, audit):
         final = caller.answers(call)[-1]
         assert final['failure'] is None, final['failure']
     outage.ends()
+
+
+@pytest.mark.scenario('F14', 'F15', 'I2', 'I6', 'I7')
+def test_requests_that_waited_are_answered_while_one_takes_long(cloud, callers, audit):
+    """Its claim falls into a black hole."""
+    audit.settle_s = SETTLE_S
+    audit.bounds = Bounds(latency_s=WAIT_S)
+    made = cloud(HOSTS, novasched=PATIENT)
+    outages, clients = made.serve().outages, callers(made)
+
+    def after(exchange):
+        is_slow = exchange.asked.method == 'PUT' and consumer in exchange.asked.path
+        (proxy.stuck if is_slow else proxy.passed)(exchange)
+
+    outage = Outage(made, GATEWAY, after=after)
+    slow = clients.boot(room=True)
+    (consumer,) = slow.consumers
+    until(outages.now, 'the outage')
+    others = [clients.boot(room=True) for _ in range(AT_ONCE)]
+    until(lambda: outages.now()[0].waiting == 1 + AT_ONCE, 'all to wait')
+    outage.ended.set()
+    until(lambda: all(each.answers for each in others), 'their answers')
+    assert not slow.answers
+    made.proxy.release()
+    clients.wait()
+    audit.check(*ALL)
 
 
 @pytest.mark.scenario('F44', 'I4', 'I6')
