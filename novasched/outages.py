@@ -60,6 +60,11 @@ fail: a look that hangs is over then. Once more, as what is just back may break 
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
+MOST_ALONE = 3
+"""How often, if no other request has waited since, and so many others were served. For
+a query of placement, looks that placement answered at once count as others. Where one
+of several servers is away others fail, too: less than one such request in a hundred is
+taken for one that fails by itself."""
 LONGEST_REST_S = 2.0
 """So long a request rests at most that fails again though its service seems to be
 back: one of several servers may be away, or it takes no writes yet."""
@@ -160,7 +165,7 @@ class Outages:
     ``probe_of`` returns the probe of a service, None: it is not waited for.
     ``on_waiting`` is called with how many requests wait for a service now,
     ``on_waited`` with how long one has, and whether it was in vain. ``served`` counts
-    the requests that nothing was away for.
+    the requests that nothing was away for, ``waits`` how often one has waited.
     """
 
     def __init__(
@@ -179,7 +184,7 @@ class Outages:
         self._away: dict[str, _Away] = {}
         self._closed = threading.Event()
         self.successor: Any = None
-        self.served = 0
+        self.served = self.waits = 0
 
     def close(self, successor: Any = None) -> None:
         """Let nobody wait any more; ``successor`` serves those who do, if there is
@@ -246,6 +251,7 @@ class Outages:
                 return None
             turn = Turn(away, came_s)
             away.waited += 1
+            self.waits += 1
             bisect.insort(away.queue, turn, key=operator.attrgetter('came_s'))
             self._on_waiting(service, len(away.queue))
             away.admit(began_s)
@@ -359,7 +365,7 @@ class OutagePatience:
         self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
         self._turns: list[Turn] = []
         self._times: Counter[str] = Counter()
-        self._served = self._waits = 0
+        self._served = self._waits = self._waits_before = self._looks = 0
         self.is_over = left_s <= 0
 
     @property
@@ -382,21 +388,22 @@ class OutagePatience:
         for turn in turns:
             self._outages.done(turn, turn.away.service not in away)
 
-    def wait(self, away: Mapping[str, str]) -> bool:
-        """Wait until all these services answer; False: it was in vain. Raises
-        CallerGone."""
+    def wait(self, away: Mapping[str, str], is_query: bool = False) -> bool:
+        """Wait until all these services answer; False: it was in vain. ``is_query``: it
+        was a query of placement that failed. Raises CallerGone."""
         self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False
         if not self._waits:
             self._served = self._outages.served
+            self._waits_before = self._outages.waits
         if self._waits < LAST_LOOKS:
             soon_s = self._clock.monotonic() + LAST_LOOK_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
         self._waits += 1
         self._times.update(away.keys())
         again = max(self._times.values()) - 1
-        if again >= MOST_TIMES and self._outages.served > self._served:
+        if self._fails_by_itself(away, again, is_query):
             self.is_over = True
             return False
         with self._caller.resting():
@@ -409,4 +416,18 @@ class OutagePatience:
                     self.is_over = True
                     return False
                 self._turns.append(turn)
+                self._looks += not turn.away.is_confirmed
+                self._waits_before += 1  # but for its own
         return True
+
+    def _fails_by_itself(
+        self, away: Collection[str], again: int, is_query: bool
+    ) -> bool:
+        """Whether placement answers all but this request, which has failed ``again``
+        so often; of other services, whether any request was served meanwhile."""
+        others = self._outages.served - self._served
+        is_alone = self._outages.waits == self._waits_before
+        if is_alone and {*away} == {PLACEMENT}:
+            answered = others + self._looks if is_query else others
+            return min(again, answered) >= MOST_ALONE
+        return again >= MOST_TIMES and others > 0

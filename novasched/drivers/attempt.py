@@ -85,12 +85,13 @@ class RequestAttempt:
     once placement answers, else they are left at once. Claims of the consumers that
     ``may_arrive`` were lost before; ``unsure``: so was an undo. It ``adopts`` lost
     claims that stand, their candidates by consumer. ``offered`` are the candidates that
-    it may choose from; None: they are not known. ``was_announced``: the start of the
-    request was told, in this attempt or before; ``has_turn``: it has waited, and goes
-    on while others wait still. ``came_s`` is when the request came, on the monotonic
-    clock, ``waited_s`` how long it has waited after it; ``yields`` how often it has
-    undone its claims, or decided again, for other members of its server group, or on a
-    provider that is over capacity.
+    it may choose from; None: they are not known, and ``is_query_lost`` that placement
+    did not answer the query for them. ``was_announced``: the start of the request was
+    told, in this attempt or before; ``has_turn``: it has waited, and goes on while
+    others wait still. ``came_s`` is when the request came, on the monotonic clock,
+    ``waited_s`` how long it has waited after it; ``yields`` how often it has undone its
+    claims, or decided again, for other members of its server group, or on a provider
+    that is over capacity.
     """
 
     keeps_lost: bool = False
@@ -103,6 +104,7 @@ class RequestAttempt:
     came_s: float | None = None
     waited_s: float = 0.0
     yields: int = 0
+    is_query_lost: bool = False
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
 
@@ -130,6 +132,7 @@ class RequestAttempt:
         if not isinstance(answer, QueryFailed):
             self.offered = answer
         elif answer.is_away:
+            self.is_query_lost = True
             self.missed(PLACEMENT, answer.text, answer.status)
 
     def missed(self, service: str, problem: str, status: int = 0) -> None:

@@ -157,7 +157,7 @@ class PatientRequest:
         """Wait until services answer, and nothing is held of earlier attempts."""
         began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            waited = self._patience.wait(attempt.away)
+            waited = self._patience.wait(attempt.away, attempt.is_query_lost)
             while waited and not self._settle():
                 waited = not self._is_unsure and self._patience.wait(
                     {PLACEMENT: self._lost[0].why}

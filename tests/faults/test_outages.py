@@ -12,6 +12,7 @@ import pytest
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.worker_state import read
+from novasched.outages import MOST_ALONE
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
@@ -327,3 +328,18 @@ def test_an_outage_of_a_minute_and_a_half_with_many_who_wait(
     assert (height.memory_mb - before.memory_mb) / VERY_MANY < MOST_MB / 2
     assert max(height.files, after.files) - before.files <= kept
     audit.check('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
+
+
+@pytest.mark.scenario('F14', 'I7')
+def test_a_query_that_placement_alone_fails_to_answer_is_decided_a_few_times(
+    patient, callers
+):
+    """As it meets a defect there, while placement answers all else."""
+    patient.proxy.on('GET', '^/allocation_cand', proxy.answers(500, b'{}'), times=9999)
+    clients, start = callers(patient), time.monotonic()
+    call = clients.boot()
+    clients.wait()
+    assert call.failure.name == 'NoValidHost'
+    assert time.monotonic() - start < PATIENT['outage_patience'] / 2
+    asked = patient.proxy.asked('GET', '^/allocation_cand')
+    assert 1 < len(asked) <= MOST_ALONE + 1

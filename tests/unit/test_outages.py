@@ -18,6 +18,7 @@ from novasched.outages import (
     FIRST_LOOK_S,
     LAST_LOOK_S,
     LONGEST_REST_S,
+    MOST_ALONE,
     MOST_AT_ONCE,
     MOST_TIMES,
     TURN_S,
@@ -249,27 +250,57 @@ def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
     assert levels == ['WARNING', 'WARNING', 'DEBUG', 'DEBUG']
 
 
+class Unhurried(Outages):
+    """Keeps how long one rests; the time does not go by."""
+
+    def __init__(self, probe):
+        super().__init__(30.0, lambda name: probe)
+        self.rests = []
+
+    def rest(self, seconds):
+        self.rests.append(seconds)
+
+
 @cases(
     'others, goes_on',
     ('others are served', 1, False),
     ('none is', 0, True),
 )
 def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
-    class Outage(Outages):
-        """Keeps how long one rests; the time does not go by."""
-
-        def rest(self, seconds):
-            rests.append(seconds)
-
     service.is_back.set()
-    outages, rests = Outage(30.0, lambda name: service.probe), []
+    outages, away = Unhurried(service.probe), {'a cell': 'gone'}
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
     for _ in range(MOST_TIMES):
-        assert patience.wait(AWAY)
+        assert patience.wait(away)
     outages.served += others
-    assert patience.wait(AWAY) == goes_on
+    assert patience.wait(away) == goes_on
     assert patience.is_over != goes_on
-    assert rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
+    assert outages.rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
+    outages.close()
+
+
+@cases(
+    'is_query, looks, others, waits, goes_on',
+    ('its query, in a quiet cloud', True, (), 0, 0, False),
+    ('its query, and another request waits', True, (), 0, 1, True),
+    ('its query, and looks fail, too', True, (False, True) * 3, 0, 0, True),
+    ('its claim, in a quiet cloud', False, (), 0, 0, True),
+    ('its claim, and few are served', False, (), MOST_ALONE - 1, 0, True),
+    ('its claim, and others are served', False, (), MOST_ALONE, 0, False),
+    ('its claim, and another one fails, too', False, (), MOST_ALONE, 1, True),
+)
+def test_a_request_that_alone_is_not_answered_by_placement_ends_soon(
+    is_query, looks, others, waits, goes_on
+):
+    answers = iter(looks)
+    outages = Unhurried(lambda: next(answers, True))
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    for _ in range(MOST_ALONE):
+        assert patience.wait(AWAY, is_query)
+    for _ in range(waits):
+        assert OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+    outages.served += others
+    assert patience.wait(AWAY, is_query) == goes_on
     outages.close()
 
 
