@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http.client import responses
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.outages import PLACEMENT
@@ -119,7 +119,7 @@ class RequestAttempt:
         offers = [*self.adopts.values()]
         if not offers:
             return None
-        requests = [request for each in offers for request in each.requests]
+        requests = [cast(Candidate, one) for each in offers for one in each.requests]
         summaries = ChainMap(*(dict(each.summaries) for each in offers))
         return replace(offers[0], requests=requests, summaries=summaries)
 

@@ -79,7 +79,8 @@ def disable(made, host):
         )
 
 
-@pytest.mark.scenario('F10', 'F16', 'I3', 'I4')
+@pytest.mark.scenario('F10', 'I3', 'I4')
+@pytest.mark.scenario('F16', 'I4')
 @cases(
     'is_fit',
     ('its host is fit still', True),

@@ -201,7 +201,8 @@ def test_a_reload_may_end_an_outage(cloud, url, connect, daemons, audit):
     outage.ends()
 
 
-@pytest.mark.scenario('F14', 'F15', 'I2', 'I6', 'I7')
+@pytest.mark.scenario('F14', 'I2', 'I6', 'I7')
+@pytest.mark.scenario('F15', 'I6', 'I7')
 def test_requests_that_waited_are_answered_while_one_takes_long(cloud, callers, audit):
     """Its claim falls into a black hole."""
     audit.settle_s = SETTLE_S
