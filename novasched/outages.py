@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import logging
+import math
 import operator
 import threading
 from collections import Counter
@@ -47,8 +48,9 @@ times as long. 0: nothing is waited for, as in nova.
 
 FIRST_LOOK_S, LONGEST_PAUSE_S = 0.2, 1.0
 """The pauses between two looks for a service: at first, and at most."""
-CALLER_LOOK_S = 2.0
-"""How often it is found out whether the caller of a request that waits is still
+TURN_S = 1.0
+"""How long a request has its turn at most: one that takes longer holds up no others. A
+request that waits looks so often whether it may go on, and whether its caller is
 there."""
 ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
@@ -58,12 +60,17 @@ fail: a look that hangs is over then. Once more, as what is just back may break 
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
+MOST_ALONE = 3
+"""How often, if no other request has waited since, and so many others were served. For
+a query of placement, looks that placement answered at once count as others. Where one
+of several servers is away others fail, too: less than one such request in a hundred is
+taken for one that fails by itself."""
 LONGEST_REST_S = 2.0
 """So long a request rests at most that fails again though its service seems to be
 back: one of several servers may be away, or it takes no writes yet."""
 MOST_AT_ONCE = 8
-"""So many of the requests that waited for a service are under way at once at most: who
-has waited longest is to be answered first, not all at the same time."""
+"""So many of the requests that waited for a service have their turn at once at most:
+who has waited longest is to be answered first, not all at the same time."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
 TELL_AGAIN_S = 60.0
@@ -107,39 +114,49 @@ class Outage(NamedTuple):
         )
 
 
-class _Turn(threading.Event):
-    """The turn of a request that came at this time."""
+class Turn(threading.Event):
+    """The turn of a request that came at ``came_s`` to use a service that was away; it
+    is over at ``ends_s`` at the latest."""
 
-    def __init__(self, came_s: float) -> None:
+    def __init__(self, away: _Away, came_s: float) -> None:
         super().__init__()
+        self.away = away
         self.came_s = came_s
+        self.ends_s = math.inf
 
 
 @dataclass(eq=False)
 class _Away:
     """A service that is away, or was, and those of its requests that go on by and by:
-    ``running`` are under way, and at most ``limit`` may be. Each of the ``queue`` is
-    set when it is its turn, in the order in which they came. ``is_confirmed``: a look
-    at the service has failed, too."""
+    those ``running`` have their turn, and at most ``limit`` may have it. Each of the
+    ``queue`` is set when it is its turn, in the order in which they came.
+    ``is_confirmed``: a look at the service has failed, too."""
 
     service: str
     problem: str = ''
     since_s: float = 0.0
     is_back: bool = True
     is_confirmed: bool = False
-    queue: list[_Turn] = field(default_factory=list)
+    queue: list[Turn] = field(default_factory=list)
+    running: list[Turn] = field(default_factory=list)
     waited: int = 0
     in_vain: int = 0
-    running: int = 0
     limit: int = 1
     told_s: float = float('-inf')
     level: int = logging.WARNING
 
-    def admit(self) -> None:
-        """Let those go on whose turn it is."""
-        while self.is_back and self.queue and self.running < self.limit:
-            self.running += 1
-            self.queue.pop(0).set()
+    def admit(self, now_s: float) -> None:
+        """Let those go on whose turn it is.
+
+        A turn that has lasted too long ends, but is no sign that all goes well: the
+        limit grows only by attempts that have succeeded.
+        """
+        self.running = [turn for turn in self.running if turn.ends_s > now_s]
+        while self.is_back and self.queue and len(self.running) < self.limit:
+            turn = self.queue.pop(0)
+            turn.ends_s = now_s + TURN_S
+            self.running.append(turn)
+            turn.set()
 
 
 class Outages:
@@ -148,7 +165,7 @@ class Outages:
     ``probe_of`` returns the probe of a service, None: it is not waited for.
     ``on_waiting`` is called with how many requests wait for a service now,
     ``on_waited`` with how long one has, and whether it was in vain. ``served`` counts
-    the requests that nothing was away for.
+    the requests that nothing was away for, ``waits`` how often one has waited.
     """
 
     def __init__(
@@ -167,7 +184,7 @@ class Outages:
         self._away: dict[str, _Away] = {}
         self._closed = threading.Event()
         self.successor: Any = None
-        self.served = 0
+        self.served = self.waits = 0
 
     def close(self, successor: Any = None) -> None:
         """Let nobody wait any more; ``successor`` serves those who do, if there is
@@ -222,23 +239,27 @@ class Outages:
         problem: str,
         came_s: float,
         left_s: Callable[[bool], float],
-    ) -> bool:
-        """Wait until a service answers, and it is the turn of who waits, as it came at
-        ``came_s``; then done() is to be called. False: it was in vain. ``left_s``
+    ) -> Turn | None:
+        """Wait until a service answers, and it is the turn of a request that came at
+        ``came_s``; then done() is to be called. None: the time was over. ``left_s``
         returns for how long it may wait still, given whether the service is back; it
         may raise."""
-        began_s, turn, is_wanted = self._clock.monotonic(), _Turn(came_s), False
+        began_s, is_wanted = self._clock.monotonic(), False
         with self._lock:
             away = self._known(service, problem)
             if away is None:
-                return False
+                return None
+            turn = Turn(away, came_s)
             away.waited += 1
+            self.waits += 1
             bisect.insort(away.queue, turn, key=operator.attrgetter('came_s'))
             self._on_waiting(service, len(away.queue))
-            away.admit()
+            away.admit(began_s)
         try:
             while not turn.is_set() and (wait_s := left_s(away.is_back)) > 0:
-                turn.wait(min(wait_s, CALLER_LOOK_S))
+                turn.wait(min(wait_s, TURN_S))
+                with self._lock:
+                    away.admit(self._clock.monotonic())
             is_wanted = True
         finally:
             with self._lock:
@@ -250,17 +271,19 @@ class Outages:
             took_s = self._clock.monotonic() - began_s
             self._on_waited(service, took_s, in_vain and is_wanted)
             if not (in_vain or is_wanted):
-                self.done(service, False)
-        return not in_vain
+                self.done(turn, False)
+        return None if in_vain else turn
 
-    def done(self, service: str, is_well: bool) -> None:
+    def done(self, turn: Turn, is_well: bool) -> None:
         """A request that has waited for a service has ended, or needs it again."""
+        away = turn.away
         with self._lock:
-            away = self._away[service]
-            away.running -= 1
-            if is_well:
+            turn.ends_s = -math.inf
+            if (
+                is_well
+            ):  # else it begins to wait, or those that wait see that it is over
                 away.limit = min(away.limit + 1, MOST_AT_ONCE)
-            away.admit()
+                away.admit(self._clock.monotonic())
 
     def _known(self, service: str, problem: str) -> _Away | None:
         """Return an outage, which begins if it is new; None: it is not waited for."""
@@ -297,7 +320,7 @@ class Outages:
             return
         with self._lock:
             away.is_back = True
-            away.admit()
+            away.admit(self._clock.monotonic())
             figures = self._clock.monotonic() - away.since_s, away.waited, away.in_vain
         LOG.log(
             away.level,
@@ -340,9 +363,9 @@ class OutagePatience:
         self._outages = outages
         self._caller = caller
         self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
-        self._turns: list[str] = []
+        self._turns: list[Turn] = []
         self._times: Counter[str] = Counter()
-        self._served = self._waits = 0
+        self._served = self._waits = self._waits_before = self._looks = 0
         self.is_over = left_s <= 0
 
     @property
@@ -362,24 +385,25 @@ class OutagePatience:
         """An attempt has ended, which these services did not answer: it is the turn of
         others."""
         turns, self._turns = self._turns, []
-        for service in turns:
-            self._outages.done(service, service not in away)
+        for turn in turns:
+            self._outages.done(turn, turn.away.service not in away)
 
-    def wait(self, away: Mapping[str, str]) -> bool:
-        """Wait until all these services answer; False: it was in vain. Raises
-        CallerGone."""
+    def wait(self, away: Mapping[str, str], is_query: bool = False) -> bool:
+        """Wait until all these services answer; False: it was in vain. ``is_query``: it
+        was a query of placement that failed. Raises CallerGone."""
         self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False
         if not self._waits:
             self._served = self._outages.served
+            self._waits_before = self._outages.waits
         if self._waits < LAST_LOOKS:
             soon_s = self._clock.monotonic() + LAST_LOOK_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
         self._waits += 1
         self._times.update(away.keys())
         again = max(self._times.values()) - 1
-        if again >= MOST_TIMES and self._outages.served > self._served:
+        if self._fails_by_itself(away, again, is_query):
             self.is_over = True
             return False
         with self._caller.resting():
@@ -387,9 +411,23 @@ class OutagePatience:
                 self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
             for service, problem in away.items():
                 self.attempted(away)  # it is the turn at the last one alone
-                waited = self._outages.wait(service, problem, self.came_s, self.left_s)
-                if not waited:
+                turn = self._outages.wait(service, problem, self.came_s, self.left_s)
+                if turn is None:
                     self.is_over = True
                     return False
-                self._turns.append(service)
+                self._turns.append(turn)
+                self._looks += not turn.away.is_confirmed
+                self._waits_before += 1  # but for its own
         return True
+
+    def _fails_by_itself(
+        self, away: Collection[str], again: int, is_query: bool
+    ) -> bool:
+        """Whether placement answers all but this request, which has failed ``again``
+        so often; of other services, whether any request was served meanwhile."""
+        others = self._outages.served - self._served
+        is_alone = self._outages.waits == self._waits_before
+        if is_alone and {*away} == {PLACEMENT}:
+            answered = others + self._looks if is_query else others
+            return min(again, answered) >= MOST_ALONE
+        return again >= MOST_TIMES and others > 0

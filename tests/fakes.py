@@ -14,6 +14,7 @@ from novasched.drivers import Driver, ScheduleResult
 from novasched.objects.selection import Selection
 from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
+    STANDS,
     Candidates,
     Claimed,
     ClaimRefused,
@@ -189,7 +190,18 @@ class FakePlacement:
                 found.get(uuid, Counter()).update(part['resources'])
         return found
 
-    def undo(self, context, claims, within_s=None):
+    def undo(self, context, claims, within_s=None, keeps_unknown=False):
+        standing = [
+            each
+            for each in claims
+            if keeps_unknown
+            and isinstance(each, ClaimUnknown)
+            and each.consumer_uuid in self.held
+        ]
+        if standing:
+            left = UndoLeft({each.consumer_uuid: STANDS for each in standing})
+            left.standing = standing
+            return left
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]
         gone = [c.consumer_uuid for c in claims if c.consumer_uuid not in self.unundone]
         for consumer in gone:

@@ -5,12 +5,21 @@ could not undo."""
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from http.client import responses
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from novasched.outages import PLACEMENT
-from novasched.ports import Candidates, Claimed, ClaimUnknown, Entry, QueryFailed
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    ClaimUnknown,
+    Entry,
+    QueryFailed,
+)
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
@@ -29,30 +38,41 @@ UNDONE_LATER = (
     'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
     'undone as soon as placement accepts it.'
 )
+KEPT = (
+    'Allocations of %s are kept: another delivery of this request may have been '
+    'answered with them. If it was not, they end with the server. Look at them with: '
+    'openstack resource provider allocation show %s'
+)
 
 
 class LostClaim(NamedTuple):
     """A claim that could not be undone, and why; ``entry`` is that of the journal, open
-    and of nobody else, if there is one."""
+    and of nobody else, if there is one; ``offer`` has its candidate alone."""
 
     claim: Claimed | ClaimUnknown
     why: str
     entry: Entry | None
+    offer: Candidates = Candidates((), '')
 
     def settle(self) -> None:
-        """It is undone, or barred: nothing is left to do."""
+        """It is undone, barred or adopted: nothing is left to do."""
         if self.entry is not None:
             self.entry.settle()
 
-    def leave(self, is_alone: bool = False) -> None:
-        """Leave it to recovery, or to the operator where there is none. ``is_alone``:
-        no other request can have made it until now, even if it arrived late."""
+    def keep(self) -> None:
+        """It stands, and nothing undoes it."""
+        self.settle()
+        LOG.warning(KEPT, self.claim.consumer_uuid, self.claim.consumer_uuid)
+
+    def leave(self) -> None:
+        """Leave it to recovery, or to the operator where there is none. What placement
+        got after the claim was given up may be that of another delivery."""
         consumer = self.claim.consumer_uuid
         if self.entry is None:
             LOG.error(LEFT_BEHIND, consumer, self.why, consumer)
             return
         made_s_ago = SYSTEM_CLOCK.monotonic() - self.claim.by_s
-        self.entry.undo_later(0.0 if is_alone else made_s_ago)
+        self.entry.undo_later(made_s_ago)
         LOG.warning(UNDONE_LATER, consumer, self.why)
 
 
@@ -63,24 +83,28 @@ class RequestAttempt:
     ``away`` has the services that did not answer, and what was the matter; ``lost`` the
     claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
     once placement answers, else they are left at once. Claims of the consumers that
-    ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
-    candidates that it may choose from; None: they are not known. ``was_announced``: the
-    start of the request was told, in this attempt or before; ``has_turn``: it has
-    waited, and goes on while others wait still. ``came_s`` is when the request came, on
-    the monotonic clock, ``waited_s`` how long it has waited after it; ``yields`` how
-    often it has undone its claims, or decided again, for other members of its server
-    group, or on a provider that is over capacity.
+    ``may_arrive`` were lost before; ``unsure``: so was an undo. It ``adopts`` lost
+    claims that stand, their candidates by consumer. ``offered`` are the candidates that
+    it may choose from; None: they are not known, and ``is_query_lost`` that placement
+    did not answer the query for them. ``was_announced``: the start of the request was
+    told, in this attempt or before; ``has_turn``: it has waited, and goes on while
+    others wait still. ``came_s`` is when the request came, on the monotonic clock,
+    ``waited_s`` how long it has waited after it; ``yields`` how often it has undone its
+    claims, or decided again, for other members of its server group, or on a provider
+    that is over capacity.
     """
 
     keeps_lost: bool = False
     has_turn: bool = False
     was_announced: bool = False
     may_arrive: frozenset[str] = frozenset()
+    adopts: Mapping[str, Candidates] = field(default_factory=dict[str, Candidates])
     unsure: bool = False
     offered: Candidates | None = None
     came_s: float | None = None
     waited_s: float = 0.0
     yields: int = 0
+    is_query_lost: bool = False
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
 
@@ -89,11 +113,26 @@ class RequestAttempt:
         """Whether the request will wait for what did not answer."""
         return self.keeps_lost and bool(self.away)
 
+    @property
+    def adopted(self) -> Candidates | None:
+        """The candidates that it adopts; None: it adopts none."""
+        offers = [*self.adopts.values()]
+        if not offers:
+            return None
+        requests = [cast(Candidate, one) for each in offers for one in each.requests]
+        summaries = ChainMap(*(dict(each.summaries) for each in offers))
+        return replace(offers[0], requests=requests, summaries=summaries)
+
+    def may_claim(self, consumer_uuid: str, candidate: Candidate) -> bool:
+        """Whether it may claim, or adopt, a candidate for a consumer."""
+        return not self.adopts or candidate in self.adopts[consumer_uuid].requests
+
     def offers(self, answer: Candidates | QueryFailed) -> None:
         """Note what placement offers, or that it did not answer."""
         if not isinstance(answer, QueryFailed):
             self.offered = answer
         elif answer.is_away:
+            self.is_query_lost = True
             self.missed(PLACEMENT, answer.text, answer.status)
 
     def missed(self, service: str, problem: str, status: int = 0) -> None:

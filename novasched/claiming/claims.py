@@ -22,6 +22,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
+    Candidates,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -37,6 +38,7 @@ LOG = logging.getLogger(__name__)
 
 VOID = 'placement would not offer it now: the copy of its state was behind'
 CHANGED = 'the host, or its service, has changed since it was looked at'
+ADOPTED = 'it was claimed before, and stands'
 MOST_AWAY = 3
 """Claims that a placement refuses which is away, where the request can wait for it."""
 MOST_CHANGED = 8
@@ -236,6 +238,8 @@ class Claims:
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
         if not self._are_offered(wanted, ahead):
             return False
+        if self._attempt.adopts:
+            return self._adopt(wanted)
         with (
             self._written(request, wanted),
             self._recorder.stage('claim'),
@@ -290,6 +294,8 @@ class Claims:
         """
         if not self._are_offered(wanted):
             return False
+        if self._attempt.adopts:
+            return self._adopt(wanted)
         for chunk in chunks(wanted):
             self.check_caller()
             with self._written(request, chunk), self._recorder.stage('claim'):
@@ -312,6 +318,17 @@ class Claims:
         for one in wanted:
             self.remaining.take(one.candidate)
         return self._fit(wanted)
+
+    def _adopt(self, wanted: Sequence[ClaimRequest]) -> bool:
+        """Take claims that stand for those of this attempt, which never undoes them;
+        False: they have other candidates."""
+        may_claim = self._attempt.may_claim
+        if not all(may_claim(one.consumer_uuid, one.candidate) for one in wanted):
+            return False
+        self._recorder.claimed(wanted, 'claimed', ADOPTED)
+        for one in wanted:
+            self.remaining.take(one.candidate)
+        return True
 
     def _fit(self, wanted: Sequence[ClaimRequest]) -> bool:
         """Return whether providers have room for claims that placement took; if not,
@@ -463,8 +480,11 @@ class Claims:
         claims = claims[::-1]
         consumers = [claim.consumer_uuid for claim in claims]
         LOG.debug('Cleaning up allocations for %s', consumers)
+        keeps_lost = records and self._attempt.keeps_lost
         with self._recorder.stage('claim') if records else contextlib.nullcontext():
-            left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
+            left = self._placement.undo(
+                self._context, claims, UNDO_WITHIN_S, keeps_unknown=keeps_lost
+            )
         gone = {*consumers}
         self._made = [each for each in self._made if each.consumer_uuid not in gone]
         self._attempt.unsure |= bool(left.unsure)
@@ -473,8 +493,10 @@ class Claims:
         for claim in claims:
             if why := left.get(claim.consumer_uuid):
                 entry = self._journal.take(claim.consumer_uuid)
-                lost = LostClaim(claim, why, entry)
-                if records and self._attempt.keeps_lost:
+                lost = LostClaim(
+                    claim, why, entry, self._offer(self._wanted[claim.consumer_uuid])
+                )
+                if keeps_lost:
                     self._attempt.lost.append(lost)
                 else:
                     lost.leave()
@@ -485,6 +507,12 @@ class Claims:
             self._recorder.claimed(undone, outcome, text)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
+
+    def _offer(self, wanted: ClaimRequest) -> Candidates:
+        """Return the candidate of a claim as placement would offer it."""
+        root = {'root_provider_uuid': wanted.node_uuid}
+        summaries = dict.fromkeys(wanted.candidate['allocations'], root)
+        return Candidates((wanted.candidate,), self._version, summaries)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""

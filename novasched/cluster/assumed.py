@@ -203,6 +203,7 @@ class AssumedInstances:
             limits=dict(host.limits),
             seen=row.stamp,
             group=self._group_of(request),
+            first=next((each.pick.first for each in mine), request.instance_uuid),
         )
         pick = replace(pick, takes=takes(row, pick, self.fitting))
         with self._lock:

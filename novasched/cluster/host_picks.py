@@ -99,7 +99,7 @@ class Pick:
     recorded for the host; ``seen`` the row of the host at that time. ``takes`` is by
     how much the usage in the row grows by it; ``group`` the uuid of a server group
     whose members are counted. ``origin`` is the scheduler whose request picked it, ''
-    this process.
+    this process; ``first`` the first instance of that request, by uuid.
     """
 
     key: HostKey
@@ -110,6 +110,7 @@ class Pick:
     takes: Used = NOTHING
     group: str | None = None
     origin: str = ''
+    first: str = ''
 
     @property
     def uuid(self) -> str:

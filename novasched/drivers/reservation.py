@@ -10,7 +10,7 @@ import contextlib
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from novasched.cluster.assumed import AssumedInstances, HostView
@@ -220,39 +220,48 @@ class Reservation:
         schedulers have picked meanwhile; if not, all claims are undone.
 
         Of two requests the one stays whose message came first; while none come, the
-        one of the lower uuid. ``offered`` are the hosts that the first decision was
-        made of.
+        one of the lower uuid. Where each came first on a host, the one whose first
+        instance has the lower uuid stays. ``offered`` are the hosts that the first
+        decision was made of.
         """
         claims = self._work.claims
         if self._assumed is None or claims is None or self._yields >= MOST_YIELDS:
             return True
         self._assumed.await_return(self._mine)
         rows = {(p.host.cell_uuid, p.host.uuid): p.host._row for p in picks}
-        for key, row in rows.items():
-            mine = [each for each in self._mine if each.pick.key == key]
-            others = self._stay(key, mine)
-            if others and not self._has_room(offered, row, others, mine):
-                self._yields += 1
-                claims.yield_to(
-                    f'{others[-1].pick.uuid} was picked for {mine[0].pick.host}'
-                )
-                return False
+        before, after = self._in_conflict(offered, rows)
+        yielding = {each.pick.first for each in after}
+        for other in before:
+            first = other.pick.first
+            if first in yielding and self._mine[0].pick.first < first:
+                continue  # it meets this request on another host, and yields
+            self._yields += 1
+            claims.yield_to(f'{other.pick.uuid} was picked for {other.pick.host}')
+            return False
         return True
 
-    def _stay(self, key: HostKey, mine: Sequence[AssumedPick]) -> list[AssumedPick]:
-        """Return the picks on a host since the first look that stay beside those of
-        this request, if others than it knew are among them."""
-        if self._assumed is None or self._host_view is None or not mine:
-            return []
-        seen = self._seen(key)
-        later = self._assumed.later(key, self._host_view.number)
-        others = [each for each in later if each not in mine]
-        are_new = [
-            each
-            for each in others
-            if each.number > seen and each.pick.origin and _stays(each, mine)
-        ]
-        return [o for o in others if o.number <= seen] + are_new if are_new else []
+    def _in_conflict(
+        self, offered: HostTable, rows: Mapping[HostKey, int]
+    ) -> tuple[list[AssumedPick], list[AssumedPick]]:
+        """Return the picks of other schedulers that this request did not know, and for
+        which there is no room beside its own: those that came before, and after."""
+        assert self._assumed is not None
+        found: tuple[list[AssumedPick], list[AssumedPick]] = [], []
+        for key, row in rows.items():
+            mine = [each for each in self._mine if each.pick.key == key]
+            if self._host_view is None or not mine:
+                continue
+            seen = self._seen(key)
+            later = self._assumed.later(key, self._host_view.number)
+            others = [each for each in later if each not in mine]
+            known = [each for each in others if each.number <= seen]
+            new = [o for o in others if o.number > seen and o.pick.origin]
+            before = [each for each in new if _stays(each, mine)]
+            after = [each for each in new if each not in before]
+            for picks, conflicts in zip((before, after), found, strict=True):
+                if picks and not self._has_room(offered, row, [*known, *picks], mine):
+                    conflicts += picks
+        return found
 
     def _has_room(
         self,

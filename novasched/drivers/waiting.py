@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.attempt import LostClaim, RequestAttempt
 from novasched.claiming.claims import UNDO_WITHIN_S
 from novasched.claiming.host_candidates import by_provider
 from novasched.cluster.view import ClusterView
 from novasched.drivers import ScheduleRequest
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
-from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
+from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement, UndoLeft
 from novasched.resources.request import target_of
 from novasched.runtime import connections
 from novasched.runtime.clock import Clock
@@ -41,9 +41,10 @@ class Superseded(Exception):
 class PatientRequest:
     """Makes the attempts of one request, and waits between them.
 
-    A claim of an attempt whose fate is unknown is undone before the next one. Where its
-    consumer holds nothing it may still arrive; then the next claim is refused, and it
-    is undone once it shows.
+    A claim of an attempt whose fate is unknown is looked up before the next one. If it
+    stands, the next attempt adopts it: it may be the claim of another delivery that was
+    answered. Where its consumer holds nothing it may still arrive; then the next claim
+    is refused, and it is adopted once it shows.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class PatientRequest:
         self._view = view
         self._clock = clock
         self._lost = before.lost
+        self._adopts: list[LostClaim] = []
         self._is_unsure, self._late_left = False, MOST_LATE
 
     def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
@@ -81,6 +83,7 @@ class PatientRequest:
                     came_s=self._patience.came_s,
                     may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
+                    adopts={e.claim.consumer_uuid: e.offer for e in self._adopts},
                 )
                 try:
                     result = serve(attempt)
@@ -91,14 +94,17 @@ class PatientRequest:
                         raise
         except Superseded:
             raise
-        except BaseException as ended:  # recovery undoes what is lost
+        except BaseException:  # recovery undoes what is lost
             for lost in self._lost:
-                lost.leave(is_alone=not isinstance(ended, CallerGone))
+                if lost in self._adopts:
+                    lost.keep()
+                else:
+                    lost.leave()
             raise
         finally:
             self._patience.attempted(attempt.away)
         self._outages.served += 1
-        for lost in self._lost:  # what may still arrive is barred by the new claims
+        for lost in self._lost:  # what may still arrive is barred by what is claimed
             lost.settle()
         return result
 
@@ -152,7 +158,7 @@ class PatientRequest:
         """Wait until services answer, and nothing is held of earlier attempts."""
         began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            waited = self._patience.wait(attempt.away)
+            waited = self._patience.wait(attempt.away, attempt.is_query_lost)
             while waited and not self._settle():
                 waited = not self._is_unsure and self._patience.wait(
                     {PLACEMENT: self._lost[0].why}
@@ -166,24 +172,42 @@ class PatientRequest:
         return waited
 
     def _settle(self) -> bool:
-        """Undo what is held of earlier attempts.
+        """Adopt what is held of earlier attempts, where each instance holds its part;
+        else undo it.
 
         False: placement does not answer, or an undo may be carried out later, which
         would undo the next claim.
         """
+        self._adopts = []
         if not self._lost:
             return True
-        claims = [each.claim for each in self._lost]
-        context = self._work.context.elevated()
-        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
-        left = self._placement.undo(context, claims, within_s)
-        self._is_unsure |= bool(left.unsure)
+        left = self._undo(keeps_unknown=True)
+        standing = {each.consumer_uuid for each in left.standing}
+        if standing and standing >= {*(self._work.instance_uuids or ())}:
+            made = {id(each) for each in left.standing}
+            self._adopts = [each for each in self._lost if id(each.claim) in made]
+            return not self._is_unsure
+        if standing:
+            left = self._undo()
         kept = []
         for each in self._lost:
             why = left.get(each.claim.consumer_uuid)
-            if why is None and isinstance(each.claim, Claimed):
+            is_certain = isinstance(each.claim, Claimed) or self._work.request.is_move
+            if (
+                why is None and is_certain
+            ):  # what a moved server holds bars a late claim
                 each.settle()
             else:  # one that was sent twice may arrive once more after it was undone
                 kept.append(each._replace(why=why or MAY_ARRIVE))
         self._lost = kept
         return not self._is_unsure and all(each.why == MAY_ARRIVE for each in kept)
+
+    def _undo(self, keeps_unknown: bool = False) -> UndoLeft:
+        context = self._work.context.elevated()
+        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
+        claims = [each.claim for each in self._lost]
+        left = self._placement.undo(
+            context, claims, within_s, keeps_unknown=keeps_unknown
+        )
+        self._is_unsure |= bool(left.unsure)
+        return left

@@ -142,6 +142,7 @@ class DryPlacement:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
+        keeps_unknown: bool = False,
     ) -> UndoLeft:
         for claim in claims:
             if held := self.held.get(claim.consumer_uuid):

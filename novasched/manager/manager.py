@@ -268,7 +268,7 @@ class SchedulerManager:
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
             is_patient = work.attempt.keeps_lost and not work.attempt.has_turn
-            answer = self._candidate_source.ask(
+            answer = work.attempt.adopted or self._candidate_source.ask(
                 work.context, query, is_patient=is_patient
             )
         recorder.asked(query, answer)

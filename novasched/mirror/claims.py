@@ -113,8 +113,9 @@ class MirroredPlacement:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
+        keeps_unknown: bool = False,
     ) -> UndoLeft:
-        left = self._inner.undo(context, claims, within_s)
+        left = self._inner.undo(context, claims, within_s, keeps_unknown)
         consumers = [each.consumer_uuid for each in claims]
         self._mirror.assumed.forget(each for each in consumers if each not in left)
         return left

@@ -148,7 +148,8 @@ class PlacementClient:
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float = UNDO_WITHIN_S,
+        keeps_unknown: bool = False,
     ) -> UndoLeft:
-        rollback = Rollback(self._adapter, context, within_s)
+        rollback = Rollback(self._adapter, context, within_s, keeps_unknown)
         rollback.undo(claims)
         return rollback.left

@@ -37,6 +37,7 @@ from novasched.placement.allocations import (
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import (
     MAY_ARRIVE,
+    STANDS,
     Claimed,
     ClaimUnknown,
     QueryFailed,
@@ -83,10 +84,12 @@ class Rollback:
         adapter: Adapter,
         context: RequestContext,
         within_s: float,
+        keeps_unknown: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._adapter = adapter
         self._context = context
+        self._keeps_unknown = keeps_unknown
         self._clock = clock
         self._until = clock.monotonic() + within_s
         self._silent: str | None = None
@@ -186,6 +189,10 @@ class Rollback:
                 if isinstance(held, QueryFailed):
                     return self._leave(claims, held.text)
                 if _is_of(claim, held):
+                    if self._keeps_unknown:
+                        made = [one for one in claims if one.by_s == claim.by_s]
+                        self.left.standing += made
+                        return self._leave(claims, STANDS)
                     return self._undo([one.as_claimed() for one in claims])
                 if held is NOTHING:
                     return self._leave(claims, MAY_ARRIVE)

@@ -17,6 +17,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.placement import (
     MAY_ARRIVE,
+    STANDS,
     Candidate,
     Candidates,
     Claimed,

@@ -147,11 +147,13 @@ class UndoOutcome(Enum):
 class UndoLeft(dict[str, str]):
     """The consumers that may still hold a claim, and why; ``unsure`` are those of which
     an attempt to undo it got no certain answer: it may be carried out later, and undo
-    a new claim that is like it."""
+    a new claim that is like it. ``standing`` are claims of unknown fate that stand, and
+    were to be kept."""
 
     def __init__(self, left: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(left)
         self.unsure: set[str] = set()
+        self.standing: list[ClaimUnknown] = []
 
 
 class UndoUnanswered(errors.AllocationDeleteFailed):
@@ -160,6 +162,7 @@ class UndoUnanswered(errors.AllocationDeleteFailed):
 
 MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 """Why a claim is not undone whose consumer holds nothing."""
+STANDS = 'a claim of unknown fate stands, or one like it'
 
 
 class Placement(Protocol):
@@ -234,8 +237,12 @@ class Placement(Protocol):
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
+        keeps_unknown: bool = False,
     ) -> UndoLeft:
         """Bring the consumers of one request back to what they held before.
+
+        ``keeps_unknown``: a claim of unknown fate that stands is left: another delivery
+        of the request may have made it.
 
         Returns those that may still hold more, and why. What another process wrote
         since stays as it is. Returns soon after ``within_s``.

@@ -276,6 +276,7 @@ def _primitive(one: AssumedPick) -> Primitive:
         'takes': list(pick.takes),
         'group': pick.group,
         'number': one.number,
+        'first': pick.first,
     }
 
 
@@ -297,6 +298,7 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
             takes=_used(primitive['takes']),
             group=None if group is None else str(group),
             origin=origin,
+            first=str(primitive.get('first', uuid)),
         )
         is_whole = isinstance(request, RequestSpec) and made.uuid == uuid
         if is_whole:

@@ -144,10 +144,13 @@ SCENARIOS = {
     'F14': Scenario(
         'Placement is away, or restarted behind a load balancer',
         'Requests wait until it answers, and are then decided from the start, in the '
-        'order in which they came; those that do not need it go on. Only when '
+        'order in which they came; those that do not need it go on, and one that takes '
+        'long holds up the others for a second. Only when '
         '`[novasched] outage_patience` is over before that, or their caller is about '
         'to give up, they get NoValidHost, as from nova.',
-        'A service that has been away for ten times the patience is not waited for.',
+        'A service that has been away for ten times the patience is not waited for. '
+        'A request that alone fails, four times, while placement answers all else, '
+        'ends before its patience is over.',
     ),
     'F15': Scenario(
         'Placement is slow, or never answers',
@@ -158,8 +161,10 @@ SCENARIOS = {
     'F16': Scenario(
         'A claim is granted and the answer is lost',
         'It is looked up, and then adopted or undone; never made twice. While nothing '
-        'can be looked up, the request waits as for F14.',
-        'As for F15.',
+        'can be looked up, the request waits as for F14. What another delivery of the '
+        'request was answered stays.',
+        'As for F15. A claim whose host is not fit any more after an outage stays '
+        'until its server is deleted; the log names it.',
     ),
     'F17': Scenario(
         'Placement answers with half a body, other JSON, or a page',

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from novasched.decision_log.worker_state import read
+from novasched.outages import MOST_ALONE
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.faults import proxy
@@ -53,20 +54,20 @@ def patient(cloud, audit):
 
 class Outage:
     """Spoils all that placement is asked, or what it is asked of some kind, until it
-    ``ends``."""
+    ``ends``; what comes ``after`` is passed on."""
 
-    def __init__(self, made, fault, methods=METHODS, pattern=''):
-        self._ended = threading.Event()
-        self._made = made
+    def __init__(self, made, fault, methods=METHODS, pattern='', after=proxy.passed):
+        self.ended = threading.Event()
+        self._made, self._after = made, after
         for method in methods:
             made.proxy.on(method, pattern, self._spoil, times=9999)
         self._fault = fault
 
     def _spoil(self, exchange):
-        (proxy.passed if self._ended.is_set() else self._fault)(exchange)
+        (self._after if self.ended.is_set() else self._fault)(exchange)
 
     def ends(self):
-        self._ended.set()
+        self.ended.set()
         self._made.proxy.release()
 
 
@@ -200,6 +201,33 @@ def test_a_reload_may_end_an_outage(cloud, url, connect, daemons, audit):
     outage.ends()
 
 
+@pytest.mark.scenario('F14', 'I2', 'I6', 'I7')
+@pytest.mark.scenario('F15', 'I6', 'I7')
+def test_requests_that_waited_are_answered_while_one_takes_long(cloud, callers, audit):
+    """Its claim falls into a black hole."""
+    audit.settle_s = SETTLE_S
+    audit.bounds = Bounds(latency_s=WAIT_S)
+    made = cloud(HOSTS, novasched=PATIENT)
+    outages, clients = made.serve().outages, callers(made)
+
+    def after(exchange):
+        is_slow = exchange.asked.method == 'PUT' and consumer in exchange.asked.path
+        (proxy.stuck if is_slow else proxy.passed)(exchange)
+
+    outage = Outage(made, GATEWAY, after=after)
+    slow = clients.boot(room=True)
+    (consumer,) = slow.consumers
+    until(outages.now, 'the outage')
+    others = [clients.boot(room=True) for _ in range(AT_ONCE)]
+    until(lambda: outages.now()[0].waiting == 1 + AT_ONCE, 'all to wait')
+    outage.ended.set()
+    until(lambda: all(each.answers for each in others), 'their answers')
+    assert not slow.answers
+    made.proxy.release()
+    clients.wait()
+    audit.check(*ALL)
+
+
 @pytest.mark.scenario('F44', 'I4', 'I6')
 def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_password):
     made = cloud(HOSTS, novasched=PATIENT)
@@ -301,3 +329,18 @@ def test_an_outage_of_a_minute_and_a_half_with_many_who_wait(
     assert (height.memory_mb - before.memory_mb) / VERY_MANY < MOST_MB / 2
     assert max(height.files, after.files) - before.files <= kept
     audit.check('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
+
+
+@pytest.mark.scenario('F14', 'I7')
+def test_a_query_that_placement_alone_fails_to_answer_is_decided_a_few_times(
+    patient, callers
+):
+    """As it meets a defect there, while placement answers all else."""
+    patient.proxy.on('GET', '^/allocation_cand', proxy.answers(500, b'{}'), times=9999)
+    clients, start = callers(patient), time.monotonic()
+    call = clients.boot()
+    clients.wait()
+    assert call.failure.name == 'NoValidHost'
+    assert time.monotonic() - start < PATIENT['outage_patience'] / 2
+    asked = patient.proxy.asked('GET', '^/allocation_cand')
+    assert 1 < len(asked) <= MOST_ALONE + 1

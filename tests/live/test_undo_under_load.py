@@ -38,7 +38,7 @@ def server(mariadb, tmp_path_factory):
 class Hurried(PlacementClient):
     """Has as little time to undo as on a machine that is many times slower."""
 
-    def undo(self, context, claims, within_s=UNDO_WITHIN_S):
+    def undo(self, context, claims, within_s=UNDO_WITHIN_S, keeps_unknown=False):
         return super().undo(context, claims, UNDO_WITHIN_S)
 
 

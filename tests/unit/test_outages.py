@@ -17,8 +17,10 @@ from novasched.outages import (
     FIRST_LOOK_S,
     LAST_LOOK_S,
     LONGEST_REST_S,
+    MOST_ALONE,
     MOST_AT_ONCE,
     MOST_TIMES,
+    TURN_S,
     OutagePatience,
     Outages,
     cell,
@@ -52,8 +54,15 @@ def service():
 
 
 @pytest.fixture
-def outages(service):
-    made = Outages(30.0, lambda name: service.probe if name == 'placement' else None)
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def outages(service, clock):
+    """Outages whose turns last until the clock is advanced."""
+    probes = {'placement': service.probe}
+    made = Outages(30.0, probes.get, clock=clock)
     yield made
     made.close()
 
@@ -116,6 +125,55 @@ def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, ou
             each.patience.attempted(())
 
 
+def waiting(outages, number):
+    """Let so many requests wait, in their order."""
+    waiters = []
+    for count in range(1, number + 1):
+        waiters.append(Waiter(outages))
+        eventually(lambda: outages.now() and outages.now()[0].waiting == count)  # noqa: B023
+    return waiters
+
+
+def test_requests_that_take_long_hold_up_others_for_one_turn_each(
+    service, outages, clock
+):
+    waiters = waiting(outages, 4)
+    service.is_back.set()
+    for number, slow in enumerate(waiters, 1):
+        eventually(lambda: slow.went_on)  # noqa: B023
+        time.sleep(0.05)
+        assert len(going(waiters, [])) == number
+        clock.advance(TURN_S)
+
+
+def test_a_turn_that_is_over_is_no_success(service, outages, clock):
+    waiters = waiting(outages, 4)
+    service.is_back.set()
+    for slow in waiters[:2]:
+        eventually(lambda: slow.went_on)  # noqa: B023
+        clock.advance(TURN_S)
+    eventually(lambda: waiters[2].went_on)
+    time.sleep(0.05)
+    assert waiters[3].went_on is None
+    waiters[0].patience.attempted(())  # it has succeeded: two may go on at once
+    eventually(lambda: waiters[3].went_on)
+
+
+def test_a_service_that_breaks_off_again_ends_the_turns(service, outages, clock):
+    first, second, third = waiting(outages, 3)
+    service.is_back.set()
+    eventually(lambda: first.went_on)
+    service.is_back.clear()
+    first.patience.attempted(AWAY)
+    eventually(lambda: second.went_on)
+    again = Waiter(outages)
+    eventually(outages.now)
+    second.patience.attempted(AWAY)
+    clock.advance(TURN_S)
+    time.sleep(0.05)
+    assert (third.went_on, again.went_on) == (None, None)
+
+
 def test_who_came_first_goes_on_first_however_late_it_waits(service, outages):
     late = Waiter(outages, clock=FakeClock(seconds=2.0))
     eventually(lambda: outages.now() and outages.now()[0].waiting == 1)
@@ -138,7 +196,7 @@ def are_going(waiters, seen, most):
 
 
 def test_time_that_is_over_while_the_service_answers_takes_no_turn_away(service):
-    outages = Outages(0.3, lambda _: service.probe)
+    outages = Outages(0.3, lambda _: service.probe, clock=FakeClock())
     first, second = Waiter(outages), Waiter(outages)
     service.is_back.set()
     eventually(lambda: first.went_on or second.went_on)
@@ -192,27 +250,57 @@ def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
     assert levels == ['WARNING', 'WARNING', 'DEBUG', 'DEBUG']
 
 
+class Unhurried(Outages):
+    """Keeps how long one rests; the time does not go by."""
+
+    def __init__(self, probe):
+        super().__init__(30.0, lambda name: probe)
+        self.rests = []
+
+    def rest(self, seconds):
+        self.rests.append(seconds)
+
+
 @cases(
     'others, goes_on',
     ('others are served', 1, False),
     ('none is', 0, True),
 )
 def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
-    class Outage(Outages):
-        """Keeps how long one rests; the time does not go by."""
-
-        def rest(self, seconds):
-            rests.append(seconds)
-
     service.is_back.set()
-    outages, rests = Outage(30.0, lambda name: service.probe), []
+    outages, away = Unhurried(service.probe), {'a cell': 'gone'}
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
     for _ in range(MOST_TIMES):
-        assert patience.wait(AWAY)
+        assert patience.wait(away)
     outages.served += others
-    assert patience.wait(AWAY) == goes_on
+    assert patience.wait(away) == goes_on
     assert patience.is_over != goes_on
-    assert rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
+    assert outages.rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
+    outages.close()
+
+
+@cases(
+    'is_query, looks, others, waits, goes_on',
+    ('its query, in a quiet cloud', True, (), 0, 0, False),
+    ('its query, and another request waits', True, (), 0, 1, True),
+    ('its query, and looks fail, too', True, (False, True) * 3, 0, 0, True),
+    ('its claim, in a quiet cloud', False, (), 0, 0, True),
+    ('its claim, and few are served', False, (), MOST_ALONE - 1, 0, True),
+    ('its claim, and others are served', False, (), MOST_ALONE, 0, False),
+    ('its claim, and another one fails, too', False, (), MOST_ALONE, 1, True),
+)
+def test_a_request_that_alone_is_not_answered_by_placement_ends_soon(
+    is_query, looks, others, waits, goes_on
+):
+    answers = iter(looks)
+    outages = Unhurried(lambda: next(answers, True))
+    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    for _ in range(MOST_ALONE):
+        assert patience.wait(AWAY, is_query)
+    for _ in range(waits):
+        assert OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+    outages.served += others
+    assert patience.wait(AWAY, is_query) == goes_on
     outages.close()
 
 

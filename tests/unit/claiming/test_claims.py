@@ -150,7 +150,7 @@ def test_all_are_undone_by_one_call(context):
     calls = []
 
     class Counting(FakePlacement):
-        def undo(self, context, claims, within_s=None):
+        def undo(self, context, claims, within_s=None, **more):
             calls.append(within_s)
             return super().undo(context, claims)
 
@@ -161,7 +161,7 @@ def test_all_are_undone_by_one_call(context):
 
 def test_the_claims_of_an_interrupted_undo_stay_in_the_journal(context):
     class Interrupted(FakePlacement):
-        def undo(self, context, claims, within_s=None):
+        def undo(self, context, claims, within_s=None, **more):
             raise KeyboardInterrupt
 
     told = journalled(Interrupted(), context, then=errors.NoValidHost(''))

@@ -45,10 +45,10 @@ DEADLINE_S = 20
 
 
 class Cloud:
-    """Hosts h1 to h3, the first with the most free memory, and their scheduler."""
+    """Hosts, the first with the most free memory, and their scheduler."""
 
     def __init__(self, filters=(), assumed=True, names=('h1', 'h2', 'h3'), **parts):
-        free_ram_mb = [8000, 7900, 7800][: len(names)]
+        free_ram_mb = [8000, 7900, 7800, 7700][: len(names)]
         self.hosts = factories.hosts(host=names, free_ram_mb=free_ram_mb)
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
         self.assumed = AssumedInstances() if assumed else None
@@ -390,13 +390,13 @@ class TestOtherSchedulers:
 
         return made
 
-    def other(self, cloud, uuid, place=0):
+    def other(self, cloud, uuid, place=0, **more):
         """Return what lets a cloud hear of a pick of another scheduler."""
         other = Cloud()
         view = other.assumed.see(lambda: other.hosts)
         request = factories.request(instance_uuid=uuid)
         made = other.assumed.add(view.hosts.state(place), view.base, request)
-        return lambda: cloud.assumed.hear(replace(made.pick, origin='other'))
+        return lambda: cloud.assumed.hear(replace(made.pick, origin='other', **more))
 
     def test_what_they_picked_is_seen(self, make):
         cloud = make()
@@ -468,3 +468,30 @@ class TestOtherSchedulers:
         cloud.placement.meanwhile = [come_second]
         assert cloud.ask(B) == ['h1']
         assert cloud.placement.undone == []
+
+    @cases(
+        'others, expected',
+        ('this request has the lower first instance', {D: 1, A: 0}, ['h1', 'h2']),
+        ('the other request has it', {A: 1, D: 0}, ['h3', 'h4']),
+        ('they meet on one host', {D: 1}, ['h1', 'h3']),
+    )
+    def test_of_two_requests_that_cross_on_two_hosts_one_stays(
+        self, make, others, expected
+    ):
+        """Each came first on one of them. The other request has these places."""
+        cloud = make(names=['h1', 'h2', 'h3', 'h4'])
+        cloud.placement.script = ['claimed']  # so each is claimed alone
+
+        def come_back(uuid):
+            picks = cloud.assumed.see(lambda: cloud.hosts).picks
+            (number,) = (one.number for one in picks if one.pick.uuid == uuid)
+            cloud.assumed.come_back({uuid: number})
+
+        def cross():
+            for other, place in others.items():
+                self.other(cloud, other, place, first=next(iter(others)))()
+            come_back(C)
+
+        cloud.placement.meanwhile = [lambda: come_back(B), cross]
+        assert cloud.ask(B, C) == expected
+        assert bool(cloud.placement.undone) == (expected != ['h1', 'h2'])

@@ -14,7 +14,9 @@ from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
     MAY_ARRIVE,
+    STANDS,
     CallerGone,
+    Candidates,
     Cell,
     Claimed,
     ClaimRefused,
@@ -30,6 +32,8 @@ from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
 FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_away=True)
 NO_HOST = errors.NoValidHost('no host')
+OFFER = Candidates(({'allocations': {'h1': {'resources': {'VCPU': 1}}}},), '1.36')
+LATE = errors.AlreadyClaimed('c', 'it holds allocations already')
 SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
 
 
@@ -44,16 +48,21 @@ class Recorder(NoRecorder):
 
 
 class Undoing(FakePlacement):
-    """Says of each attempt to undo claims why they are left, as a script says."""
+    """Says of each attempt to undo claims why they are left, as a script says. Claims
+    that stand are undone unless they are to be kept."""
 
     def __init__(self, *answers):
         super().__init__()
         self.answers_left = list(answers)
 
-    def undo(self, context, claims, within_s=None):
-        super().undo(context, claims, within_s)
+    def undo(self, context, claims, within_s=None, keeps_unknown=False):
         why = self.answers_left.pop(0) if self.answers_left else None
-        return UndoLeft({claim.consumer_uuid: why for claim in claims if why})
+        left = UndoLeft({claim.consumer_uuid: why for claim in claims if why})
+        if why != STANDS:
+            super().undo(context, claims, within_s)
+        elif keeps_unknown:
+            left.standing = [*claims]
+        return left
 
 
 class Scene:
@@ -68,6 +77,7 @@ class Scene:
         self.outcomes = list(outcomes)
         self.attempts = []
         self.attempt = RequestAttempt()
+        self.instances = ['c']
 
     @staticmethod
     def probe():
@@ -86,7 +96,7 @@ class Scene:
         work = ScheduleRequest(
             context=RequestContext(overwrite=False),
             request=factories.request(),
-            instance_uuids=['c'],
+            instance_uuids=self.instances,
             candidates=None,
             claims=None,
             return_alternates=False,
@@ -106,7 +116,7 @@ class Scene:
             attempt.missed(PLACEMENT, 'no answer in time')
             (entry,) = self.journal.intend([Claimed('c')])
             claim = kind('c', 'lost') if kind is ClaimUnknown else kind('c')
-            attempt.lost.append(LostClaim(claim, 'placement is away', entry))
+            attempt.lost.append(LostClaim(claim, 'placement is away', entry, OFFER))
             return errors.AllocationUpdateFailed('c', 'unknown')
 
         return outcome
@@ -236,8 +246,8 @@ def test_placement_that_is_away_again_is_waited_for_again():
 )
 def test_an_undo_that_may_be_carried_out_later_ends_it(why, told):
     class Unsure(Undoing):
-        def undo(self, context, claims, within_s=None):
-            left = super().undo(context, claims, within_s)
+        def undo(self, context, claims, within_s=None, **more):
+            left = super().undo(context, claims, within_s, **more)
             left.unsure.add('c')
             return left
 
@@ -260,29 +270,65 @@ def test_a_claim_that_may_arrive_is_settled_with_the_answer():
     scene.outages.close()
 
 
-def test_a_claim_that_arrives_late_is_undone():
-    scene = Scene(placement=Undoing(MAY_ARRIVE))
-    late = errors.AlreadyClaimed('c', 'it holds allocations already')
-    scene.outcomes = [scene.loses(ClaimUnknown), late, 'hosts']
+@cases(
+    'looks, attempts',
+    ('at the first look', [STANDS], []),
+    ('late', [MAY_ARRIVE, STANDS], [LATE]),
+    ('placement is away again', ['away', STANDS], []),
+)
+def test_a_lost_claim_that_stands_is_adopted(looks, attempts):
+    scene = Scene(placement=Undoing(*looks))
+    scene.outcomes = [scene.loses(ClaimUnknown), *attempts, 'hosts']
     assert scene.run() == 'hosts'
-    assert len(scene.placement.undone) == 2
+    last = scene.attempts[-1]
+    assert [last.adopts, [*last.adopted.requests]] == [{'c': OFFER}, [*OFFER.requests]]
+    assert all(each.adopted is None for each in scene.attempts[:-1])
+    assert len(scene.placement.undone) == len(looks) - 1
     assert scene.journal.told == [('c', 'settled')]
     scene.outages.close()
 
 
 @cases(
-    'failure, is_alone',
-    ('an error of the request', NO_HOST, True),
-    ('a defect', KeyError('a defect'), True),
-    ('its caller may have sent it again', CallerGone('gone'), False),
+    'failure',
+    ('the host is not fit any more', NO_HOST),
+    ('its caller has gone', CallerGone('gone')),
+    ('a defect', KeyError('a defect')),
 )
-def test_what_cannot_be_undone_is_left_to_the_journal(failure, is_alone):
+def test_a_lost_claim_that_stands_is_not_undone_by_a_request_that_fails(
+    failure, caplog
+):
+    scene = Scene(placement=Undoing(STANDS))
+    scene.outcomes = [scene.loses(ClaimUnknown), failure]
+    with pytest.raises(type(failure)):
+        scene.run()
+    assert (scene.placement.undone, scene.journal.told) == ([], [('c', 'settled')])
+    assert any('Allocations of c are kept' in each for each in caplog.messages)
+    scene.outages.close()
+
+
+def test_lost_claims_that_stand_for_some_instances_alone_are_undone():
+    scene = Scene(placement=Undoing(STANDS))
+    scene.instances = ['c', 'd']
+    scene.outcomes = [scene.loses(ClaimUnknown), 'hosts']
+    assert scene.run() == 'hosts'
+    assert [consumer for consumer, _ in scene.placement.undone] == ['c']
+    assert scene.attempts[-1].adopted is None
+    scene.outages.close()
+
+
+@cases(
+    'failure',
+    ('an error of the request', NO_HOST),
+    ('a defect', KeyError('a defect')),
+    ('its caller may have sent it again', CallerGone('gone')),
+)
+def test_recovery_undoes_what_placement_got_before_a_claim_was_given_up(failure):
     scene = Scene(placement=Undoing(MAY_ARRIVE))
     scene.outcomes = [scene.loses(ClaimUnknown), failure]
     with pytest.raises(type(failure)):
         scene.run()
     assert scene.journal.told == [('c', 'to be undone')]
-    assert (scene.journal.made_s_ago == [0.0]) == is_alone
+    assert scene.journal.made_s_ago != [0.0]
     scene.outages.close()
 
 

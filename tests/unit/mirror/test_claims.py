@@ -110,7 +110,7 @@ class TestMirroredPlacement:
         def claim_all(self, context, wanted, *args):
             return self.outcome
 
-        def undo(self, context, claims, within_s):
+        def undo(self, context, claims, within_s, keeps_unknown=False):
             return {'two': 'why'}
 
         def aggregates(self, context, uuid):
