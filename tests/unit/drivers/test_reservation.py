@@ -155,6 +155,45 @@ def test_an_instance_that_is_asked_for_again_is_not_in_its_own_way(cloud):
     assert len(cloud.assumed) == 1
 
 
+def test_redelivered_request_keeps_first_pick(cloud):
+    cloud.placement.script = ['claimed', *['refused'] * 3]
+    cloud.ask(A)
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(A)
+    assert len(cloud.assumed) == 1
+    assert cloud.ask(B) == ['h2']
+
+
+def test_redelivered_request_at_the_same_time_keeps_first_pick():
+    """The copy decides before the first one picks, and claims after it."""
+    filter_ = Meanwhile()
+    cloud = Cloud([filter_])
+    cloud.placement.script = ['claimed', *['refused'] * 3]
+    filter_.others = [lambda: cloud.ask(A)]
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(A)
+    assert [consumer for consumer, _ in cloud.placement.tried] == [A] * 4
+    assert len(cloud.assumed) == 1
+    assert cloud.ask(B) == ['h2']
+
+
+def test_former_pick_of_a_member_does_not_count_for_itself():
+    group = factories.group('soft-anti-affinity', members=[A])
+    cloud = Cloud()
+    cloud.ask(A, instance_group=group)
+    work = cloud.work([A], instance_group=group)
+    reservation = Reservation(cloud.assumed, work, cloud.driver.parts.profile)
+    assert reservation.request(work.request) is work.request
+
+
+def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
+    cloud = Cloud()
+    cloud.ask(A)
+    cloud.driver.parts.assumed.counted = ('numa_topology',)
+    assert cloud.ask(A) == ['h1']
+    assert len(cloud.assumed) == 0
+
+
 def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
     cloud.ask(A)
     work = ScheduleRequest(
@@ -455,6 +494,37 @@ class TestOtherSchedulers:
         assert cloud.ask(B) == ['h1']
         with pytest.raises(errors.NoValidHost):
             cloud.ask(C)
+
+    def test_pick_of_a_copy_of_the_request_is_not_yielded_to(self, make):
+        cloud = make()
+        cloud.placement.meanwhile = [self.other(cloud, A)]
+        assert cloud.ask(A) == ['h1']
+        assert cloud.placement.undone == []
+
+    def test_pick_that_has_gone_again_is_no_lasting_conflict(self, make):
+        """A pick conflicts, and has gone before it is looked at."""
+        cloud = make(2, names=['h1'])
+        comes = self.other(cloud, C)
+        self.other(cloud, D)()
+        later, found = cloud.assumed.later, []
+
+        def gone(*args):
+            cloud.assumed.hear_end(C, 'other')
+            cloud.assumed.later = later
+            return later(*args)
+
+        filter_ = Meanwhile()
+        profile = cloud.driver.parts.profile
+        filters = (*factories.adapted([filter_]), *profile.filters)
+        cloud.driver.parts = replace(
+            cloud.driver.parts,
+            profile=replace(profile, filters=filters),
+            on_decision=lambda decision: found.append(len(decision.ranked)),
+        )
+        cloud.assumed.later = gone
+        filter_.others = [comes]
+        assert cloud.ask(A) == ['h1']
+        assert found == [1, 1]
 
     def test_the_pick_whose_message_came_first_stays(self, make):
         cloud = make()
