@@ -453,15 +453,21 @@ class AssumedInstances:
     def _find(self, base: Snapshot) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
         uuids, cells = base.column('uuid'), base.column('cell_uuid')
-        found = []
-        for (cell, uuid), host in self._hosts.items():
-            at = host.place
-            if at >= len(uuids) or (cells.item(at), uuids[at]) != (cell, uuid):
-                same = np.flatnonzero(uuids == uuid).tolist()
-                at = next((at for at in same if cells.item(at) == cell), -1)
+
+        def is_there(key: HostKey, at: int) -> bool:
+            return at < len(uuids) and (cells.item(at), uuids[at]) == key
+
+        hosts, found = self._hosts.items(), []
+        moved = {key[1] for key, host in hosts if not is_there(key, host.place)}
+        places = {  # in one pass: picks of others may name any number of hosts
+            (cells.item(at), uuid): at
+            for at, uuid in enumerate(uuids.tolist() if moved else ())
+            if uuid in moved
+        }
+        for key, host in hosts:
             host.row = None
-            if at >= 0:
-                host.place = at
+            host.place = places.get(key, host.place)
+            if is_there(key, host.place):
                 found.append(host)
         rows = UsageRow.all_at(base, [host.place for host in found])
         for host, row in zip(found, rows, strict=True):
