@@ -8,6 +8,7 @@ docs/decisions/0007-what-was-picked-is-assumed.md.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,12 +25,16 @@ from novasched.cluster.host_picks import (
     HostKey,
     HostPicks,
     Pick,
+    PickId,
+    UnbookablePick,
     UsageRow,
+    booked,
     group_of,
     takes,
 )
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.columns import Instances, column_identity
 from novasched.scheduler.filters.host_limit import HostLimit
 from novasched.scheduler.fit.fitting import Fitting
@@ -43,6 +48,8 @@ from novasched.scheduler.hosts import (
     added_member,
 )
 from novasched.scheduler.pipeline import Profile
+
+LOG = logging.getLogger(__name__)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -72,7 +79,8 @@ SOFT: tuple[str | None, ...] = ('soft-affinity', 'soft-anti-affinity')
 FOR_S = 60.0
 """How long a pick is remembered that no row shows."""
 MOST_PICKS = 20_000
-"""Picks that are remembered; the oldest are forgotten before their time."""
+"""Picks that are remembered; the oldest are forgotten before their time, of hosts
+first that no view shows."""
 RETURN_S = 0.1
 """How long a request waits for its own message to come back, after its claim; mostly
 it has come back by then."""
@@ -116,7 +124,7 @@ class AssumedInstances:
     on_pick: OnPick = lambda uuid, pick, origin: None
     _lock: threading.Condition = field(default_factory=threading.Condition)
     _hosts: dict[HostKey, HostPicks] = field(default_factory=dict)
-    _by_uuid: dict[str, AssumedPick] = field(default_factory=dict)
+    _picks: dict[PickId, AssumedPick] = field(default_factory=dict)
     _number: int = 0
     _order: int = 0
     _comes_back: bool = False
@@ -125,6 +133,7 @@ class AssumedInstances:
     _made_of: list[Any] = field(default_factory=list)
     _changed: dict[str, Any] = field(default_factory=dict)
     _members: dict[int, list[Pick]] = field(default_factory=dict)
+    _refused: LogOnce = field(default_factory=LogOnce)
 
     @classmethod
     def from_conf(
@@ -152,11 +161,17 @@ class AssumedInstances:
         is_soft = group is not None and group.policy in SOFT
         return group_of(request) if is_soft or 'free_ram_mb' in self.counted else None
 
-    def see(self, take: Callable[[], HostTable], looks: int = MOST_LOOKS) -> HostView:
+    def see(
+        self,
+        take: Callable[[], HostTable],
+        but: Collection[str] = (),
+        looks: int = MOST_LOOKS,
+    ) -> HostView:
         """Return hosts, fresh from the view, with what was picked on them.
 
-        ``take`` is called again where a row was noticed to show a pick meanwhile:
-        what it returned may be older than that row.
+        What was picked for the instances ``but`` does not count. ``take`` is called
+        again where a row was noticed to show a pick meanwhile: what it returned may be
+        older than that row.
         """
         settled = self._settled
         hosts = take()
@@ -165,10 +180,15 @@ class AssumedInstances:
                 base, number = hosts.snapshot, self._number
                 if self._hosts:
                     self._bring_up(base)
-                    hosts = hosts.with_columns(**self._changed)
-                    hosts = with_members(hosts, self._members)
-                return HostView(hosts, base, number, [*self._by_uuid.values()])
-        return self.see(take, looks - 1)
+                picks = [o for o in self._picks.values() if o.pick.uuid not in but]
+                if picks:
+                    columns, members = self._changed, self._members
+                    if len(picks) < len(self._picks):
+                        columns, members = self._columns(base, but)
+                    hosts = hosts.with_columns(**columns)
+                    hosts = with_members(hosts, members)
+                return HostView(hosts, base, number, picks)
+        return self.see(take, but, looks - 1)
 
     def in_group(self, request: RequestSpec) -> list[Pick]:
         """Return the picks for the members of the server group of a request, in
@@ -180,7 +200,7 @@ class AssumedInstances:
 
     def _all(self, wanted: Callable[[AssumedPick], bool]) -> list[AssumedPick]:
         with self._lock:
-            return [one for one in self._by_uuid.values() if wanted(one)]
+            return [one for one in self._picks.values() if wanted(one)]
 
     def add(
         self,
@@ -188,12 +208,14 @@ class AssumedInstances:
         base: Snapshot,
         request: RequestSpec,
         after: int | None = None,
-        mine: Collection[AssumedPick] = (),
+        mine: Collection[str] = (),
     ) -> AssumedPick | None:
         """Remember that a host was picked.
 
         ``host`` is as the request sees it, ``base`` without what was picked. None:
-        after the pick ``after``, another request picked the host: not one of ``mine``.
+        after the pick ``after``, another request picked the host, for an instance that
+        is not of ``mine``. A pick for an instance that has one by this process is not
+        announced before ``granted``.
         """
         (row,) = UsageRow.all_at(base, [host._row])
         pick = Pick(
@@ -210,11 +232,26 @@ class AssumedInstances:
             of_host = self._hosts.get(pick.key)
             if of_host is not None and after is not None:
                 others = [one for one in of_host.picks if one.number > after]
-                if any(one not in mine for one in others):
+                if any(one.pick.uuid not in mine for one in others):
                     return None
-            made = self._remember(pick, host._row)
-        self.on_pick(pick.uuid, made, '')
+            is_copy = PickId(pick.uuid, '') in self._picks
+            made = self._remember(pick, host._row, row, is_copy)
+        if not is_copy:
+            self.on_pick(pick.uuid, made, '')
         return made
+
+    def granted(self, uuids: Collection[str], picks: Collection[AssumedPick]) -> None:
+        """Instances were claimed by these picks: what else was picked for them ends."""
+        self.remove(self._all(lambda one: one.pick.uuid in uuids and one not in picks))
+        for one in picks:
+            if one.copy:
+                with self._lock:
+                    if self._picks.pop(one.id, None) is None:
+                        continue
+                    one.copy = 0
+                    self._drop(self._picks.get(one.id))
+                    self._picks[one.id] = one
+                self.on_pick(one.pick.uuid, one, '')
 
     def hear(self, pick: Pick) -> None:
         """Take in what another scheduler picked for an instance."""
@@ -225,9 +262,7 @@ class AssumedInstances:
         """What the scheduler of an origin has picked for an instance is over; what
         another one has picked for it since stays."""
         with self._lock:
-            one = self._by_uuid.get(uuid)
-            if one is not None and one.pick.origin == origin:
-                self._drop(one)
+            self._drop(self._picks.get(PickId(uuid, origin)))
 
     def take_over(self, before: Self, origin: str) -> None:
         """Take in what a scheduler remembers that this one follows, by the time that is
@@ -244,9 +279,10 @@ class AssumedInstances:
 
         with self._lock, before._lock:  # what it tells from now on waits for this
             before.on_pick = tell
-            for uuid, one in before._by_uuid.items():
-                if uuid not in self._by_uuid:
-                    pick = replace(one.pick, origin=one.pick.origin or origin)
+            for one in before._picks.values():
+                pick = replace(one.pick, origin=one.pick.origin or origin)
+                is_known = PickId(pick.uuid, pick.origin) in self._picks
+                if not (one.copy or is_known):
                     made = self._remember(pick)
                     made.until_s, made.shown_s = one.until_s, one.shown_s
                     made.order = self._next()
@@ -258,7 +294,7 @@ class AssumedInstances:
         with self._lock:
             self._comes_back = True
             for uuid, number in numbers.items():
-                one = self._by_uuid.get(uuid)
+                one = self._picks.get(PickId(uuid, ''))
                 if one is not None and one.number == number:
                     one.order = self._next()
             self._lock.notify_all()
@@ -284,27 +320,36 @@ class AssumedInstances:
 
     def have_gone(self, picks: Iterable[AssumedPick]) -> bool:
         """Return whether some picks are forgotten by now."""
-        return any(self._by_uuid.get(one.pick.uuid) is not one for one in picks)
+        return any(self._picks.get(one.id) is not one for one in picks)
+
+    def less(
+        self, hosts: HostTable, row: int, picks: Iterable[AssumedPick]
+    ) -> HostTable:
+        """Return hosts after the host in a row took picks."""
+        for one in picks:
+            try:
+                hosts = booked(hosts, row, one.pick, self.fitting)
+            except UnbookablePick as problem:
+                with self._lock:
+                    self._refuse(problem)
+        return hosts
 
     def remove(self, picks: Collection[AssumedPick]) -> None:
         """Forget picks: they were not claimed, or the claim was undone."""
         with self._lock:
-            known = [
-                one
-                for one in dict.fromkeys(picks)
-                if self._by_uuid.get(one.pick.uuid) is one
-            ]
+            known = [o for o in dict.fromkeys(picks) if self._picks.get(o.id) is o]
             for one in known:
                 self._drop(one)
         for one in known:
-            self.on_pick(one.pick.uuid, None, one.pick.origin)
+            if not one.copy:
+                self.on_pick(one.pick.uuid, None, one.pick.origin)
 
     def remove_instances(self, uuids: Collection[str]) -> None:
         """Forget what was picked for these instances: they are asked for again."""
         self.remove(self._all(lambda one: one.pick.uuid in uuids))
 
     def __len__(self) -> int:
-        return len(self._by_uuid)
+        return len(self._picks)
 
     def oldest_s(self) -> float:
         """Return how long the oldest pick has been remembered that no row shows."""
@@ -313,17 +358,39 @@ class AssumedInstances:
 
     # -- with the lock
 
-    def _remember(self, pick: Pick, place: int = 0) -> AssumedPick:
-        self._drop(self._by_uuid.get(pick.uuid))
-        if len(self._by_uuid) >= MOST_PICKS:
-            self._drop(next(iter(self._by_uuid.values())))
+    def _remember(
+        self,
+        pick: Pick,
+        place: int = 0,
+        row: UsageRow | None = None,
+        is_copy: bool = False,
+    ) -> AssumedPick:
         self._number += 1
         made = AssumedPick(pick, self._number, self.clock.monotonic() + self.for_s)
-        of_host = self._hosts.setdefault(pick.key, HostPicks(place, pick.seen.used))
-        of_host.picks.append(made)
-        self._by_uuid[pick.uuid] = made
+        made.copy = self._number if is_copy else 0
+        self._drop(self._picks.get(made.id))
+        if len(self._picks) >= MOST_PICKS:
+            picks = self._picks.values()
+            unknown = (o for o in picks if self._hosts[o.pick.key].row is None)
+            self._drop(next(unknown, None) or next(iter(picks)))
+        new = HostPicks(place, pick.seen.used, row)
+        self._hosts.setdefault(pick.key, new).picks.append(made)
+        self._picks[made.id] = made
         self._made_of = []
         return made
+
+    def _refuse(self, problem: UnbookablePick) -> None:
+        """Forget a pick of another scheduler that cannot be booked on its host."""
+        pick = problem.pick
+        one = self._picks.get(PickId(pick.uuid, pick.origin))
+        if one is not None and one.pick is pick:
+            self._drop(one)
+        if self._refused.begins(type(problem.__cause__).__name__):
+            LOG.warning(
+                'Picks of other schedulers are ignored, at least one, as it cannot be '
+                'booked: %s',
+                problem,
+            )
 
     def _drop(self, one: AssumedPick | None) -> None:
         if one is not None:
@@ -331,7 +398,7 @@ class AssumedInstances:
             of_host.remove(one)
             if not of_host.picks:
                 del self._hosts[one.pick.key]
-            del self._by_uuid[one.pick.uuid]
+            del self._picks[one.id]
             self._made_of = []
 
     def _bring_up(self, base: Snapshot) -> None:
@@ -341,22 +408,38 @@ class AssumedInstances:
         now_s = self.clock.monotonic()
         if same and now_s - self._looked_s < LOOK_EVERY_S:
             return
-        self._looked_s, self._made_of = now_s, made_of
+        self._looked_s = now_s
         self._settle(base, now_s)
+        self._changed, self._members = self._columns(base)
+        self._made_of = made_of
+
+    def _columns(
+        self, base: Snapshot, but: Collection[str] = ()
+    ) -> tuple[dict[str, Any], dict[int, list[Pick]]]:
+        """Return the columns with the picks, and the picks of members by the place of
+        the host, less those of the instances ``but``."""
         found = [host for host in self._hosts.values() if host.row is not None]
-        values = {host.place: host.values(self.fitting) for host in found}
-        self._changed = {}
+        values = {host.place: self._values(host, but) for host in found}
+        columns = {}
         for name in self.counted:
             of_name = {at: each[name] for at, each in values.items() if name in each}
             if of_name:
                 changed = {name: list(of_name.values())}
                 column = base.replace(changed, np.array(list(of_name))).column(name)
-                self._changed[name] = column
-        members = {
-            host.place: [o.pick for o in host.picks if o.pick.group is not None]
-            for host in found
-        }
-        self._members = {at: picks for at, picks in members.items() if picks}
+                columns[name] = column
+        members: dict[int, list[Pick]] = {}
+        for host in found:
+            for pick in (one.pick for one in host.picks):
+                if pick.group is not None and pick.uuid not in but:
+                    members.setdefault(host.place, []).append(pick)
+        return columns, members
+
+    def _values(self, host: HostPicks, but: Collection[str]) -> dict[str, Any]:
+        while True:
+            try:
+                return host.values(self.fitting, but)
+            except UnbookablePick as problem:
+                self._refuse(problem)
 
     def _settle(self, base: Snapshot, now_s: float) -> None:
         """Forget what is over, and what rows show."""
@@ -366,20 +449,26 @@ class AssumedInstances:
                 self._settled += 1
         self._hosts = {key: host for key, host in self._hosts.items() if host.picks}
         kept = {one for host in self._hosts.values() for one in host.picks}
-        self._by_uuid = {u: one for u, one in self._by_uuid.items() if one in kept}
+        self._picks = {i: one for i, one in self._picks.items() if one in kept}
 
     def _find(self, base: Snapshot) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
         uuids, cells = base.column('uuid'), base.column('cell_uuid')
-        found = []
-        for (cell, uuid), host in self._hosts.items():
-            at = host.place
-            if at >= len(uuids) or (cells.item(at), uuids[at]) != (cell, uuid):
-                same = np.flatnonzero(uuids == uuid).tolist()
-                at = next((at for at in same if cells.item(at) == cell), -1)
+
+        def is_there(key: HostKey, at: int) -> bool:
+            return at < len(uuids) and (cells.item(at), uuids[at]) == key
+
+        hosts, found = self._hosts.items(), []
+        moved = {key[1] for key, host in hosts if not is_there(key, host.place)}
+        places = {  # in one pass: picks of others may name any number of hosts
+            (cells.item(at), uuid): at
+            for at, uuid in enumerate(uuids.tolist() if moved else ())
+            if uuid in moved
+        }
+        for key, host in hosts:
             host.row = None
-            if at >= 0:
-                host.place = at
+            host.place = places.get(key, host.place)
+            if is_there(key, host.place):
                 found.append(host)
         rows = UsageRow.all_at(base, [host.place for host in found])
         for host, row in zip(found, rows, strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -125,13 +125,33 @@ class Pick:
         return all(growth[at] >= self.takes[at] for at in marks)
 
 
+class UnbookablePick(Exception):
+    """A pick of another scheduler that cannot be booked on a host."""
+
+    def __init__(self, pick: Pick, problem: Exception) -> None:
+        super().__init__(f'{pick.uuid} on {pick.host}: {problem!r:.200}')
+        self.pick = pick
+
+
+class PickId(NamedTuple):
+    """Identifies a pick: each scheduler announces one pick of an instance at most.
+
+    ``copy`` is 0 for the announced pick. While another request of this process has
+    announced one for the same instance, ``copy`` is the number of the pick.
+    """
+
+    uuid: str
+    origin: str
+    copy: int = 0
+
+
 @dataclass(eq=False)
 class AssumedPick:
     """A pick that is remembered until ``until_s``; ``shown_s`` is when a row showed it,
     from when on it is not counted any more.
 
     ``order`` is its place in the order in which messages come to this process; None:
-    its own has not come back yet.
+    its own has not come back yet. ``copy`` is part of its id.
     """
 
     pick: Pick
@@ -139,6 +159,11 @@ class AssumedPick:
     until_s: float
     order: int | None = None
     shown_s: float | None = None
+    copy: int = 0
+
+    @property
+    def id(self) -> PickId:
+        return PickId(self.pick.uuid, self.pick.origin, self.copy)
 
     def is_over(self, now_s: float) -> bool:
         """Return whether nobody needs it any more; no row shows the members of a group
@@ -194,10 +219,14 @@ class HostPicks:
         """The picks that no row has shown yet."""
         return [each for each in self.picks if each.shown_s is None]
 
-    def values(self, fitting: Fitting) -> dict[str, Any]:
+    def values(self, fitting: Fitting, but: Collection[str] = ()) -> dict[str, Any]:
         """Return the usage of the host with what its row does not show, by column;
-        nothing, if it shows all. Of SHAPES there are those that change."""
-        row, due = self.row, self.due
+        nothing, if it shows all. Of SHAPES there are those that change.
+
+        Picks of the instances ``but`` do not count. Raises UnbookablePick.
+        """
+        row = self.row
+        due = [each for each in self.due if each.pick.uuid not in but]
         if row is None or not due:
             return {}
         if self._made_of != (row, due):
@@ -237,8 +266,20 @@ def takes(row: UsageRow, pick: Pick, fitting: Fitting) -> Used:
     return _less(after.stamp.used, row.stamp.used)
 
 
+def booked(hosts: HostTable, row: int, pick: Pick, fitting: Fitting) -> HostTable:
+    """Return hosts after the host in a row took a pick. Raises UnbookablePick."""
+    try:
+        hosts = consume(hosts, row, pick.request)
+        return book(hosts, row, pick.request, fitting).hosts
+    except Exception as problem:  # another scheduler may have sent any request
+        if not pick.origin:
+            raise
+        raise UnbookablePick(pick, problem) from problem
+
+
 def consumed(row: UsageRow, picks: Sequence[Pick], fitting: Fitting) -> dict[str, Any]:
-    """Return the usage of a host, as its row says, after it took some picks."""
+    """Return the usage of a host, as its row says, after it took some picks. Raises
+    UnbookablePick."""
     columns: dict[str, Any] = {'host': _object(picks[0].host), 'instances': _object({})}
     for name, number in zip(NUMBERS, row.numbers, strict=True):
         columns[name] = np.array([number])
@@ -247,8 +288,7 @@ def consumed(row: UsageRow, picks: Sequence[Pick], fitting: Fitting) -> dict[str
     alone = HostTable(Snapshot(columns))
     for pick in picks:
         limits = _object(dict(pick.limits))
-        alone = consume(alone.with_columns(limits=limits), 0, pick.request)
-        alone = book(alone, 0, pick.request, fitting).hosts
+        alone = booked(alone.with_columns(limits=limits), 0, pick, fitting)
     values = {name: alone.snapshot.column(name).item(0) for name in NUMBERS}
     for name, given in zip(SHAPES, row.shapes, strict=True):
         shape = alone.snapshot.column(name).item(0)

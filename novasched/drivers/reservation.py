@@ -19,8 +19,7 @@ from novasched.drivers import ScheduleRequest
 from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
-from novasched.scheduler.fit.claim import book
-from novasched.scheduler.hosts import HostState, HostTable, consume
+from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import Profile, decide
 
 LOG = logging.getLogger(__name__)
@@ -96,6 +95,7 @@ class Reservation:
         self._sees = assumed
         self._assumed = assumed if counts and work.claims is not None else None
         self._work = work
+        self._uuids = frozenset(work.instance_uuids or ())
         self._profile = profile
         self._mine: list[AssumedPick] = []
         self._host_view: HostView | None = None
@@ -107,12 +107,8 @@ class Reservation:
 
     @contextlib.contextmanager
     def picking(self) -> Iterator[None]:
-        """Pick within this: when it fails, or the claims are undone, all is forgotten.
-
-        What was picked for its instances before is forgotten, too: it is over.
-        """
-        if self._sees is not None and self._work.claims is not None:
-            self._sees.remove_instances(self._work.instance_uuids or ())
+        """Pick within this; a failure, or the undoing of the claims, forgets all."""
+        if self._assumed is not None and self._work.claims is not None:
             self._work.claims.if_undone.append(self.forget)
         try:
             yield
@@ -121,12 +117,12 @@ class Reservation:
             raise
 
     def hosts(self, take: Callable[[], HostTable]) -> HostTable:
-        """Return hosts with all that was picked, but by this request so far."""
+        """Return hosts with all that was picked, but for instances of this request."""
         if self._sees is None:
             return take()
         self.forget()
         self._rebased_to.clear()
-        self._host_view = self._sees.see(take)
+        self._host_view = self._sees.see(take, self._uuids)
         self._counted = [*self._host_view.picks]
         return self._host_view.hosts
 
@@ -136,7 +132,8 @@ class Reservation:
 
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members picked of late."""
-        picks = self._sees.in_group(request) if self._sees is not None else []
+        found = self._sees.in_group(request) if self._sees is not None else []
+        picks = [pick for pick in found if pick.uuid not in self._uuids]
         group = request.instance_group if picks else None
         if group is None:
             return request
@@ -156,7 +153,8 @@ class Reservation:
             return True
         seen = self._seen((host.cell_uuid, host.uuid))
         after = None if self._conflicts >= MOST_CONFLICTS else seen
-        pick = self._assumed.add(host, self._host_view.base, request, after, self._mine)
+        base = self._host_view.base
+        pick = self._assumed.add(host, base, request, after, self._uuids)
         if pick is None:
             self._conflict = host
             self._conflicts += 1
@@ -188,20 +186,15 @@ class Reservation:
             return None
         key = host.cell_uuid, host.uuid
         later = self._assumed.later(key, self._seen(key))
-        self._rebased_to[key] = max((each.number for each in later), default=0)
+        numbers = [each.number for each in later]
+        self._rebased_to[key] = max(numbers, default=self._seen(key))
         LOG.debug('Another request picked %s meanwhile; selecting again.', host)
-        others = [each for each in later if each not in self._mine]
+        others = self._of_others(later)
         self._counted += others
-        return self._less(hosts, host._row, others)
+        return self._assumed.less(hosts, host._row, others)
 
-    def _less(
-        self, hosts: HostTable, row: int, others: Iterable[AssumedPick]
-    ) -> HostTable:
-        for each in others:
-            request = each.pick.request
-            hosts = consume(hosts, row, request)
-            hosts = book(hosts, row, request, self._profile.fitting).hosts
-        return hosts
+    def _of_others(self, picks: Iterable[AssumedPick]) -> list[AssumedPick]:
+        return [each for each in picks if each.pick.uuid not in self._uuids]
 
     def have_gone(self) -> bool:
         """Return, before there is no host, whether some of the picks that were counted
@@ -222,9 +215,11 @@ class Reservation:
         Of two requests the one stays whose message came first; while none come, the
         one of the lower uuid. Where each came first on a host, the one whose first
         instance has the lower uuid stays. ``offered`` are the hosts that the first
-        decision was made of.
+        decision was made of. What was picked for the instances before ends.
         """
         claims = self._work.claims
+        if self._sees is not None and claims is not None:
+            self._sees.granted(self._uuids, self._mine)
         if self._assumed is None or claims is None or self._yields >= MOST_YIELDS:
             return True
         self._assumed.await_return(self._mine)
@@ -253,31 +248,34 @@ class Reservation:
                 continue
             seen = self._seen(key)
             later = self._assumed.later(key, self._host_view.number)
-            others = [each for each in later if each not in mine]
+            others = self._of_others(later)
             known = [each for each in others if each.number <= seen]
             new = [o for o in others if o.number > seen and o.pick.origin]
             before = [each for each in new if _stays(each, mine)]
             after = [each for each in new if each not in before]
             for picks, conflicts in zip((before, after), found, strict=True):
-                if picks and not self._has_room(offered, row, [*known, *picks], mine):
+                if picks and not self._has_room(
+                    self._assumed, offered, row, [*known, *picks], mine
+                ):
                     conflicts += picks
         return found
 
     def _has_room(
         self,
+        assumed: AssumedInstances,
         offered: HostTable,
         row: int,
         others: Iterable[AssumedPick],
         mine: Iterable[AssumedPick],
     ) -> bool:
         alone = HostTable(offered.snapshot, offered.rows[offered.rows == row])
-        alone = self._less(alone, row, others)
+        alone = assumed.less(alone, row, others)
         for each in mine:
             rng = random.Random(0)
             alone = decide(self._profile, alone, each.pick.request, rng).ranked
             if not len(alone):
                 return False
-            alone = self._less(alone, row, [each])
+            alone = assumed.less(alone, row, [each])
         return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import logging
 import threading
 import uuid as uuids
@@ -53,7 +54,11 @@ MOST_AT_ONCE = 100
 """Changes in one message."""
 MOST_WAITING = 10_000
 """Changes that wait to be sent; the oldest are lost first."""
-LARGEST = 2**53
+LARGEST = 2**40
+"""Of one instance: MiB, CPUs or devices."""
+LONGEST = 2**16
+"""Characters of one pick as it travels; the largest guests take a fifth of that."""
+LONGEST_ORIGIN = 64
 NO_HOST = UsageRow(None, (0,) * len(NUMBERS), (NOWHERE, HostPools.of(())))
 
 Primitive = dict[str, Any]
@@ -110,6 +115,8 @@ class PickSender:
             ended = before.ended if before is not None else frozenset[str]()
             if pick is None:
                 ended |= {origin or self.origin}
+                if origin and before is not None:  # what this scheduler picked stays
+                    pick = before.pick
             if len(self._waiting) >= MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
                 self._count('lost', 1)
@@ -194,12 +201,13 @@ class PicksEndpoint:
         assumed = self._assumed()
         if assumed is None:
             return
-        is_known = version == VERSION and isinstance(origin, str) and origin
-        if not (is_known and isinstance(changes, dict) and isinstance(ended, dict)):
+        is_known = version == VERSION and _is_origin(origin)
+        is_whole = isinstance(changes, dict) and isinstance(ended, dict)
+        if not (is_known and is_whole and len(changes) <= MOST_AT_ONCE):
             self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
             return
         if origin == self._origin:
-            sent = {uuid: each['number'] for uuid, each in changes.items() if each}
+            sent = {u: c['number'] for u, c in changes.items() if _is_numbered(c)}
             assumed.come_back(sent)
             return
         for uuid, primitive in changes.items():
@@ -283,6 +291,8 @@ def _primitive(one: AssumedPick) -> Primitive:
 def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
     """Read a pick. Raises errors.RequestError."""
     try:
+        if len(json.dumps(primitive)) > LONGEST:
+            raise ValueError(f'it is longer than {LONGEST} characters')
         request = decode(primitive['request'], None)
         limits = decode(primitive['limits'], None)
         updated, group = primitive['updated'], primitive['group']
@@ -292,8 +302,7 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
             request=request,
             limits={} if limits is None else {'numa_topology': limits},
             seen=Stamp(
-                None if updated is None else datetime.datetime.fromisoformat(updated),
-                _used(primitive['used']),
+                None if updated is None else _time(updated), _used(primitive['used'])
             ),
             takes=_used(primitive['takes']),
             group=None if group is None else str(group),
@@ -302,8 +311,9 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
         )
         is_whole = isinstance(request, RequestSpec) and made.uuid == uuid
         if is_whole:
-            consumed(NO_HOST, [made], Fitting())
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            values = consumed(NO_HOST, [made], Fitting())
+            _bounded([values[name] for name in NUMBERS])
+    except Exception as problem:  # another scheduler may have sent anything
         text = f'a pick: {type(problem).__name__}: {problem}'
         raise errors.InvalidRequest(text) from problem
     if not is_whole:
@@ -311,14 +321,36 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
     return made
 
 
+def _is_numbered(change: Any) -> bool:
+    return isinstance(change, dict) and isinstance(change.get('number'), int)
+
+
+def _is_origin(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_ORIGIN
+
+
 def _origins(value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(e and isinstance(e, str) for e in value):
+    if not isinstance(value, list) or not all(map(_is_origin, value)):
         raise errors.InvalidRequest(f'{value!r:.100} are no origins')
     return value
 
 
+def _time(value: str) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(value)
+    if time.tzinfo is None:
+        raise ValueError(f'{value!r:.100} has no time zone')
+    return time
+
+
 def _used(value: Any) -> Used:
-    used = tuple(int(each) for each in value)
-    if len(used) != len(NOTHING) or max(map(abs, used)) > LARGEST:
+    used = _bounded(value)
+    if len(used) != len(NOTHING):
         raise ValueError(f'{value!r:.100} is no usage')
     return used
+
+
+def _bounded(value: Any) -> tuple[int, ...]:
+    for number in value:
+        if not isinstance(number, int) or abs(number) > LARGEST:
+            raise ValueError(f'{value!r:.100} is no usage')
+    return tuple(value)

@@ -125,7 +125,7 @@ SCENARIOS = {
     'F10': Scenario(
         'One request is delivered twice',
         'The server holds one host. The second answer is equal to the first, or an '
-        'error.',
+        'error. A copy that is refused frees nothing that the first one picked.',
     ),
     'F11': Scenario(
         'A request is delivered after its caller timed out',
@@ -207,7 +207,8 @@ SCENARIOS = {
     'F26': Scenario(
         'Messages that are malformed',
         "A typed error in nova's form where there is a caller; the next message is "
-        'served.',
+        'served. A pick of another scheduler that cannot be counted is dropped, and '
+        'named in the log once; it fails no request.',
     ),
     'F27': Scenario(
         'A message that crashes a filter, or the process',

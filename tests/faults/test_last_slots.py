@@ -102,3 +102,48 @@ def test_a_scheduler_sees_what_another_one_picks_and_undoes(cloud, url):
     known[0].remove_instances([uuid])
     until(lambda: len(known[1]) == 1, 'the undo')
     assert made.ask(two, new_uuids(), **pinned()) == [first]
+
+
+@pytest.mark.scenario('F10')
+def test_redelivered_request_elsewhere_keeps_first_pick(cloud, url):
+    made = cloud(
+        cells(2),
+        DEFAULT={'transport_url': url},
+        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
+    )
+    one, two = (made.serve() for _ in range(2))
+    known = [each.manager.current.driver.parts.assumed for each in (one, two)]
+    uuids = new_uuids()
+    (first,) = made.ask(one, uuids, **pinned())
+    until(lambda: len(known[1]) == 1, 'the pick')
+    with pytest.raises(errors.AlreadyClaimed):
+        made.ask(two, uuids, **pinned())
+    (second,) = made.ask(two, new_uuids(), **pinned())
+    until(lambda: len(known[0]) == 2, 'the pick of the other')
+    assert {*first, *second} == {'h0', 'h1'}
+    with pytest.raises(errors.NoValidHost):
+        made.ask(one, new_uuids(), **pinned())
+
+
+def picked(assumed):
+    return [one.pick.host for one in assumed._all(lambda one: True)]
+
+
+@pytest.mark.scenario('F2')
+def test_request_that_is_granted_elsewhere_ends_the_former_pick(cloud, url):
+    made = cloud(
+        cells(2),
+        DEFAULT={'transport_url': url},
+        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
+    )
+    one, two = (made.serve() for _ in range(2))
+    known = [each.manager.current.driver.parts.assumed for each in (one, two)]
+    uuids = new_uuids()
+    (first,) = made.ask(one, uuids, **pinned())
+    until(lambda: len(known[1]) == 1, 'the pick')
+    made.adapter.delete(f'/allocations/{uuids[0]}')
+    (second,) = made.ask(two, uuids, ignore_hosts=first, **pinned())
+    assert {*first, *second} == {'h0', 'h1'}
+
+    until(lambda: picked(known[0]) == second, 'the end of the former pick')
+    assert made.ask(one, new_uuids(), **pinned()) == [first]

@@ -110,6 +110,36 @@ def test_a_reload_that_fails_leaves_all_to_the_next(two_nodes, monkeypatch):
     assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
 
 
+@pytest.mark.scenario('F10')
+def test_redelivered_request_keeps_first_pick(two_nodes):
+    made = two_nodes()
+    scheduler, uuids = made.compose(), new_uuids()
+    assert made.ask(scheduler, uuids, **pinned()) == [['h1']]
+    with pytest.raises(errors.AlreadyClaimed):
+        made.ask(scheduler, uuids, **pinned())
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
+
+
+def test_redelivered_request_for_several_servers_keeps_first_picks(two_nodes):
+    made = two_nodes()
+    scheduler, uuids = made.compose(), new_uuids(2)
+    assert sorted(made.ask(scheduler, uuids, **pinned())) == [['h1'], ['h2']]
+    with pytest.raises(errors.RequestError):
+        made.ask(scheduler, uuids, **pinned())
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(), **pinned())
+
+
+def test_request_after_a_failed_build_is_not_in_its_own_way(two_nodes):
+    """The conductor has removed what the server held, and asks for it again."""
+    made = two_nodes()
+    scheduler, uuids = made.compose(), new_uuids()
+    for _ in range(2):
+        assert made.ask(scheduler, uuids, **pinned()) == [['h1']]
+        made.adapter.delete(f'/allocations/{uuids[0]}')
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
+
+
 def test_as_in_nova_two_requests_get_one_node(two_nodes):
     made = two_nodes(assume_picks=False)
     scheduler = made.compose()

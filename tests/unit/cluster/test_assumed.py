@@ -13,6 +13,8 @@ import pytest
 from novasched.cluster import assumed
 from novasched.cluster.assumed import LOOK_EVERY_S, AssumedInstances
 from novasched.cluster.host_picks import KNOWN_FOR_S, SHAPES
+from novasched.objects.base import NotLoaded
+from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.host_limit import IoOpsFilter
 from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.pipeline import Profile
@@ -172,7 +174,8 @@ def test_members_of_a_group_are_seen(cloud):
 
 def test_who_looked_before_the_last_pick_is_told(cloud):
     sight = cloud.see()
-    mine = [cloud.pick(1, A)]
+    mine = [A]
+    cloud.pick(1, A)
     assert cloud.pick(1, B, after=sight.number, mine=mine) is not None
     assert cloud.pick(1, C, after=sight.number, mine=mine) is None
     assert cloud.pick(0, C, after=sight.number, mine=mine) is not None
@@ -244,6 +247,54 @@ def test_the_tables_of_a_request_are_its_own(cloud):
     changed = one.replace(0, free_ram_mb=1)
     assert np.array_equal(other.free_ram_mb, [8192, 8192 - 512, 8192])
     assert changed.free_ram_mb.tolist()[0] == 1
+
+
+class TestSecondRequest:
+    """An instance is asked for while a pick for it stands."""
+
+    def test_its_own_pick_does_not_count(self, cloud):
+        cloud.pick(1, A, memory_mb=1000, instance_group=factories.group())
+        cloud.pick(2, B, memory_mb=1000)
+        seen = cloud.assumed.see(lambda: cloud.hosts, [A])
+        assert seen.hosts.free_ram_mb.tolist() == [8192, 8192, 7192]
+        assert [sorted(host.instances) for host in seen.hosts.states()] == [[]] * 3
+        assert [one.pick.uuid for one in seen.picks] == [B]
+        assert cloud.free_ram_mb == [8192, 7192, 7192]
+
+    def test_refused_request_changes_no_pick(self, cloud):
+        cloud.pick(1, memory_mb=1000)
+        sent = [*cloud.sent]
+        cloud.assumed.remove([cloud.pick(2, memory_mb=1000)])
+        assert cloud.free_ram_mb == [8192, 7192, 8192]
+        assert cloud.sent == sent
+
+    def test_granted_pick_replaces_the_one_before(self, cloud):
+        first = cloud.pick(1, memory_mb=1000)
+        second = cloud.pick(2, memory_mb=1000)
+        assert cloud.free_ram_mb == [8192, 7192, 7192]
+        cloud.assumed.granted([A], [second])
+        assert cloud.free_ram_mb == [8192, 8192, 7192]
+        assert cloud.sent == [(A, first, ''), (A, None, ''), (A, second, '')]
+        cloud.assumed.remove([second])
+        assert cloud.sent[3:] == [(A, None, '')]
+        assert len(cloud.assumed) == 0
+
+    def test_pick_that_is_pushed_out_is_not_granted(self, cloud):
+        cloud.pick(1)
+        second = cloud.pick(2)
+        cloud.clock.advance(assumed.FOR_S)
+        assert cloud.free_ram_mb == [8192] * 3
+        cloud.assumed.granted([A], [second])
+        assert (len(cloud.assumed), len(cloud.sent)) == (0, 1)
+
+    def test_successor_takes_over_no_pick_that_is_not_granted(self, cloud):
+        cloud.pick(1, memory_mb=1000)
+        second, successor = cloud.pick(2, memory_mb=1000), AssumedInstances()
+        successor.take_over(cloud.assumed, 'other')
+        assert len(successor) == 1
+        cloud.assumed.granted([A], [second])
+        seen = successor.see(lambda: cloud.hosts).hosts
+        assert seen.free_ram_mb.tolist() == [8192, 8192, 7192]
 
 
 class TestOthers:
@@ -340,11 +391,28 @@ class TestOthers:
         self.hear(cloud, other)
         assert cloud.free_ram_mb == [7192, 8192, 8192]
 
-    def test_a_newer_pick_for_an_instance_replaces_the_other(self, cloud, other):
+    def test_pick_of_another_scheduler_replaces_the_own_once_it_is_granted(
+        self, cloud, other
+    ):
         cloud.pick(0, memory_mb=1000)
-        other.pick(1, memory_mb=1000)
+        self.hear(other, cloud)
+        pick = other.pick(1, memory_mb=1000)
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [7192, 7192, 8192]
+        other.assumed.granted([A], [pick])
         self.hear(cloud, other)
         assert cloud.free_ram_mb == [8192, 7192, 8192]
+        assert other.free_ram_mb == [8192, 7192, 8192]
+
+    def test_refused_pick_of_another_scheduler_keeps_the_own(self, cloud, other):
+        cloud.pick(0, memory_mb=1000)
+        self.hear(other, cloud)
+        pick = other.pick(1, memory_mb=1000)
+        self.hear(cloud, other)
+        other.assumed.remove([pick])
+        self.hear(cloud, other)
+        assert cloud.free_ram_mb == [7192, 8192, 8192]
+        assert other.free_ram_mb == [7192, 8192, 8192]
 
     def test_one_that_comes_after_the_row_that_shows_it_is_not_counted(
         self, cloud, other
@@ -364,6 +432,51 @@ class TestOthers:
             request = pick.request.replaced(instance_uuid=str(number))
             cloud.assumed.hear(replace(pick, request=request))
         assert len(cloud.assumed) == assumed.MOST_PICKS
+
+    def test_picks_of_unknown_hosts_push_out_no_pick_of_a_known_host(
+        self, cloud, other
+    ):
+        pick = other.pick(1, memory_mb=1000).pick
+        cloud.assumed.hear(replace(pick, origin='other'))
+        cloud.pick(2, B, memory_mb=1000)
+        assert cloud.free_ram_mb == [8192, 7192, 7192]
+        cloud.pick(0, C, memory_mb=1000)  # no look shows its row yet
+        for number in range(assumed.MOST_PICKS + 2):
+            request = pick.request.replaced(instance_uuid=str(number))
+            foreign = replace(pick, key=('cell1', str(number)), request=request)
+            cloud.assumed.hear(replace(foreign, origin='other'))
+        assert len(cloud.assumed) == assumed.MOST_PICKS
+        assert cloud.free_ram_mb == [7192, 7192, 7192]
+
+    def test_pick_that_cannot_be_booked_is_dropped_and_named_once(
+        self, cloud, other, caplog
+    ):
+        good = replace(other.pick(1, B, memory_mb=1000).pick, origin='other')
+        request = RequestSpec(instance_uuid=A)
+        for _ in range(2):
+            cloud.assumed.hear(good)
+            cloud.assumed.hear(replace(good, request=request))
+            assert cloud.free_ram_mb == [8192, 7192, 8192]
+            assert len(cloud.assumed) == 1
+        (line,) = caplog.messages
+        assert A in line
+
+    def test_conflicting_pick_that_cannot_be_booked_is_dropped(self, cloud, other):
+        good = replace(other.pick(1, B, memory_mb=1000).pick, origin='other')
+        request = RequestSpec(instance_uuid=A)
+        for pick in (replace(good, request=request), good):
+            cloud.assumed.hear(pick)
+        picks = cloud.assumed.later(good.key, 0)
+        less = cloud.assumed.less(cloud.hosts, 1, picks)
+        assert less.free_ram_mb.tolist() == [8192, 7192, 8192]
+        assert len(cloud.assumed) == 1
+
+    def test_own_pick_that_cannot_be_booked_is_a_defect(self, cloud):
+        pick = cloud.pick(1)
+        request = RequestSpec(instance_uuid=A)
+        pick.pick = replace(pick.pick, request=request)
+        with pytest.raises(NotLoaded):
+            cloud.assumed.less(cloud.hosts, 1, [pick])
 
     def test_a_message_that_does_not_come_back_is_waited_for_once(self, cloud):
         mine = cloud.pick(1)

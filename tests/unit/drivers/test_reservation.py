@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import random
@@ -26,7 +25,6 @@ from novasched.drivers.reservation import (
     Reservation,
 )
 from novasched.objects.context import RequestContext
-from novasched.ports import CallerGone
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -37,7 +35,7 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 LOGGER = 'novasched.drivers.reservation'
@@ -153,6 +151,45 @@ def test_what_fails_is_forgotten_before_its_group_goes_on(cloud):
 def test_an_instance_that_is_asked_for_again_is_not_in_its_own_way(cloud):
     assert [cloud.ask(A), cloud.ask(A)] == [['h1']] * 2
     assert len(cloud.assumed) == 1
+
+
+def test_redelivered_request_keeps_first_pick(cloud):
+    cloud.placement.script = ['claimed', *['refused'] * 3]
+    cloud.ask(A)
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(A)
+    assert len(cloud.assumed) == 1
+    assert cloud.ask(B) == ['h2']
+
+
+def test_redelivered_request_at_the_same_time_keeps_first_pick():
+    """The copy decides before the first one picks, and claims after it."""
+    filter_ = Meanwhile()
+    cloud = Cloud([filter_])
+    cloud.placement.script = ['claimed', *['refused'] * 3]
+    filter_.others = [lambda: cloud.ask(A)]
+    with pytest.raises(errors.NoValidHost):
+        cloud.ask(A)
+    assert [consumer for consumer, _ in cloud.placement.tried] == [A] * 4
+    assert len(cloud.assumed) == 1
+    assert cloud.ask(B) == ['h2']
+
+
+def test_former_pick_of_a_member_does_not_count_for_itself():
+    group = factories.group('soft-anti-affinity', members=[A])
+    cloud = Cloud()
+    cloud.ask(A, instance_group=group)
+    work = cloud.work([A], instance_group=group)
+    reservation = Reservation(cloud.assumed, work, cloud.driver.parts.profile)
+    assert reservation.request(work.request) is work.request
+
+
+def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
+    cloud = Cloud()
+    cloud.ask(A)
+    cloud.driver.parts.assumed.counted = ('numa_topology',)
+    assert cloud.ask(A) == ['h1']
+    assert len(cloud.assumed) == 0
 
 
 def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
@@ -283,71 +320,6 @@ def test_requests_of_one_group_are_served_one_after_the_other():
     assert found == ['h2']
 
 
-class TestTurns:
-    @pytest.fixture
-    def occupied(self):
-        """Somebody has the turn of a group until the test ends."""
-        turns, entered, leave = GroupTurns(0.2), threading.Event(), threading.Event()
-
-        def stay():
-            with turns.of('group'):
-                entered.set()
-                leave.wait(DEADLINE_S)
-
-        thread = threading.Thread(target=stay)
-        thread.start()
-        assert entered.wait(DEADLINE_S)
-        yield turns, leave
-        leave.set()
-        thread.join(DEADLINE_S)
-
-    @pytest.mark.parametrize('group', [None, 'other'])
-    def test_others_do_not_wait(self, occupied, group, caplog):
-        turns, _ = occupied
-        with turns.of(group):
-            pass
-        assert caplog.messages == []
-
-    def test_it_is_waited_for(self, occupied, caplog):
-        turns, leave = occupied
-        turns._within_s = DEADLINE_S
-        threading.Timer(0.1, leave.set).start()
-        with turns.of('group'):
-            assert leave.is_set()
-        assert caplog.messages == []
-
-    def test_but_not_for_ever(self, occupied, caplog):
-        turns, leave = occupied
-        with turns.of('group'):
-            assert not leave.is_set()
-        assert 'server group group has not ended' in caplog.text
-
-    @pytest.mark.parametrize('gone', [None, CallerGone('it has waited for 60 s')])
-    def test_another_request_is_served_meanwhile(self, occupied, gone, caplog):
-        turns, leave = occupied
-        turns._within_s, caller, served = DEADLINE_S, FakeCaller(gone), []
-
-        @contextlib.contextmanager
-        def resting():
-            leave.set()
-            yield
-
-        caller.resting = resting
-        with contextlib.suppress(CallerGone), turns.of('group', caller):
-            served.append(caller)
-        assert served == ([] if gone else [caller])
-        turns._within_s = 0.2
-        with turns.of('group'):
-            assert leave.is_set()
-        assert caplog.messages == []
-
-    def test_nothing_is_kept_of_groups_that_nobody_uses(self):
-        turns = GroupTurns()
-        with turns.of('group'), turns.of('other'):
-            assert len(turns._turns) == 2
-        assert len(turns._turns) == 0
-
-
 def test_without_a_place_to_remember_nothing_is_done():
     request = factories.request(instance_group=factories.group())
     reservation = Reservation(None, Cloud().work([A]), Profile((), ()))
@@ -455,6 +427,37 @@ class TestOtherSchedulers:
         assert cloud.ask(B) == ['h1']
         with pytest.raises(errors.NoValidHost):
             cloud.ask(C)
+
+    def test_pick_of_a_copy_of_the_request_is_not_yielded_to(self, make):
+        cloud = make()
+        cloud.placement.meanwhile = [self.other(cloud, A)]
+        assert cloud.ask(A) == ['h1']
+        assert cloud.placement.undone == []
+
+    def test_pick_that_has_gone_again_is_no_lasting_conflict(self, make):
+        """A pick conflicts, and has gone before it is looked at."""
+        cloud = make(2, names=['h1'])
+        comes = self.other(cloud, C)
+        self.other(cloud, D)()
+        later, found = cloud.assumed.later, []
+
+        def gone(*args):
+            cloud.assumed.hear_end(C, 'other')
+            cloud.assumed.later = later
+            return later(*args)
+
+        filter_ = Meanwhile()
+        profile = cloud.driver.parts.profile
+        filters = (*factories.adapted([filter_]), *profile.filters)
+        cloud.driver.parts = replace(
+            cloud.driver.parts,
+            profile=replace(profile, filters=filters),
+            on_decision=lambda decision: found.append(len(decision.ranked)),
+        )
+        cloud.assumed.later = gone
+        filter_.others = [comes]
+        assert cloud.ask(A) == ['h1']
+        assert found == [1, 1]
 
     def test_the_pick_whose_message_came_first_stays(self, make):
         cloud = make()

@@ -15,7 +15,7 @@ from novasched.cluster.assumed import FOR_S, AssumedInstances
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestGroup
 from novasched.rpc import shared_picks
-from novasched.rpc.shared_picks import VERSION, PickSender, PicksEndpoint
+from novasched.rpc.shared_picks import LONGEST, VERSION, PickSender, PicksEndpoint
 from tests import factories
 from tests.cases import cases
 from tests.fakes import FakeClock
@@ -82,7 +82,7 @@ def held():
 
     made = Scheduler(cast)
     made.goes_on = goes_on
-    made.pick(A)
+    made.first = made.pick(A)
     assert began.wait(WITHIN_S)
     yield made
     made.sender.close()
@@ -154,6 +154,33 @@ def test_what_comes_back_has_its_place_among_the_others(one, other):
     assert theirs.order == 1
 
 
+@cases('number', ('none', {}), ('no number', {'number': 'x'}), ('no pick', 'x'))
+def test_own_message_that_cannot_be_read_is_ignored(one, number):
+    pick = one.pick()
+    message = one.sent()
+    message['changes'] = {A: number}
+    one.endpoint.take_in(None, **message)
+    assert pick.order is None
+
+
+def test_pick_of_a_request_beyond_all_bounds_is_left_out(one, other):
+    one.pick(**pinned())
+    message = one.sent()
+    flavor = message['changes'][A]['request']['nova_object.data']['flavor']
+    flavor['nova_object.data']['root_gb'] = 2**50
+    other.endpoint.take_in(None, **message)
+    assert other.counted == [('refused', 1)]
+
+
+def test_largest_pick_is_a_fraction_of_the_limit(one):
+    cells = [
+        factories.guest_cell(n, cpus=range(64 * n, 64 * n + 64), policy='dedicated')
+        for n in range(8)
+    ]
+    pick = one.pick(vcpus=512, numa_topology=factories.guest_topology(*cells))
+    assert len(json.dumps(shared_picks._primitive(pick))) < LONGEST / 4
+
+
 def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
     one.assumed.remove([one.pick()])
     again = one.pick()
@@ -167,11 +194,25 @@ def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
 
 
 def test_what_waits_is_sent_together_and_each_instance_once(held):
+    held.assumed.remove([held.first])
     held.assumed.remove([held.pick(B), held.pick(A)])
     held.goes_on.set()
     first, second = held.sent(), held.sent()
     assert [*first['changes']] == [A]
     assert second['changes'] == {A: None, B: None}
+
+
+def test_pick_goes_with_the_end_of_the_pick_of_another_scheduler(held, other):
+    other.pick(B)
+    held.endpoint.take_in(None, **other.sent())
+    pick = held.pick(B)
+    held.assumed.granted([B], [pick])
+    held.goes_on.set()
+    for _ in range(2):
+        other.endpoint.take_in(None, **held.sent())
+    origin = held.sender.origin
+    known = [(one.pick.uuid, one.pick.origin) for one in other.see().picks]
+    assert known == [(A, origin), (B, origin)]
 
 
 def test_all_hear_whose_pick_is_over_though_another_was_made_meanwhile(held, other):
@@ -238,7 +279,11 @@ def test_a_broker_that_is_away_costs_but_loss(one, caplog):
     ('no usage', {'used': [1]}),
     ('no numbers', {'takes': ['x'] * 5}),
     ('a number beyond all', {'takes': [2**70] * 5}),
+    ('an infinite number', {'takes': [float('inf')] * 5}),
+    ('no number at all', {'used': [float('nan')] * 5}),
     ('no time', {'updated': 'noon'}),
+    ('a time without a zone', {'updated': '2026-11-21T12:00:00'}),
+    ('more than a pick says', {'more': 'x' * LONGEST}),
     ('limits of another kind', {'limits': {'nova_object.name': 'Flavor'}}),
     ('limits without an object', {'limits': 'x'}),
 )
@@ -262,6 +307,8 @@ def test_a_bad_pick_is_left_out_and_named_once(one, other, change, caplog):
     'change',
     ('a version to come', {'version': VERSION + 1}),
     ('no changes', {'changes': None}),
+    ('too many changes', {'changes': dict.fromkeys(map(str, range(101)))}),
+    ('an origin too long', {'origin': 'x' * 65}),
     ('no ends', {'ended': None}),
 )
 def test_a_message_that_is_not_understood_is_named_once(one, other, change, caplog):
