@@ -36,7 +36,7 @@ from tests.faults import scheduling
 
 CLIENTS = 100
 KEPT_S = 16.0
-"""After so long nothing is kept but the flavors and the placement snapshot."""
+"""After so long nothing is kept but the flavors and the copy of placement."""
 ALONE_S, END_S = 10.0, 120.0
 MEMORY_MB, PAGE_KB = 250, 60
 PROGRAM = Path(sys.executable).with_name('novasched-console')

@@ -30,6 +30,7 @@ TOGETHER = {
     'tests/live/test_flow.py': 'four hosts',
     'tests/live/test_plan.py': 'four hosts',
     'tests/live/test_peer_conductor.py': "the peer's cloud",
+    'tests/live/test_printed_commands.py': "the peer's cloud",
     'tests/live/test_replacement.py': "the peer's cloud",
     'tests/matrix/test_moves.py': 'the oldest release',
     'tests/matrix/test_release.py': 'the oldest release',

@@ -44,7 +44,9 @@ class Progress:
     def __init__(self, config, clock=time.monotonic):
         self._config = config
         self._clock = clock
-        self._before = config.cache.get(SECONDS, {})
+        # None where pytest runs with -p no:cacheprovider.
+        self._cache = getattr(config, 'cache', None)
+        self._before = {} if self._cache is None else self._cache.get(SECONDS, {})
         self._began_s = self._wrote_s = clock()
         self._expected = Counter()
         self._done = Counter()
@@ -114,7 +116,8 @@ class Progress:
 
     def pytest_sessionfinish(self):
         """Keep the seconds of each file for the next time."""
-        self._config.cache.set(SECONDS, {**self._before, **self._files})
+        if self._cache is not None:
+            self._cache.set(SECONDS, {**self._before, **self._files})
 
     def pytest_terminal_summary(self, terminalreporter):
         """After a minute or more, write where the seconds went."""

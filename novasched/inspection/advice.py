@@ -91,7 +91,7 @@ ADVICE: dict[str, str] = {
     'novasched-manage cell_v2 list_cells has its address. Its hosts count again as '
     'soon as it answers.',
     Code.DISABLED: 'Enable the compute service of a host: openstack compute service '
-    'set --enable.',
+    'set --enable HOST nova-compute.',
     Code.NOT_IN_TREE: 'Name another host, or none.',
     Code.AGGREGATE_MISSING: 'Add hosts to the aggregate of the zone or project, in '
     'placement too, or ask for another zone.',
@@ -110,9 +110,9 @@ ADVICE: dict[str, str] = {
     Code.NOT_TOGETHER: 'Split the request into fewer groups of resources, or relax '
     'group_policy and same_subtree; else free what it needs at one provider.',
     Code.SERVICE_DISABLED: 'Enable the compute service: openstack compute service set '
-    '--enable.',
+    '--enable HOST nova-compute.',
     Code.SERVICE_FORCED_DOWN: 'Take the mark back once the host is repaired: openstack '
-    'compute service set --up.',
+    'compute service set --up HOST nova-compute.',
     Code.SERVICE_DOWN: 'Start nova-compute on the host, and check its way to RabbitMQ '
     'and conductor.',
     Code.WRONG_ZONE: 'Ask for another zone or none, or add hosts to the zone.',

@@ -100,13 +100,13 @@ def _one_of(known: Mapping[str, Place], name: str, option: str, kind: str) -> Pl
     raise errors.OptionError(
         option,
         f'there is no {kind} {name}',
-        f'Did you mean {meant}?' if meant else f'See openstack {_LISTS[kind]} list',
+        f'Did you mean {meant}?' if meant else f'See {_LISTS[kind]}',
     )
 
 
 _LISTS = {
-    'aggregate': 'aggregate',
-    'cell': 'compute service',
-    'host': 'compute service',
-    'zone': 'availability zone',
+    'aggregate': 'openstack aggregate list',
+    'cell': 'novasched-manage cell_v2 list_cells',
+    'host': 'openstack compute service list',
+    'zone': 'openstack availability zone list',
 }

@@ -231,7 +231,7 @@ def notes(explained: Explained) -> dict[str, str]:
     if diagnosis:
         seconds = diagnosis['age_s']
         late = f'{-seconds:.0f} s later'
-        age = late if seconds < 0 else f'snapshot {seconds:.0f} s old'
+        age = late if seconds < 0 else f'copy of placement {seconds:.0f} s old'
         return {stages.PLACEMENT: f'({age})'}
     if not candidates:
         return {}

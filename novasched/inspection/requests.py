@@ -199,7 +199,7 @@ class RequestMaker:
             raise errors.RequestNotKept(
                 'SERVER',
                 f'no request spec of server {server.name} is kept',
-                'See nova-manage db online_data_migrations',
+                'Try its flavor: novasched plan boot --flavor FLAVOR',
             )
         return found
 

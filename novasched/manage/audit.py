@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -33,17 +33,19 @@ gives back what the server had there once it is up again."""
 COLUMNS = ('Problem', 'Consumer', 'Provider', 'Details', 'Since', 'Command')
 DELETE = 'openstack resource provider allocation delete {}'
 UNSET = 'openstack resource provider allocation unset {}'
-MOVE = 'openstack server migrate --live-migration {}'
-HEAL = 'nova-manage placement heal_allocations --instance {}'
+LIVE = 'openstack server migrate --live-migration {}'
+MOVES = {'active': LIVE, 'paused': LIVE, 'stopped': 'openstack server migrate {}'}
+"""Commands that move a server to another host, by its state; from others none does."""
+HEAL = 'nova-manage placement heal_allocations --force --instance {}'
 FIX = 'novasched-manage placement audit --fix'
 DONE = 'undone'
 
 _MAPPINGS = sa.text('SELECT instance_uuid, cell_id FROM instance_mappings')
 _COMPUTES = sa.text('SELECT uuid FROM compute_nodes WHERE deleted = 0')
 _SERVERS = sa.text(
-    'SELECT i.uuid, n.uuid AS node FROM instances i LEFT JOIN compute_nodes n ON '
-    'n.host = i.host AND n.hypervisor_hostname = i.node AND n.deleted = 0 '
-    'WHERE i.deleted = 0'
+    'SELECT i.uuid, n.uuid AS node, i.vm_state FROM instances i '
+    'LEFT JOIN compute_nodes n ON n.host = i.host '
+    'AND n.hypervisor_hostname = i.node AND n.deleted = 0 WHERE i.deleted = 0'
 )
 _MIGRATIONS = sa.text(
     'SELECT uuid, instance_uuid, status, migration_type FROM migrations'
@@ -87,9 +89,13 @@ class Books:
             self.taken.setdefault(consumer, {})[uuid] = part['resources']
             used.update(part['resources'])
         for name, has in inventories.items():
-            capacity = int((has['total'] - has['reserved']) * has['allocation_ratio'])
-            if used[name] > max(capacity, 0):
+            total, reserved = has['total'], has['reserved']
+            if reserved >= total:  # nothing more may be taken; what was, may stay
+                reserved = 0
+            capacity = int((total - reserved) * has['allocation_ratio'])
+            if used[name] > capacity:
                 said = f'{used[name]} of {capacity} {name} are used'
+                said += f', {reserved} of {total} are reserved' if reserved else ''
                 self.over.setdefault(uuid, []).append(said)
 
     def age_s(self, consumer: str) -> float | None:
@@ -99,19 +105,19 @@ class Books:
             raise errors.StoreFailed('Placement', held.text)
         return (held.age_s or 0.0) if held.allocations else None
 
-    def newest(self, provider: str) -> str:
-        """Return the consumer that has taken from a provider last."""
-        ages = {c: self.age_s(c) for c, held in self.taken.items() if provider in held}
-        return min(ages, key=lambda consumer: ages[consumer] or 0.0)
+    def newest(self, consumers: Iterable[str]) -> str:
+        """Return the consumer whose allocations were changed last."""
+        return min(consumers, key=lambda consumer: self.age_s(consumer) or 0.0)
 
 
 class NovaConsumers:
     """Consumers as nova knows them: the ``nodes`` of live servers, by uuid, None: no
-    live compute has it; ``moving`` servers, of moves that have not ended; all that are
-    ``known`` and may hold something, and why others should not."""
+    live compute has it; their ``states``; ``moving`` servers, of moves that have not
+    ended; all that are ``known`` and may hold something, and why others should not."""
 
     def __init__(self, program: CommandProgram) -> None:
         self.nodes: dict[str, str | None] = {}
+        self.states: dict[str, str | None] = {}
         self.computes, self.moving, self.known = set[str](), set[str](), set[str]()
         self.others: dict[str, str] = {}
         with program.api() as api, api.read() as connection:
@@ -125,11 +131,11 @@ class NovaConsumers:
 
     def _read(self, connection: sa.Connection, is_cell0: bool) -> None:
         self.computes.update(connection.execute(_COMPUTES).scalars())
-        for uuid, node in connection.execute(_SERVERS):
+        for uuid, node, state in connection.execute(_SERVERS):
             if is_cell0:
                 self.others[uuid] = 'the server is in cell0: no host was found for it'
             else:
-                self.nodes[uuid] = node
+                self.nodes[uuid], self.states[uuid] = node, state
         for uuid, server, status, kind in connection.execute(_MIGRATIONS):
             self.others[uuid] = f'migration of {server} that is {status}'
             if status not in ENDED or (kind, status) == ('evacuation', 'done'):
@@ -138,11 +144,17 @@ class NovaConsumers:
                 self.known.add(uuid)
 
 
-def over_capacity(books: Books) -> Iterator[Finding]:
+def over_capacity(books: Books, cloud: NovaConsumers) -> Iterator[Finding]:
     for provider, said in books.over.items():
-        newest = books.newest(provider)
-        details = '; '.join(said)
-        yield Finding('over capacity', newest, [provider], details, MOVE.format(newest))
+        root, command = books.roots[provider], ''
+        holders = [uuid for uuid, held in books.taken.items() if provider in held]
+        on_it = [uuid for uuid in holders if cloud.nodes.get(uuid) == root]
+        settled = [uuid for uuid in on_it if uuid not in cloud.moving]
+        movable = [uuid for uuid in settled if cloud.states[uuid] in MOVES]
+        newest = books.newest(movable or holders)
+        if movable:
+            command = MOVES[str(cloud.states[newest])].format(newest)
+        yield Finding('over capacity', newest, [provider], '; '.join(said), command)
 
 
 def orphans(books: Books, cloud: NovaConsumers) -> Iterator[Finding]:
@@ -160,10 +172,11 @@ def doubled(books: Books, cloud: NovaConsumers) -> Iterator[Finding]:
         if len(on) < 2:
             continue
         others = [uuid for uuid in held if books.roots[uuid] in on - {own}]
-        command, details = HEAL.format(consumer), 'it is on none of these'
+        details = f'it is on {own or "no compute"}'
+        command = (HEAL if own else DELETE).format(consumer)
         if own in on:
             named = ' '.join(f'--provider {uuid}' for uuid in others)
-            command, details = UNSET.format(f'{named} {consumer}'), f'it is on {own}'
+            command = UNSET.format(f'{named} {consumer}')
         yield Finding('doubled', consumer, others, details, command)
 
 
@@ -198,10 +211,9 @@ def dead_claims(
 class PlacementAudit(Listing):
     """List what placement has that it must not have, and the command that mends it.
 
-    Providers over capacity, with the consumer that took from them last; orphans, whose
-    server or migration no cell knows, or is over; servers that hold several compute
-    nodes and do not move; and claims of killed workers that were not answered, by the
-    journal of this machine. What others than nova have taken is listed as orphan, too.
+    Providers over capacity, with the newest server that can be moved away; orphans,
+    whose server or migration is unknown or over; servers that hold several compute
+    nodes and do not move; and claims of killed workers, by the journal of this machine.
     Exit codes: 0 nothing is wrong, 3 something is, 4 all that was is mended, 255
     placement or a database could not be used.
     """
@@ -228,7 +240,7 @@ class PlacementAudit(Listing):
         books = Books(adapter)
         cloud = NovaConsumers(self.app)
         dead = {each.consumer for each in found}
-        found += over_capacity(books)
+        found += over_capacity(books, cloud)
         found += (each for each in orphans(books, cloud) if each.consumer not in dead)
         found += doubled(books, cloud)
         rows = [

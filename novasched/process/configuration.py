@@ -15,8 +15,21 @@ from oslo_config import cfg, types
 from novasched import errors
 from novasched.compat.removed_options import instead_of
 
-OTHERS = frozenset({'oslo_messaging_amqp', 'oslo_messaging_pika', 'oslo_messaging_zmq'})
-"""Groups that other releases and services have, and that resemble one known here."""
+_OTHERS = (
+    'api audit_middleware_notifications barbican barbican_service_user cinder '
+    'conductor console consoleauth cors cyborg devices ephemeral_storage_encryption '
+    'glance guestfs hyperv image_cache ironic key_manager keystone keystone_authtoken '
+    'libvirt manila mks nova_sys_admin os_brick os_vif_linux_bridge os_vif_ovs '
+    'oslo_concurrency oslo_limit oslo_messaging_amqp oslo_messaging_pika '
+    'oslo_messaging_zmq oslo_middleware oslo_middleware_tracing oslo_policy '
+    'oslo_versionedobjects privsep privsep_osbrick profiler quota rdp remote_debug '
+    'serial_console spice ssl vault vendordata_dynamic_auth '
+    'vif_plug_linux_bridge_privileged vif_plug_ovs_privileged vmware vnc wsgi zvm'
+)
+OTHERS = frozenset(_OTHERS.split())
+"""Groups that other programs of nova, their libraries and other releases have."""
+FAMILIES = re.compile('(mdev|vgpu|neutron_physnet|profiler)_.+|neutron_tunnel')
+"""Groups of nova that are named after something."""
 
 OTHER_OPTIONS = frozenset(
     {('DEFAULT', 'default_thread_pool_size'), ('DEFAULT', 'shutdown_timeout')}
@@ -189,20 +202,33 @@ def _unreadable(option: str, path: str, problem: str) -> errors.OptionError:
 def misspelt(
     conf: cfg.ConfigOpts, known: Mapping[str, Collection[str]]
 ) -> Iterator[str]:
-    """Yield a line for each group and option that is spelt nearly as a known one.
+    """Yield a line for each group that no program of nova has, and for each option that
+    is spelt nearly as a known one.
 
-    ``known`` are the options by group. nova.conf is shared with services whose
-    options are not known here, so what resembles none of these is no mistake.
+    ``known`` are the options by group. nova.conf is shared with services whose options
+    are not known here, so an option that resembles none of these is no mistake.
     """
     for group, names in held(conf).items():
         if group in known:
             for name in sorted(names - set(known[group])):
                 yield from _misspelt_option(group, name, known[group])
-        elif group not in OTHERS and (meant := errors.closest(group, known)):
-            yield (
-                f'[{group}] is no group of options and does nothing. '
-                f'Did you mean [{meant}]?'
-            )
+        elif group not in OTHERS and not FAMILIES.fullmatch(group):
+            if meant := errors.closest(group, {*known, *OTHERS}):
+                yield (
+                    f'[{group}] is no group of options and does nothing. '
+                    f'Did you mean [{meant}]?'
+                )
+            elif group not in conf:  # plugins may have registered theirs
+                yield from _unread(group, names)
+
+
+def _unread(group: str, names: Collection[str]) -> Iterator[str]:
+    unread = sorted(name for name in names if not instead_of(group, name))
+    if unread:
+        yield (
+            f'[{group}] is no group of options of nova. Nothing reads '
+            f'{", ".join(unread)} there, unless a plugin does.'
+        )
 
 
 def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[str]:

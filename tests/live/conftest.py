@@ -194,6 +194,26 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_pr
         made.close()
 
 
+@pytest.fixture(scope='module')
+def peer_scheduler(peer_cloud):
+    """The API of the peer's cloud, with the scheduler under test."""
+    with (
+        scheduling(peer_cloud, 'scheduler'),
+        contextlib.closing(PeerApi(peer_cloud.port)) as api,
+    ):
+        yield api
+
+
+@pytest.fixture
+def peer_api(peer_scheduler, peer_cloud, eventually):
+    """The API for one test; what the test made is deleted, and must be gone."""
+    yield peer_scheduler
+    peer_scheduler.delete_all()
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
+    assert peer_cloud.left_over() == []
+
+
 @pytest.fixture(scope='session')
 def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
     """All our programs, running on four hosts in two cells.

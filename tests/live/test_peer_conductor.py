@@ -8,8 +8,7 @@ import signal
 import pytest
 
 from tests.live.daemon import OURS, own_program
-from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import COMPUTES, MORTAL, PICKY, scheduling
+from tests.live.peer_cloud import COMPUTES, MORTAL, PICKY
 from tests.live.servers.process import completed
 
 COMMAND_S = 150
@@ -26,24 +25,9 @@ BIGGER = {'VCPU': 2, 'MEMORY_MB': 1024, 'DISK_GB': 2}
 TRIES = 10
 
 
-@pytest.fixture(scope='module')
-def opened(peer_cloud):
-    """The API, with the scheduler under test."""
-    with (
-        scheduling(peer_cloud, 'scheduler'),
-        contextlib.closing(PeerApi(peer_cloud.port)) as api,
-    ):
-        yield api
-
-
 @pytest.fixture
-def api(opened, peer_cloud, eventually):
-    """The API for one test; what the test made is deleted, and must be gone."""
-    yield opened
-    opened.delete_all()
-    with contextlib.suppress(AssertionError):
-        eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
-    assert peer_cloud.left_over() == []
+def api(peer_api):
+    return peer_api
 
 
 @contextlib.contextmanager

@@ -165,8 +165,8 @@ def _query(asked: Mapping[str, Any]) -> View:
         counted(asked['candidates'], 'candidate'),
         f'{asked["limit"]} at most' if asked.get('limit') else '',
         'cut' if asked.get('cut') else '',
-        'answered from the placement snapshot' if asked.get('copied') else '',
-        f'not from the snapshot: {asked["fallback"]}' if asked.get('fallback') else '',
+        'answered by the copy of placement' if asked.get('copied') else '',
+        f'not by the copy: {asked["fallback"]}' if asked.get('fallback') else '',
         asked.get('text', ''),
     ]
     return {'query': asked['query'], 'said': ', '.join(filter(None, said))}

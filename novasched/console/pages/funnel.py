@@ -84,12 +84,12 @@ def notes(explained: Mapping[str, Any]) -> dict[str, str]:
     if diagnosis := explained['placement']:
         seconds = diagnosis['age_s']
         age = words.age(abs(seconds))
-        old = f'found in a placement snapshot {age} old'
+        old = f'found in a copy of placement {age} old'
         return {PLACEMENT: f'found {age} later' if seconds < 0 else old}
     if not explained['candidates']:
         return {}
     last: Mapping[str, Any] = (explained['asked'] or [{}])[-1]
-    source = ', answered from the placement snapshot' if last.get('copied') else ''
+    source = ', answered by the copy of placement' if last.get('copied') else ''
     said = [f'{words.grouped(explained["candidates"])} offered{source}']
     if explained['cut'] or last.get('cut'):
         limit = last.get('limit')

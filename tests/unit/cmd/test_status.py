@@ -282,6 +282,12 @@ def test_what_does_nothing_is_a_warning(cloud):
         '[filter_schedular] is no group of options and does nothing. '
         'Did you mean [filter_scheduler]?',
     ),
+    (
+        'a group of no program',
+        '[os_region_name]\nregion_name = here\n',
+        '[os_region_name] is no group of options of nova. Nothing reads region_name '
+        'there, unless a plugin does.',
+    ),
 )
 def test_what_is_misspelt_is_a_warning(cloud, more, says):
     code, verdicts = cloud.judge(more=more)

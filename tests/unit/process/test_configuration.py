@@ -70,12 +70,39 @@ def known():
         'auth_strategy = noauth2\n[keystone_authtoken]\nusername = nova\n',
         [],
     ),
+    (
+        'a group of nova',
+        '[libvrt]\nvirt_type = kvm\n',
+        ['[libvrt] is no group of options and does nothing. Did you mean [libvirt]?'],
+    ),
+    (
+        'a group of no program',
+        '[os_region_name]\nregion_name = here\nauth_type = password\n',
+        [
+            '[os_region_name] is no group of options of nova. Nothing reads auth_type, '
+            'region_name there, unless a plugin does.'
+        ],
+    ),
+    ('a group without options', '[cloudpipe]\n', []),
+    ('a group of removed options', '[sql]\nconnection = sqlite://\n', []),
+    (
+        'groups that are named after something',
+        '[neutron_physnet_Blue]\nnuma_nodes = 0\n[neutron_tunnel]\nnuma_nodes = 0\n'
+        '[mdev_nvidia-35]\ndevice_addresses = a\n[profiler_otlp]\nservice_name = n\n',
+        [],
+    ),
     ('other options', '[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', []),
     ('an old library', '[oslo_messaging_amqp]\nssl = 1\n', []),
 )
 def test_what_is_misspelt(write, known, text, warnings):
     conf = read('--config-file', write(text))
     assert list(configuration.misspelt(conf, known)) == warnings
+
+
+def test_group_that_a_plugin_has_registered_is_read(write, known):
+    conf = read('--config-file', write('[site]\nrack = 1\n'))
+    conf.register_opts([cfg.StrOpt('rack')], 'site')
+    assert list(configuration.misspelt(conf, known)) == []
 
 
 def test_directories_are_looked_into(write, known, tmp_path):
