@@ -25,7 +25,14 @@ def test_demo_installs_what_the_page_of_the_console_does(root):
 
 
 def test_tests_run_without_a_cache(root):
-    words = ('-n', '0', '-q', '-p', 'no:cacheprovider', 'tests/unit/test_deadline.py')
+    words = (
+        '-n',
+        '0',
+        '-q',
+        '-p',
+        'no:cacheprovider',
+        'tests/unit/runtime/test_deadline.py',
+    )
     done = subprocess.run(
         [sys.executable, '-m', 'pytest', *words],
         cwd=root,
