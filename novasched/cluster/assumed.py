@@ -209,13 +209,14 @@ class AssumedInstances:
         request: RequestSpec,
         after: int | None = None,
         mine: Collection[str] = (),
+        first: str = '',
     ) -> AssumedPick | None:
         """Remember that a host was picked.
 
-        ``host`` is as the request sees it, ``base`` without what was picked. None:
-        after the pick ``after``, another request picked the host, for an instance that
-        is not of ``mine``. A pick for an instance that has one by this process is not
-        announced before ``granted``.
+        ``host`` is as the request sees it, ``base`` without in-flight picks. Returns
+        None if another request has picked the host after the pick ``after``, for an
+        instance that is not of ``mine``; ``first`` is the first of these. A second pick
+        for an instance is announced once it is ``granted``.
         """
         (row,) = UsageRow.all_at(base, [host._row])
         pick = Pick(
@@ -225,7 +226,7 @@ class AssumedInstances:
             limits=dict(host.limits),
             seen=row.stamp,
             group=self._group_of(request),
-            first=next((each.pick.first for each in mine), request.instance_uuid),
+            first=first or request.instance_uuid,
         )
         pick = replace(pick, takes=takes(row, pick, self.fitting))
         with self._lock:

@@ -154,7 +154,8 @@ class Reservation:
         seen = self._seen((host.cell_uuid, host.uuid))
         after = None if self._conflicts >= MOST_CONFLICTS else seen
         base = self._host_view.base
-        pick = self._assumed.add(host, base, request, after, self._uuids)
+        first = self._mine[0].pick.first if self._mine else request.instance_uuid
+        pick = self._assumed.add(host, base, request, after, self._uuids, first)
         if pick is None:
             self._conflict = host
             self._conflicts += 1
