@@ -191,16 +191,10 @@ class FakePlacement:
         return found
 
     def undo(self, context, claims, within_s=None, keeps_unknown=False):
-        standing = [
-            each
-            for each in claims
-            if keeps_unknown
-            and isinstance(each, ClaimUnknown)
-            and each.consumer_uuid in self.held
-        ]
-        if standing:
-            left = UndoLeft({each.consumer_uuid: STANDS for each in standing})
-            left.standing = standing
+        unknown = [each for each in claims if isinstance(each, ClaimUnknown)]
+        if keeps_unknown and unknown and unknown[0].consumer_uuid in self.held:
+            left = UndoLeft({each.consumer_uuid: STANDS for each in unknown})
+            left.standing = unknown
             return left
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]
         gone = [c.consumer_uuid for c in claims if c.consumer_uuid not in self.unundone]

@@ -5,21 +5,21 @@ could not undo."""
 from __future__ import annotations
 
 import logging
-from collections import ChainMap
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from http.client import responses
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from novasched.outages import PLACEMENT
 from novasched.ports import (
-    Candidate,
     Candidates,
     Claimed,
+    ClaimRequest,
     ClaimUnknown,
     Entry,
     QueryFailed,
 )
+from novasched.ports.decisions import DecisionRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ MOST_YIELDS = 32
 have undone theirs. Of sixteen members of a group at once, in the model, none does so
 more than 17 times, and one that sees all of them not more than 11 times."""
 
+ADOPTED = 'it was claimed before, and stands'
 LEFT_BEHIND = (
     'Allocations of %s may be left behind: %s. When placement answers again, remove '
     'them with: openstack resource provider allocation delete %s'
@@ -47,12 +48,13 @@ KEPT = (
 
 class LostClaim(NamedTuple):
     """A claim that could not be undone, and why; ``entry`` is that of the journal, open
-    and of nobody else, if there is one; ``offer`` has its candidate alone."""
+    and of nobody else, if there is one. ``wanted`` is of this microversion."""
 
     claim: Claimed | ClaimUnknown
     why: str
     entry: Entry | None
-    offer: Candidates = Candidates((), '')
+    wanted: ClaimRequest
+    version: str
 
     def settle(self) -> None:
         """It is undone, barred or adopted: nothing is left to do."""
@@ -84,7 +86,7 @@ class RequestAttempt:
     claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
     once placement answers, else they are left at once. Claims of the consumers that
     ``may_arrive`` were lost before; ``unsure``: so was an undo. It ``adopts`` lost
-    claims that stand, their candidates by consumer. ``offered`` are the candidates that
+    claims that stand, by consumer. ``offered`` are the candidates that
     it may choose from; None: they are not known, and ``is_query_lost`` that placement
     did not answer the query for them. ``was_announced``: the start of the request was
     told, in this attempt or before; ``has_turn``: it has waited, and goes on while
@@ -98,7 +100,7 @@ class RequestAttempt:
     has_turn: bool = False
     was_announced: bool = False
     may_arrive: frozenset[str] = frozenset()
-    adopts: Mapping[str, Candidates] = field(default_factory=dict[str, Candidates])
+    adopts: Mapping[str, LostClaim] = field(default_factory=dict[str, LostClaim])
     unsure: bool = False
     offered: Candidates | None = None
     came_s: float | None = None
@@ -115,17 +117,30 @@ class RequestAttempt:
 
     @property
     def adopted(self) -> Candidates | None:
-        """The candidates that it adopts; None: it adopts none."""
-        offers = [*self.adopts.values()]
-        if not offers:
+        """The candidates that it adopts, as placement offers them; None: it adopts
+        none."""
+        if not self.adopts:
             return None
-        requests = [cast(Candidate, one) for each in offers for one in each.requests]
-        summaries = ChainMap(*(dict(each.summaries) for each in offers))
-        return replace(offers[0], requests=requests, summaries=summaries)
+        requests, summaries, version = [], {}, ''
+        for lost in self.adopts.values():
+            wanted, version = lost.wanted, lost.version
+            requests.append(wanted.candidate)
+            root = {'root_provider_uuid': wanted.node_uuid}
+            summaries.update(dict.fromkeys(wanted.candidate['allocations'], root))
+        return Candidates(requests, version, summaries)
 
-    def may_claim(self, consumer_uuid: str, candidate: Candidate) -> bool:
-        """Whether it may claim, or adopt, a candidate for a consumer."""
-        return not self.adopts or candidate in self.adopts[consumer_uuid].requests
+    def adopt(self, wanted: Sequence[ClaimRequest], recorder: DecisionRecorder) -> bool:
+        """Take claims that stand for those of this attempt, which never undoes them.
+        False: they are others."""
+        is_adopted = all(map(self.may_claim, wanted))
+        if is_adopted:
+            recorder.claimed(wanted, 'claimed', ADOPTED)
+        return is_adopted
+
+    def may_claim(self, wanted: ClaimRequest) -> bool:
+        """Whether it may claim this, or adopts it."""
+        lost = self.adopts.get(wanted.consumer_uuid)
+        return lost is None or wanted.candidate == lost.wanted.candidate
 
     def offers(self, answer: Candidates | QueryFailed) -> None:
         """Note what placement offers, or that it did not answer."""

@@ -22,7 +22,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
-    Candidates,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -38,7 +37,6 @@ LOG = logging.getLogger(__name__)
 
 VOID = 'placement would not offer it now: the copy of its state was behind'
 CHANGED = 'the host, or its service, has changed since it was looked at'
-ADOPTED = 'it was claimed before, and stands'
 MOST_AWAY = 3
 """Claims that a placement refuses which is away, where the request can wait for it."""
 MOST_CHANGED = 8
@@ -51,19 +49,12 @@ class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
     So does an answer that reaches no reader. Undoing ends soon after UNDO_WITHIN_S;
-    ``left_behind`` are the consumers of which nothing is known then. The error that
-    ended the block is the one that goes on. ``remaining`` knows what was claimed, and
-    what was refused as too little was left; ``refused`` is the number of candidates
-    that were refused, ``conflicts`` that of those that may do when tried again, and
-    ``yields`` how often claims were undone as a provider was over capacity; without
-    ``enforces_capacity`` none are. ``claim_journal`` has all written down, should this
-    process be killed. ``if_undone`` are called after undoing. What is claimed is
-    verified first by the ``verifier``, if there is one; after ``most_void`` picks that
-    are void by now, the candidates are not worth another one. So are the hosts, by the
-    ``look`` that showed them; HostsChanged is raised where one is not as it was, and
-    nothing is claimed yet. ``unverified``: the former could not be done; ``unreached``:
-    it could not be asked for a claim. The ``attempt`` is told where placement did not
-    answer, and gets the claims that cannot be undone, if it keeps them.
+    ``left_behind`` are the consumers of which nothing is known then. ``refused``
+    candidates include ``conflicts``, which may do when tried again; ``yields`` is how
+    often claims were undone as a provider was over capacity. The ``verifier`` and the
+    ``look`` verify picks before their claim: ``most_void`` may be void by now.
+    ``unverified``: that could not be done; ``unreached``: placement took no claim. The
+    ``attempt`` gets the claims that cannot be undone, if it keeps them.
     """
 
     def __init__(
@@ -239,7 +230,7 @@ class Claims:
         if not self._are_offered(wanted, ahead):
             return False
         if self._attempt.adopts:
-            return self._adopt(wanted)
+            return self._attempt.adopt(wanted, self._recorder)
         with (
             self._written(request, wanted),
             self._recorder.stage('claim'),
@@ -295,7 +286,7 @@ class Claims:
         if not self._are_offered(wanted):
             return False
         if self._attempt.adopts:
-            return self._adopt(wanted)
+            return self._attempt.adopt(wanted, self._recorder)
         for chunk in chunks(wanted):
             self.check_caller()
             with self._written(request, chunk), self._recorder.stage('claim'):
@@ -318,17 +309,6 @@ class Claims:
         for one in wanted:
             self.remaining.take(one.candidate)
         return self._fit(wanted)
-
-    def _adopt(self, wanted: Sequence[ClaimRequest]) -> bool:
-        """Take claims that stand for those of this attempt, which never undoes them;
-        False: they have other candidates."""
-        may_claim = self._attempt.may_claim
-        if not all(may_claim(one.consumer_uuid, one.candidate) for one in wanted):
-            return False
-        self._recorder.claimed(wanted, 'claimed', ADOPTED)
-        for one in wanted:
-            self.remaining.take(one.candidate)
-        return True
 
     def _fit(self, wanted: Sequence[ClaimRequest]) -> bool:
         """Return whether providers have room for claims that placement took; if not,
@@ -384,7 +364,7 @@ class Claims:
             for one in wanted:
                 entry = self._journal.take(one.consumer_uuid)
                 claim = Claimed(one.consumer_uuid, by_s=now)
-                LostClaim(claim, str(defect), entry).leave()
+                LostClaim(claim, str(defect), entry, one, self._version).leave()
             raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
@@ -493,9 +473,8 @@ class Claims:
         for claim in claims:
             if why := left.get(claim.consumer_uuid):
                 entry = self._journal.take(claim.consumer_uuid)
-                lost = LostClaim(
-                    claim, why, entry, self._offer(self._wanted[claim.consumer_uuid])
-                )
+                wanted = self._wanted[claim.consumer_uuid]
+                lost = LostClaim(claim, why, entry, wanted, self._version)
                 if keeps_lost:
                     self._attempt.lost.append(lost)
                 else:
@@ -507,12 +486,6 @@ class Claims:
             self._recorder.claimed(undone, outcome, text)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
-
-    def _offer(self, wanted: ClaimRequest) -> Candidates:
-        """Return the candidate of a claim as placement would offer it."""
-        root = {'root_provider_uuid': wanted.node_uuid}
-        summaries = dict.fromkeys(wanted.candidate['allocations'], root)
-        return Candidates((wanted.candidate,), self._version, summaries)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""

@@ -364,7 +364,8 @@ class _Placing:
         for host, candidate in candidates_in_order(state.hosts):
             if host._row in excluded_rows or not remaining.fits(candidate):
                 continue
-            if not self._work.attempt.may_claim(state.request.instance_uuid, candidate):
+            wanted = ClaimRequest(state.request.instance_uuid, candidate, host.uuid)
+            if not self._work.attempt.may_claim(wanted):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1

@@ -83,7 +83,7 @@ class PatientRequest:
                     came_s=self._patience.came_s,
                     may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
-                    adopts={e.claim.consumer_uuid: e.offer for e in self._adopts},
+                    adopts={each.claim.consumer_uuid: each for each in self._adopts},
                 )
                 try:
                     result = serve(attempt)

@@ -56,7 +56,8 @@ def test_what_a_request_could_not_undo_is_to_be_undone(journal):
     claim_journal = intended(journal)
     taken = [claim_journal.take('a') for _ in range(2)]
     assert taken[1] is None
-    LostClaim(Claimed('a'), 'placement is away', taken[0]).leave()
+    wanted = ClaimRequest('a', {'allocations': {}})
+    LostClaim(Claimed('a'), 'placement is away', taken[0], wanted, '1.36').leave()
     assert journal.told == [('a', 'to be undone')]
     claim_journal.end(KeyError())
     assert journal.told[1:] == [('b', 'to be undone')]

@@ -20,6 +20,7 @@ from novasched.ports import (
     Cell,
     Claimed,
     ClaimRefused,
+    ClaimRequest,
     ClaimUnknown,
     UndoLeft,
 )
@@ -32,7 +33,9 @@ from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
 FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_away=True)
 NO_HOST = errors.NoValidHost('no host')
-OFFER = Candidates(({'allocations': {'h1': {'resources': {'VCPU': 1}}}},), '1.36')
+CANDIDATE = {'allocations': {'h1': {'resources': {'VCPU': 1}}}}
+WANTED = ClaimRequest('c', CANDIDATE, 'node')
+OTHER = ClaimRequest('c', {'allocations': {'h2': {'resources': {'VCPU': 1}}}})
 LATE = errors.AlreadyClaimed('c', 'it holds allocations already')
 SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
 
@@ -116,7 +119,8 @@ class Scene:
             attempt.missed(PLACEMENT, 'no answer in time')
             (entry,) = self.journal.intend([Claimed('c')])
             claim = kind('c', 'lost') if kind is ClaimUnknown else kind('c')
-            attempt.lost.append(LostClaim(claim, 'placement is away', entry, OFFER))
+            lost = LostClaim(claim, 'placement is away', entry, WANTED, '1.36')
+            attempt.lost.append(lost)
             return errors.AllocationUpdateFailed('c', 'unknown')
 
         return outcome
@@ -280,9 +284,13 @@ def test_a_lost_claim_that_stands_is_adopted(looks, attempts):
     scene = Scene(placement=Undoing(*looks))
     scene.outcomes = [scene.loses(ClaimUnknown), *attempts, 'hosts']
     assert scene.run() == 'hosts'
-    last = scene.attempts[-1]
-    assert [last.adopts, [*last.adopted.requests]] == [{'c': OFFER}, [*OFFER.requests]]
-    assert all(each.adopted is None for each in scene.attempts[:-1])
+    *before, last = scene.attempts
+    summaries = {'h1': {'root_provider_uuid': 'node'}}
+    assert last.adopted == Candidates([CANDIDATE], '1.36', summaries)
+    assert last.adopted.summaries == summaries
+    assert (last.may_claim(WANTED), last.may_claim(OTHER)) == (True, False)
+    assert all(each.may_claim(OTHER) for each in before)
+    assert all(each.adopted is None for each in before)
     assert len(scene.placement.undone) == len(looks) - 1
     assert scene.journal.told == [('c', 'settled')]
     scene.outages.close()
