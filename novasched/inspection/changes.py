@@ -42,7 +42,7 @@ def suggest_changes(
 ) -> list[dict[str, Any]]:
     """Return the changes of the answer, and for how many hosts: JSON of a plan."""
     request = decided_request(recorder)
-    hosts = all_hosts(run, recorder, request)
+    hosts = all_hosts(run, recorder, request.target_cell_uuid)
     if not len(hosts):
         return []
     met = {
@@ -72,16 +72,16 @@ def decided_request(recorder: RequestRecorder) -> RequestSpec:
 
 
 def all_hosts(
-    run: DryRun, recorder: RequestRecorder, request: RequestSpec
+    run: DryRun, recorder: RequestRecorder, cell_uuid: str | None
 ) -> HostTable:
-    """Return all hosts of the request's cells, less what the dry run took.
+    """Return all hosts of a cell, or of all cells, less what the dry run took.
 
     Those that are not offered have a candidate that asks for nothing.
     """
     view, assumed = run.reader.view, run.reader.driver.parts.assumed
 
     def take() -> HostTable:
-        return view.hosts(None, request.target_cell_uuid)
+        return view.hosts(None, cell_uuid)
 
     hosts = take() if assumed is None else assumed.see(take).hosts
     answer = recorder.queries[-1].answer if recorder.queries else None

@@ -234,18 +234,32 @@ class DryRun:
         return unchecked.of_request(self.policy, summary(request), keys)
 
     def begin(self) -> DryRun:
-        """Forget all that was picked, and return another dry run, of another seed."""
+        """Forget all requests, and return another dry run, of another seed."""
         self.forget()
         seed = random.SystemRandom().getrandbits(32)
         self.rng.seed(seed)
         return replace(self, seed=seed)
 
     def forget(self) -> None:
-        """Forget all that was picked, as for another dry run."""
+        """Forget all requests, as for another dry run."""
+        self._forget_picks()
+        self.log.clear()
+
+    @contextlib.contextmanager
+    def question(self) -> Iterator[None]:
+        """Ask the requests of one question, each of which sees the picks of those
+        before it. Nothing is picked when it begins, nor after it."""
+        self._forget_picks()
+        try:
+            yield
+        finally:
+            self._forget_picks()
+            self.log.recorders.clear()
+
+    def _forget_picks(self) -> None:
         if (assumed := self.reader.driver.parts.assumed) is not None:
             assumed.remove_instances(list(self.placement.held))
         self.placement.forget()
-        self.log.clear()
 
 
 @contextlib.contextmanager

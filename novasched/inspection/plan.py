@@ -208,11 +208,12 @@ def boot(
 ) -> Report:
     """Plan new servers; ``hosts`` are those that they take, in that order."""
     plan = Plan(run, conditions)
-    plan.add(wanted)
-    taken = Counter(each['host'] for each in plan.placed)
     left: Mapping[str, int] = {}
-    if len(plan.tried) == 1:
-        left = remaining_slots.of_hosts(run, plan.tried[0].recorder, taken)
+    with run.question():
+        plan.add(wanted)
+        taken = Counter(each['host'] for each in plan.placed)
+        if len(plan.tried) == 1:
+            left = remaining_slots.of_hosts(run, plan.tried[0].recorder, taken)
     others = {each['host']: each['alternates'] for each in reversed(plan.placed)}
     hosts = [
         {
@@ -234,8 +235,9 @@ def move(
 ) -> Report:
     """Plan moves, one after the other; ``make`` returns the request of each."""
     plan = Plan(run, conditions)
-    for each in servers:
-        plan.add_server(each, functools.partial(make, each))
+    with run.question():
+        for each in servers:
+            plan.add_server(each, functools.partial(make, each))
     return plan.report()
 
 
@@ -251,10 +253,12 @@ def drain(
     ``leaves``."""
     plan = Plan(run, conditions)
     ordered = sorted(servers, key=_largest_first)
-    for number, server in enumerate(ordered, 1):
-        progress(f'{number} of {len(ordered)} servers')
-        plan.add_server(server, functools.partial(maker.move, server, leaves))
-    return {**plan.report(), 'tightest': _tightest(plan)}
+    with run.question():
+        for number, server in enumerate(ordered, 1):
+            progress(f'{number} of {len(ordered)} servers')
+            plan.add_server(server, functools.partial(maker.move, server, leaves))
+        tightest = _tightest(plan)
+    return {**plan.report(), 'tightest': tightest}
 
 
 def _tightest(plan: Plan) -> Report | None:
@@ -291,7 +295,6 @@ def drain_one_of(
     reports: dict[str, Report] = {}
     for number, host in enumerate(hosts, 1):
         progress(f'{number} of {len(hosts)} hosts')
-        run.forget()
         own = [each for each in servers if each.row.host == host]
         reports[host] = drain(run, maker, own, [host], conditions)
     stuck = {h: each for h, each in reports.items() if each['fits'] < each['asked']}

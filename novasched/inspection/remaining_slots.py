@@ -56,7 +56,7 @@ def _counted(
     if request.if_set('instance_group') is not None:
         return {}
     listed: Mapping[str, Sequence[Candidate]] = by_provider(answer) or {}
-    hosts = changes.all_hosts(run, recorder, request)
+    hosts = changes.all_hosts(run, recorder, request.target_cell_uuid)
     pairs = zip(hosts.uuid.tolist(), hosts.host.tolist(), strict=True)
     remaining = np.array(
         [

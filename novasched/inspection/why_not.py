@@ -50,20 +50,21 @@ def why_not(
     single = wanted.request.for_instance(wanted.uuids[0]).replaced(num_instances=1)
     uuids = wanted.uuids[:1]
     asked = DryRequest(_only(single, host), uuids)
-    try:
-        tried = ask(run, asked)
-    except errors.ExtensionFailed:  # a filter: _filters() says which
-        tried = Tried(asked, None, run.log.recorders[-1], run.log.records[-1])
-    table = changes.all_hosts(run, tried.recorder, tried.recorder.request)
+    with run.question():
+        try:
+            tried = ask(run, asked)
+        except errors.ExtensionFailed:  # a filter: _filters() says which
+            tried = Tried(asked, None, run.log.recorders[-1], run.log.records[-1])
+    table = changes.all_hosts(run, tried.recorder, None)
     table = table[table.host == host]
     if not len(table):
         view = run.reader.view
         known = view.hosts(None).host.tolist()
         raise errors.UnknownHost(host, known, list(view.unavailable_cells()))
-    run.forget()
+    table = _node(tried, table)
     state, recorder = table.state(0), tried.recorder
     judged = [
-        *_names(single, host),
+        *_names(single, state),
         *_placement(tried, state, placement),
         *(
             ()
@@ -122,6 +123,19 @@ def _only(request: RequestSpec, host: str) -> RequestSpec:
     return request.replaced(requested_destination=before.replaced(host=host, node=None))
 
 
+def _node(tried: Tried, nodes: HostTable) -> HostTable:
+    """Return the node of a host that a question is about: the one that is picked, or
+    else the first that is offered."""
+    if tried.selections is not None:
+        return nodes[nodes.nodename == tried.selections[0][0].nodename]
+    offered = [_is_offered(state) for state in nodes.states()]
+    return nodes[[offered.index(True) if any(offered) else 0]]
+
+
+def _is_offered(host: HostState) -> bool:
+    return host.allocation_candidates != [changes.ANY_CANDIDATE]
+
+
 def _about(run: DryRun, host: HostState) -> Report:
     """Return the summary of a host."""
     default = run.reader.driver.parts.default_availability_zone
@@ -140,8 +154,13 @@ def _about(run: DryRun, host: HostState) -> Report:
     }
 
 
-def _names(request: RequestSpec, host: str) -> Iterator[Report]:
+def _names(request: RequestSpec, state: HostState) -> Iterator[Report]:
     """Yield whether the host is one that the request names, and none it leaves out."""
+    host, cell_uuid = state.host, request.target_cell_uuid
+    if cell_uuid is not None:
+        passes = state.cell_uuid == cell_uuid
+        text = 'the server stays in its cell'
+        yield _condition(NAMES, passes, Code.NOT_NAMED, text)
     forced = request.if_set('force_hosts') or ()
     if forced:
         passes = host.lower() in {name.lower() for name in forced}
@@ -169,7 +188,7 @@ def _placement(
     if not recorder.queries:
         return
     last = recorder.queries[-1]
-    if host.allocation_candidates != [changes.ANY_CANDIDATE]:
+    if _is_offered(host):
         yield _condition(OFFER, True, '', _free(last.answer, host))
         return
     reason = met = None
@@ -230,7 +249,8 @@ def _condition(name: str, passes: bool, code: str = '', text: str = '') -> Repor
 
 def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
     """Return the place of a host among all that fit, and what the best one has more."""
-    tried = ask(run, wanted)
+    with run.question():
+        tried = ask(run, wanted)
     decided = [t.decision for t in tried.recorder.turns if t.decision is not None]
     if not decided:
         return {}
