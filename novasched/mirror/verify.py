@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from novasched import errors
+from novasched.clock import Clock
 from novasched.mirror.state import Copy
 from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
@@ -50,11 +51,11 @@ class CopyVerifier:
         known: Copy,
         queries: Sequence[Query],
         mirror: Mirror,
-        now: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
-        self._seen = Seen(known.as_known, now)
+        self._seen = Seen(known.as_known, clock.monotonic)
         self._queries = queries
         self._mirror = mirror
 
