@@ -8,6 +8,8 @@ import urllib.parse
 from novasched.providers.contents import build
 
 POOL = 'MISC_SHARES_VIA_AGGREGATE'
+MANY = 100
+"""Hosts of a larger world."""
 NOT_FOUND = {'errors': [{'status': 404, 'detail': 'No resource provider.'}]}
 
 

@@ -135,7 +135,8 @@ class ScheduleRequest:
     not name the instances. ``recorder`` gets each decision. ``check`` is called
     between two instances; it raises where the work is to end. The hosts were seen by
     ``look``, by default nothing older than the request. ``attempt`` is told what did
-    not answer.
+    not answer. ``copy_lags`` returns whether placement may offer hosts that the copy of
+    it does not show yet.
     """
 
     context: RequestContext
@@ -149,6 +150,7 @@ class ScheduleRequest:
     check: Check = never
     look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
     attempt: RequestAttempt = field(default_factory=RequestAttempt)
+    copy_lags: Callable[[], bool] = lambda: False
 
     @property
     def required(self) -> int:

@@ -16,6 +16,12 @@ import numpy as np
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import (
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
+from novasched.claiming.claims import Claims
+from novasched.drivers.group_check import GroupCheck, RecentMembers
+from novasched.claiming.host_candidates import (
+    CopyLags,
     HostsChanged,
     KnownRoots,
     RemainingCapacity,
@@ -251,17 +257,21 @@ class _Placing:
 
     def _check_enough(self, hosts: HostTable) -> None:
         """Raise HostsChanged where there are too few hosts for the answer, its
-        alternates included, and the cells were not looked at for the request yet."""
+        alternates included, and the cells were not looked at for the request yet; else
+        CopyLags where placement may offer more."""
         work, look = self._work, self._work.look
-        if look.shows_all or work.claims is None:
+        if work.claims is None:
             return
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
             wanted += self._parts.max_attempts - 1
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
         is_few = there < wanted or (may_differ and work.return_alternates)
-        if is_few and look.renew():
+        if is_few and not look.shows_all and look.renew():
             raise HostsChanged
+        of_copy = work.candidates is not None and work.candidates.copy is not None
+        if is_few and of_copy and work.copy_lags():
+            raise CopyLags
 
     def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""

@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.host_candidates import CopyLags, RemainingCapacity
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
@@ -26,6 +26,7 @@ from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.manager.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.manager.prefilter_context import PrefilterContexts
 from novasched.mirror.copy import PlacementMirror
+from novasched.mirror.new_nodes import NewNodes
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -67,8 +68,7 @@ _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, 
 
 
 class SchedulerManager:
-    """Answers the RPC interface, by the rules of one release of nova; has no state but
-    the cluster view."""
+    """Answers the RPC interface, by the rules of one release of nova."""
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class SchedulerManager:
             lambda: self._outages.waited_for(PLACEMENT),
         )
         self._mirror = mirror
+        self._new_nodes = NewNodes(mirror, view.node_uuids, clock)
         self._prefilter_contexts = PrefilterContexts(
             view, placement, network, query_policy.features
         )
@@ -143,6 +144,7 @@ class SchedulerManager:
             recorder=recorder,
             check=check,
             attempt=after or RequestAttempt(),
+            copy_lags=self._new_nodes.are_missing,
         )
         if after is not None:
             recorder.waited(after.away, after.waited_s, again=True)
@@ -181,8 +183,7 @@ class SchedulerManager:
     def _selected_in_the_end(
         self, work: ScheduleRequest, return_objects: bool
     ) -> _Selected:
-        """Place the instances; where a service is away, once it answers, if the caller
-        waits for so long."""
+        """Place the instances, if need be once a service that is away answers."""
 
         def serve(attempt: RequestAttempt) -> _Selected:
             stage = work.recorder.stage
@@ -212,7 +213,11 @@ class SchedulerManager:
                 more = self._once_more(work, query)
                 if more is None:
                     raise
-            work = replace(work, candidates=more)
+            except CopyLags:
+                LOG.info('Asking placement for hosts that its copy does not show yet.')
+                asked = self._asked(work, query, of_copy=False) if query else None
+                more = asked or work.candidates
+            work = replace(work, candidates=more, copy_lags=lambda: False)
 
     def _once_more(
         self, work: ScheduleRequest, query: Query | None
@@ -370,11 +375,8 @@ class SchedulerManager:
                 '(limit reached); retrying without the limit.',
                 len(known.requests),
             )
-        if (
-            known.copy is not None
-            and self._mirror
-            and not self._mirror.store.reads_fast
-        ):
+        reads_fast = self._mirror is None or self._mirror.store.reads_fast
+        if known.copy is not None and not reads_fast:
             return self._asked(work, query, of_copy=False)
         answer = self._asked(
             work,
@@ -420,13 +422,12 @@ class SchedulerManager:
             return work
         remaining = RemainingCapacity(work.candidates.summaries)
         version = work.candidates.version
-        claim_journal = ClaimJournal(self._journal, work.caller)
         claims = Claims(
             self._placement,
             work.context,
             version,
             remaining,
-            claim_journal=claim_journal,
+            claim_journal=ClaimJournal(self._journal, work.caller),
             recorder=work.recorder,
             verifier=work.candidates.verifier,
             most_void=math.inf if work.candidates.further else MOST_VOID,

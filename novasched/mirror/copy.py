@@ -183,9 +183,7 @@ class PlacementMirror:
             TableSummaries(table),
             cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
-            verifier=CopyVerifier(
-                self.store, copy, queries, self, self._clock.monotonic
-            ),
+            verifier=CopyVerifier(self.store, copy, queries, self, self._clock),
         )
 
     def look(self, read: Callable[[], Any]) -> Any:

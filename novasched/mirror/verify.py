@@ -20,6 +20,7 @@ from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
 from novasched.providers.seen import Seen
 from novasched.resources import Query
+from novasched.runtime.clock import Clock
 
 MOST_CANDIDATES = 1000
 """Candidates of a host, of the providers of one pick, among which it is looked for."""
@@ -50,11 +51,11 @@ class CopyVerifier:
         known: Copy,
         queries: Sequence[Query],
         mirror: Mirror,
-        now: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
-        self._seen = Seen(known.as_known, now)
+        self._seen = Seen(known.as_known, clock.monotonic)
         self._queries = queries
         self._mirror = mirror
 

@@ -30,10 +30,11 @@ from novasched.placement.providers import (
     ProvidersApi,
     Summary,
     Throttle,
+    joined,
 )
 from novasched.providers.contents import NOTHING, Contents
 from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
-from novasched.providers.rows import by_provider, has_same_rows
+from novasched.providers.rows import by_provider, has_same_rows, put
 from novasched.providers.seen import Seen
 from novasched.providers.table import SHARES
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -336,15 +337,11 @@ class PlacementApiContents(PlainReads):
         seen = seen or Seen({})
         are_many = len(roots) > max(2, len(known.providers) // TREE)
         may_list = are_many and are_alone and terms is not None
-        if may_list and self._all_meet(api, roots, terms or ''):
+        if may_list and api.roots_that_meet(terms or '').issuperset(roots):
             return None
         # What came below a provider of its own decides of no candidate of it.
         ask = api.provider if are_alone else api.tree
-        answers = self._side_by_side(ask, roots)
-        listed = np.concatenate([each.rows for each in answers])
-        counts = [len(each.rows) for each in answers]
-        written_at = np.repeat([each.newest_at for each in answers], counts)
-        as_of = np.repeat([each.as_of for each in answers], counts)
+        listed, written_at, as_of = joined(self._side_by_side(ask, roots))
         changed = seen.changed(before, listed, written_at)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(
@@ -363,7 +360,7 @@ class PlacementApiContents(PlainReads):
             providers=providers,
             **{
                 table: by_provider(
-                    _of(providers, _put(getattr(before, table), _ids(read), read))
+                    _of(providers, put(getattr(before, table), _ids(read), read))
                 )
                 for table, read in reading.rows.items()
                 if table != 'usages'
@@ -375,14 +372,6 @@ class PlacementApiContents(PlainReads):
         if with_aggregates:
             seen.are_as_known(listed, written_at, as_of)
         return None
-
-    @staticmethod
-    def _all_meet(api: ProvidersApi, roots: Collection[int], terms: str) -> bool:
-        try:
-            listed = api.providers(f'?{terms}' if terms else '')
-        except NotFound:  # placement does not know a trait
-            return False
-        return {*roots} <= {*listed[listed[:, 0] == listed[:, 2], 0].tolist()}
 
     def _ask_about(
         self, reading: ProviderRead, ids: Iterable[int], *tables: str
@@ -432,7 +421,7 @@ class PlacementApiContents(PlainReads):
         ids = np.union1d(ids, bare)
         reading.ask(whole, 'inventories', 'aggregates')
         reading.ask(filled, 'inventories')
-        inventories = _put(
+        inventories = put(
             before.inventories, np.union1d(whole, filled), reading.rows['inventories']
         )
         having = inventories[:, :2].astype(np.int64)
@@ -444,7 +433,7 @@ class PlacementApiContents(PlainReads):
             left = np.setdiff1d(used, _ids(reading.rows['usages'])).tolist()
             reading.ask(_ids(self._in_turn('usages', left, AT_ONCE)), 'usages')
         aggregates, members = self._with_members(
-            _put(before.aggregates, whole, reading.rows['aggregates']),
+            put(before.aggregates, whole, reading.rows['aggregates']),
             before.members or frozenset(),
             hints,
             AGGREGATES_AT_ONCE if with_silent else 0,
@@ -458,12 +447,12 @@ class PlacementApiContents(PlainReads):
             before.trait_names if are_known else api.trait_ids(),
             providers=reading.providers(before.providers, whole),
             inventories=inventories,
-            usage=_put(before.usage, ids, reading.rows['usages']),
-            traits=_put(before.traits, whole, reading.rows['traits']),
+            usage=put(before.usage, ids, reading.rows['usages']),
+            traits=put(before.traits, whole, reading.rows['traits']),
             aggregates=aggregates,
             members=members,
             guessed=np.setdiff1d(guessed, np.union1d(whole, filled)),
-            read_at=_put(before.read_at, whole, {-1: self._times(whole)}),
+            read_at=put(before.read_at, whole, {-1: self._times(whole)}),
         )
         return after.like(before)
 
@@ -504,12 +493,6 @@ class PlacementApiContents(PlainReads):
 
 def _ids(ids: Collection[int]) -> Ints:
     return np.array(list(ids), np.int64)
-
-
-def _put(rows: A, ids: Ints, fresh: Mapping[int, A]) -> A:
-    """Return the rows without those of the ids, and all that is fresh."""
-    kept = rows[~np.isin(rows[:, 0], [*ids.tolist(), *fresh])]
-    return np.concatenate([kept, *fresh.values()])
 
 
 def _of(providers: Ints, rows: A) -> A:

@@ -8,7 +8,7 @@ import hashlib
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -135,6 +135,16 @@ class Listed(NamedTuple):
     as_of: float
 
 
+def joined(answers: Sequence[Listed]) -> tuple[Ints, Floats, Floats]:
+    """Return the rows of all answers, with the times of each row."""
+    counts = [len(each.rows) for each in answers]
+    return (
+        np.concatenate([each.rows for each in answers]),
+        np.repeat([each.newest_at for each in answers], counts),
+        np.repeat([each.as_of for each in answers], counts),
+    )
+
+
 class ProvidersApi:
     """Requests to placement, and the rows of Contents that their answers make."""
 
@@ -194,6 +204,14 @@ class ProvidersApi:
             math.inf if written is None else written,
             max(began, written or 0.0),
         )
+
+    def roots_that_meet(self, terms: str) -> set[int]:
+        """Return the ids of roots that are listed by a query string."""
+        try:
+            listed = self.providers(f'?{terms}' if terms else '')
+        except NotFound:  # placement does not know a trait
+            return set()
+        return {*listed[listed[:, 0] == listed[:, 2], 0].tolist()}
 
     def members(self, aggregate_id: int) -> Ints:
         """Return the providers of an aggregate: rows of ``Contents.aggregates``."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -63,3 +64,9 @@ def renewed(rows: A, dropped: Ints, more: A) -> A:
     if not len(unpaired(of_providers(rows, dropped), more)):
         return rows
     return by_provider(with_more(rows, dropped, more))
+
+
+def put(rows: A, ids: Ints, fresh: Mapping[int, A]) -> A:
+    """Return the rows without those of the ids, and all that is fresh."""
+    kept = rows[~np.isin(rows[:, 0], [*ids.tolist(), *fresh])]
+    return np.concatenate([kept, *fresh.values()])

@@ -8,10 +8,12 @@ trait or left an aggregate.
 import random
 
 import pytest
+import requests
 
 from novasched import errors
 from novasched.db.placement import PlacementContents
 from novasched.placement.contents import PlacementApiContents
+from novasched_lab.resource_providers import provide
 from tests.cases import cases
 from tests.examples import scaled
 from tests.functional.conftest import Host, named_uuid, new_uuids
@@ -340,3 +342,69 @@ def offered(made, wanted):
         for each in answer.json()['allocation_requests']
         for uuid in each['allocations']
     }
+
+
+@pytest.fixture
+def lagging(cloud, by_api):
+    """A cloud whose copy was read before its third and fourth host registered."""
+    made = cloud([Host('h1'), Host('h2')])
+    scheduler = by_api(made)
+
+    def register():
+        for host in (Host('h3'), Host('h4')):
+            made.hosts[host.name] = host
+            made._write_host(host)
+            provide(made.adapter, [made.provider(host)])
+
+    return made, scheduler, register
+
+
+@pytest.mark.scenario('F42')
+def test_new_hosts_are_alternates_before_the_copy_shows_them(lagging):
+    made, scheduler, register = lagging
+    register()
+    (found,) = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert len(found) == 3
+    assert [each.from_copy for each in made.decisions][-1] is False
+    assert len(made.held()) == 1
+
+
+@pytest.mark.scenario('F42')
+def test_request_of_more_servers_than_the_copy_has_hosts_gets_new_hosts(lagging):
+    made, scheduler, register = lagging
+    register()
+    large = {'vcpus': 8, 'memory_mb': 64, 'root_gb': 1}
+    found = made.ask(scheduler, new_uuids(4), **large)
+    assert sorted(host for (host,) in found) == ['h1', 'h2', 'h3', 'h4']
+
+
+def test_small_cloud_does_not_pay_for_few_alternates(lagging):
+    made, scheduler, _ = lagging
+    for _ in range(3):
+        (found,) = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+        assert len(found) == 2
+    assert all(each.from_copy for each in made.decisions)
+
+
+def test_copy_serves_where_placement_does_not_tell_of_new_hosts(lagging):
+    made, scheduler, register = lagging
+    register()
+    refused_urls = []
+
+    def refuse(request, send):
+        refused_urls.append(request.path_url)
+        return refused(request)
+
+    made.faults.on('GET', 1, refuse)
+    (found,) = made.ask(scheduler, new_uuids(), return_alternates=True, **SMALL)
+    assert len(found) == 2
+    assert made.decisions[-1].from_copy
+    assert [url.partition('?')[0] for url in refused_urls] == ['/allocation_candidates']
+
+
+def refused(request):
+    """The answer of a placement that is overloaded."""
+    answer = requests.Response()
+    answer.status_code, answer._content = 500, b'{}'
+    answer.url, answer.request = request.url, request
+    return answer

@@ -78,3 +78,11 @@ def served(world_api):
         return found
 
     return PlacementApiContents(adapter, share=1.0), asked
+
+
+@pytest.fixture
+def many(world):
+    """A hundred hosts more."""
+    for number in range(placement_api.MANY):
+        world.add(f'host-{number}', VCPU=8, DISK_GB=9)
+    return world
