@@ -16,11 +16,6 @@ import numpy as np
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import (
-from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.claiming.claims import Claims
-from novasched.drivers.group_check import GroupCheck, RecentMembers
-from novasched.claiming.host_candidates import (
     CopyLags,
     HostsChanged,
     KnownRoots,
