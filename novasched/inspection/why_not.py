@@ -129,7 +129,8 @@ def _node(tried: Tried, nodes: HostTable) -> HostTable:
     if tried.selections is not None:
         return nodes[nodes.nodename == tried.selections[0][0].nodename]
     offered = [_is_offered(state) for state in nodes.states()]
-    return nodes[[offered.index(True) if any(offered) else 0]]
+    first = offered.index(True) if any(offered) else 0
+    return nodes[np.array([first])]
 
 
 def _is_offered(host: HostState) -> bool:

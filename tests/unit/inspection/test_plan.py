@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that ask several questions, on clouds in memory."""
+
+from dataclasses import dataclass, replace
+
+from novasched.db.servers import ServerRow
+from novasched.inspection import catalogue, plan
+from novasched.inspection.requests import BootOrder, RequestMaker
+from novasched.inspection.servers import FoundServer
+from tests import factories, fake_databases
+from tests.dry_clouds import ALIAS, DryCloud, node
+
+FLAVOR = catalogue.flavor_of('vcpus=1,ram=512,disk=1,pci_passthrough:alias=nic:1')
+FILTERS = ['ComputeFilter', 'PciPassthroughFilter']
+OPTIONS = {'filter_scheduler': {'enabled_filters': FILTERS}, 'pci': {'alias': [ALIAS]}}
+
+
+@dataclass
+class Mover:
+    """Makes requests to move servers of one flavor."""
+
+    maker: RequestMaker
+
+    def move(self, server, leaves):
+        made = self.maker.boot(BootOrder(flavor=FLAVOR))
+        request = made.request.replaced(ignore_hosts=[server.row.host])
+        return replace(made, request=request, uuids=[server.uuid])
+
+
+def devices(count):
+    return {'pci_stats': factories.pools(count)}
+
+
+def server_on(host):
+    row = ServerRow(*[f'server of {host}', None, host, *[None] * 4, 512, 1, None])
+    return FoundServer(row, fake_databases.cell('c1'))
+
+
+def test_each_host_alone_may_have_the_last_device():
+    full = [node(host, row=devices(0)) for host in ('h1', 'h2')]
+    cloud = DryCloud((*full, node('h3', row=devices(1))), (), OPTIONS)
+    servers = [server_on(host) for host in ('h1', 'h2')]
+    with cloud.opened() as opened:
+        asked = opened.run, Mover(opened.maker), servers, ['h1', 'h2']
+        assert plan.drain(*asked)['fits'] == 1
+        for _ in range(2):
+            assert plan.drain_one_of(*asked)['fits'] == 2
+        assert len(opened.run.log.records) == 6
