@@ -62,22 +62,19 @@ def numa_topology_of(request: RequestSpec) -> InstanceNUMATopology | None:
     return made
 
 
-def _refuse(*reasons: tuple[object, str]) -> None:
-    """Raise errors.InvalidDemand in the words of the first reason that holds."""
-    for holds, words in reasons:
-        if holds:
-            raise errors.InvalidDemand(words)
+def _refuse(holds: object, words: str) -> None:
+    """Raise errors.InvalidDemand with these words, if that holds."""
+    if holds:
+        raise errors.InvalidDemand(words)
 
 
 def _alone(request: RequestSpec, name: str, of_flavor: Any) -> Any:
     """Return the value of the flavor, or else of the image; both may not have one."""
     of_image = request.image_properties.get(f'hw_{name}')
     _refuse(
-        (
-            of_flavor and of_image,
-            f"Image property 'hw_{name}' is not permitted to override NUMA "
-            'configuration set against the flavor',
-        )
+        of_flavor and of_image,
+        f"Image property 'hw_{name}' is not permitted to override NUMA "
+        'configuration set against the flavor',
     )
     return of_flavor or of_image or ()
 
@@ -103,13 +100,11 @@ def _nodes(text: Any) -> int:
     is_number = str(text).isdecimal() and len(str(text)) < parsing.MOST_BITS
     number = int(text) if is_number else 0
     _refuse(
-        (
-            number < 1,
-            f"The property 'numa_nodes' cannot be '{text!s:.200}'. It must be a number "
-            'greater than 0',
-        ),
-        (number > most, f'{number} NUMA nodes: there may be {most} at most'),
+        number < 1,
+        f"The property 'numa_nodes' cannot be '{text!s:.200}'. It must be a number "
+        'greater than 0',
     )
+    _refuse(number > most, f'{number} NUMA nodes: there may be {most} at most')
     return number
 
 
@@ -120,31 +115,28 @@ def _cpus(request: RequestSpec) -> _GuestCPUs:
     masked, realtime = cpu.masked(request), cpu.realtime(request, emulator)
     pins = policy in ('dedicated', 'mixed')
     _refuse(
-        (
-            realtime and not pins,
-            'Cannot set realtime policy in a non dedicated cpu pinning policy',
-        ),
-        (
-            masked and policy != 'mixed',
-            "Cannot specify 'hw:cpu_dedicated_mask' without the 'mixed' policy.",
-        ),
-        (
-            policy == 'mixed' and bool(masked) == bool(realtime),
-            "Dedicated CPU set can be specified from either 'hw:cpu_dedicated_mask' or "
-            "'hw:cpu_realtime_mask' when using 'mixed' CPU policy. "
-            "'hw:cpu_dedicated_mask' and 'hw:cpu_realtime_mask' can not be specified "
-            'at the same time, or be specified with none of them.',
-        ),
-        (
-            threads and not pins,
-            'Cannot set cpu thread pinning policy in a non dedicated cpu pinning '
-            'policy',
-        ),
-        (
-            emulator == 'isolate' and not pins,
-            'An isolated CPU emulator threads option requires a dedicated CPU policy '
-            'option.',
-        ),
+        realtime and not pins,
+        'Cannot set realtime policy in a non dedicated cpu pinning policy',
+    )
+    _refuse(
+        masked and policy != 'mixed',
+        "Cannot specify 'hw:cpu_dedicated_mask' without the 'mixed' policy.",
+    )
+    _refuse(
+        policy == 'mixed' and bool(masked) == bool(realtime),
+        "Dedicated CPU set can be specified from either 'hw:cpu_dedicated_mask' or "
+        "'hw:cpu_realtime_mask' when using 'mixed' CPU policy. "
+        "'hw:cpu_dedicated_mask' and 'hw:cpu_realtime_mask' can not be specified "
+        'at the same time, or be specified with none of them.',
+    )
+    _refuse(
+        threads and not pins,
+        'Cannot set cpu thread pinning policy in a non dedicated cpu pinning policy',
+    )
+    _refuse(
+        emulator == 'isolate' and not pins,
+        'An isolated CPU emulator threads option requires a dedicated CPU policy '
+        'option.',
     )
     if policy == 'dedicated':
         return _GuestCPUs(policy, threads, emulator, cpu.every_cpu(request.vcpus))
@@ -162,29 +154,27 @@ def _policy(request: RequestSpec, emulator: str | None) -> str | None:
         return policy
     isolated = emulator == 'isolate'
     _refuse(
-        (
-            policy,
-            "It is not possible to use the 'resources:VCPU' or 'resources:PCPU' extra "
-            "specs in combination with the 'hw:cpu_policy' extra spec or "
-            "'hw_cpu_policy' image metadata property; use one or the other",
-        ),
-        (
-            amounts['VCPU'] and amounts['PCPU'],
-            "It is not possible to specify both 'resources:VCPU' and 'resources:PCPU' "
-            'extra specs; use one or the other',
-        ),
-        (
-            isolated and amounts['PCPU'] not in (0, request.vcpus + 1),
-            "You have requested 'hw:emulator_threads_policy=isolate' but have not "
-            'requested sufficient PCPUs to handle this policy; you must allocate '
-            'exactly flavor.vcpus + 1 PCPUs.',
-        ),
-        (
-            not isolated and amounts['PCPU'] not in (0, request.vcpus),
-            'There is a mismatch between the number of PCPUs requested via '
-            "'resourcesNN:PCPU' and the flavor); you must allocate exactly "
-            'flavor.vcpus PCPUs',
-        ),
+        policy,
+        "It is not possible to use the 'resources:VCPU' or 'resources:PCPU' extra "
+        "specs in combination with the 'hw:cpu_policy' extra spec or "
+        "'hw_cpu_policy' image metadata property; use one or the other",
+    )
+    _refuse(
+        amounts['VCPU'] and amounts['PCPU'],
+        "It is not possible to specify both 'resources:VCPU' and 'resources:PCPU' "
+        'extra specs; use one or the other',
+    )
+    _refuse(
+        isolated and amounts['PCPU'] not in (0, request.vcpus + 1),
+        "You have requested 'hw:emulator_threads_policy=isolate' but have not "
+        'requested sufficient PCPUs to handle this policy; you must allocate '
+        'exactly flavor.vcpus + 1 PCPUs.',
+    )
+    _refuse(
+        not isolated and amounts['PCPU'] not in (0, request.vcpus),
+        'There is a mismatch between the number of PCPUs requested via '
+        "'resourcesNN:PCPU' and the flavor); you must allocate exactly "
+        'flavor.vcpus PCPUs',
     )
     return 'dedicated' if amounts['PCPU'] else 'shared'
 
@@ -197,12 +187,10 @@ def _threads(request: RequestSpec) -> str | None:
     if 'HW_CPU_HYPERTHREADING' in request.image_properties.get('traits_required', ()):
         trait = trait or 'required'
     _refuse(
-        (
-            said and trait in THREADS_BY_TRAIT,
-            "It is not possible to use the 'trait:HW_CPU_HYPERTHREADING' extra spec in "
-            "combination with the 'hw:cpu_thread_policy' extra spec or "
-            "'hw_cpu_thread_policy' image metadata property; use one or the other",
-        )
+        said and trait in THREADS_BY_TRAIT,
+        "It is not possible to use the 'trait:HW_CPU_HYPERTHREADING' extra spec in "
+        "combination with the 'hw:cpu_thread_policy' extra spec or "
+        "'hw_cpu_thread_policy' image metadata property; use one or the other",
     )
     return THREADS_BY_TRAIT.get(trait or '', said)
 
@@ -218,10 +206,8 @@ def _page_size(request: RequestSpec) -> int | None:
     if not of_image:
         return size or None
     _refuse(
-        (
-            size not in (PAGE_WORDS['large'], PAGE_WORDS['any']),
-            f"Page size {of_image} forbidden against '{text or '<empty>'}'",
-        )
+        size not in (PAGE_WORDS['large'], PAGE_WORDS['any']),
+        f"Page size {of_image} forbidden against '{text or '<empty>'}'",
     )
     return _pages(of_image)
 
@@ -248,21 +234,17 @@ def _shares(request: RequestSpec, nodes: int) -> list[tuple[set[int], int]]:
     vcpus, total = request.vcpus, request.memory_mb
     if not cpus and not memory:
         _refuse(
-            (
-                vcpus % nodes or total % nodes,
-                'Instance CPUs and/or memory cannot be evenly distributed across '
-                'instance NUMA nodes. Explicit assignment of CPUs and memory to nodes '
-                'is required',
-            )
+            vcpus % nodes or total % nodes,
+            'Instance CPUs and/or memory cannot be evenly distributed across '
+            'instance NUMA nodes. Explicit assignment of CPUs and memory to nodes '
+            'is required',
         )
         width = vcpus // nodes
         firsts = range(0, vcpus, width)
         return [(set(range(each, each + width)), total // nodes) for each in firsts]
     _refuse(
-        (
-            not len(cpus) == len(memory) == nodes,
-            'CPU and memory allocation must be provided for all NUMA nodes',
-        )
+        not len(cpus) == len(memory) == nodes,
+        'CPU and memory allocation must be provided for all NUMA nodes',
     )
     named = parsing.NamedCPUs()
     sets = [
