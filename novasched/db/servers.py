@@ -28,7 +28,7 @@ from novasched.db.server_tables import (
 from novasched.db.stores import SqlApiStore
 from novasched.db.tables import cell_mappings, host_mappings, instances
 from novasched.db.transactions import Database
-from novasched.objects.base import parse
+from novasched.objects.base import NovaObject, parse
 from novasched.objects.flavor import Flavor
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
@@ -277,7 +277,7 @@ def _kept(text: str | None) -> Any:
     try:
         said = parse_json(text or 'null')
         said = said['cur'] if isinstance(said, dict) and 'cur' in said else said
-        return parse(said) if isinstance(said, dict) else said
+        return _as_read(parse(said)) if isinstance(said, dict) else said
     except (
         ValueError,
         TypeError,
@@ -285,6 +285,12 @@ def _kept(text: str | None) -> Any:
         ovo_exception.IncompatibleObjectVersion,
     ):
         return None
+
+
+def _as_read(kept: NovaObject) -> NovaObject:
+    if isinstance(kept, RequestSpec) and (topology := kept.if_set('numa_topology')):
+        return kept.replaced(numa_topology=topology.as_read())
+    return kept.as_read() if isinstance(kept, InstanceNUMATopology) else kept
 
 
 def _requests(kept: Any) -> InstancePCIRequests | None:

@@ -13,7 +13,7 @@ from novasched import errors
 from novasched.claiming.host_candidates import by_provider
 from novasched.decision_log.recording import RequestRecorder
 from novasched.inspection.dry import DryRun
-from novasched.inspection.server_request import numa_topology_of
+from novasched.inspection.guest_topology import numa_topology_of
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates
 from novasched.resources import Query

@@ -12,12 +12,12 @@ from typing import Any
 from novasched import errors
 from novasched.db.server_groups import ServerGroup
 from novasched.db.servers import SqlServers
+from novasched.inspection.guest_topology import numa_topology_of
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import (
     destined,
     grouped,
     moved,
-    numa_topology_of,
     request_spec,
 )
 from novasched.inspection.servers import FoundServer, ServerFinder
@@ -183,9 +183,11 @@ class RequestMaker:
             host=to,
         )
         if flavor is not None:
+            devices = self._aliases.requests_of(request)
             request = request.replaced(
                 numa_topology=numa_topology_of(request),
-                pci_requests=self._aliases.requests_of(request),
+                pci_requests=devices,
+                requested_resources=self._aliases.groups_of(devices),
             )
         group = self._api.server_group_of(row.uuid)
         if group is not None:
@@ -201,7 +203,8 @@ class RequestMaker:
                 f'no request spec of server {server.name} is kept',
                 'Try its flavor: novasched plan boot --flavor FLAVOR',
             )
-        return found
+        groups = self._aliases.groups_of(found.if_set('pci_requests'))
+        return found.replaced(requested_resources=groups)
 
     def _group(self, order: BootOrder, uuids: Sequence[str]) -> ServerGroup | None:
         """Return the group that the servers join, with them."""

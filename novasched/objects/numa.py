@@ -83,6 +83,17 @@ class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
     def __len__(self) -> int:
         return len(self.cells)
 
+    def as_read(self) -> InstanceNUMATopology:
+        """Return a stored topology as nova reads it: up to Ussuri, ``cpuset`` had the
+        dedicated CPUs, too. Nova leaves those from before Queens as they are."""
+        cells = [
+            cell.replaced(cpuset=set(), pcpuset=cell.cpuset)
+            if (cell.VERSION, cell.cpu_policy) == ('1.4', 'dedicated')
+            else cell
+            for cell in self.cells
+        ]
+        return self.replaced(cells=cells)
+
 
 @NovaObjectRegistry.register
 class NUMAPagesTopology(NovaObject):

@@ -38,16 +38,16 @@ def cpus(request: RequestSpec) -> CPUs:
     Raises errors.InvalidDemand, or a more special one, for policies that do not
     exist, or that flavor and image do not share, and for masks that do not fit.
     """
-    policy = _cpu_policy(request)
-    threads = _thread_policy(request)
-    emulator = _emulator_policy(request)
+    policy = cpu_policy(request)
+    threads = thread_policy(request)
+    emulator = emulator_policy(request)
     isolated = 1 if emulator == 'isolate' else 0
     amounts = {}
     if policy == 'dedicated':
         amounts[classes.PCPU] = request.vcpus + isolated
     elif policy == 'mixed':
-        masked, realtime = _masked(request), _realtime(request, emulator)
-        dedicated = len(masked or realtime)
+        by_mask, by_time = masked(request), realtime(request, emulator)
+        dedicated = len(by_mask or by_time)
         amounts[classes.PCPU] = dedicated + isolated
         amounts[classes.VCPU] = request.vcpus - dedicated
     trait = frozenset({os_traits.HW_CPU_HYPERTHREADING})
@@ -61,7 +61,8 @@ def cpus(request: RequestSpec) -> CPUs:
     )
 
 
-def _cpu_policy(request: RequestSpec) -> str | None:
+def cpu_policy(request: RequestSpec) -> str | None:
+    """Return the CPU policy that flavor and image agree on; raises as cpus()."""
     wanted = request.extra_specs.get('hw:cpu_policy')
     of_image: str | None = request.image_properties.get('hw_cpu_policy')
     if not wanted:
@@ -82,7 +83,8 @@ def _cpu_policy(request: RequestSpec) -> str | None:
     return wanted
 
 
-def _thread_policy(request: RequestSpec) -> str | None:
+def thread_policy(request: RequestSpec) -> str | None:
+    """Return the thread policy, of the flavor or else the image; raises as cpus()."""
     wanted = request.extra_specs.get('hw:cpu_thread_policy')
     of_image: str | None = request.image_properties.get('hw_cpu_thread_policy')
     if wanted is None:
@@ -103,7 +105,8 @@ def _thread_policy(request: RequestSpec) -> str | None:
     return wanted
 
 
-def _emulator_policy(request: RequestSpec) -> str | None:
+def emulator_policy(request: RequestSpec) -> str | None:
+    """Return the policy of the emulator's threads; raises as cpus()."""
     wanted = request.extra_specs.get('hw:emulator_threads_policy')
     if wanted and wanted not in _EMULATOR_POLICIES:
         raise errors.InvalidEmulatorThreadsPolicy(
@@ -120,7 +123,8 @@ def _invalid(what: str, given: str, available: tuple[str, ...]) -> str:
     return f"{what} is invalid, given: '{given}', available: '{available}'."
 
 
-def _masked(request: RequestSpec) -> set[int]:
+def masked(request: RequestSpec) -> set[int]:
+    """Return the guest CPUs of the dedicated mask; raises as cpus()."""
     mask = request.extra_specs.get('hw:cpu_dedicated_mask')
     if not mask:
         return set()
@@ -139,25 +143,26 @@ def _masked(request: RequestSpec) -> set[int]:
     return dedicated
 
 
-def _realtime(request: RequestSpec, emulator: str | None) -> set[int]:
+def realtime(request: RequestSpec, emulator: str | None) -> set[int]:
+    """Return the guest CPUs that are realtime, if any; raises as cpus()."""
     if not strutils.bool_from_string(request.extra_specs.get('hw:cpu_realtime')):
         return set()
     mask: str | None = request.image_properties.get('hw_cpu_realtime_mask')
     mask = mask or request.extra_specs.get('hw:cpu_realtime_mask')
     everyone = every_cpu(request.vcpus)
-    realtime = cpus_in(mask, request.vcpus) if mask else everyone
-    if not realtime or (not emulator and realtime == everyone):
+    found = cpus_in(mask, request.vcpus) if mask else everyone
+    if not found or (not emulator and found == everyone):
         raise errors.RealtimeMaskNotFoundOrInvalid(
             'Use of realtime CPUs requires either one or more non-realtime CPU(s) or '
             'offloaded emulator threads.'
         )
-    if not realtime <= everyone:
+    if not found <= everyone:
         raise errors.RealtimeMaskNotFoundOrInvalid(
             'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
             'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
             'hw_cpu_realtime_mask'
         )
-    return realtime
+    return found
 
 
 def every_cpu(count: int) -> set[int]:

@@ -416,7 +416,7 @@ class TestCommand:
 
     @cases(
         'demand, words',
-        ('nonsense', 'hw:numa_nodes=2', 'no 2 equal parts'),
+        ('nonsense', 'hw:numa_nodes=2', 'cannot be evenly distributed'),
         ('trait', 'trait:CUSTOM_NONE=required', 'no such trait'),
         ('class', 'resources:CUSTOM_NONE=1', 'no such resource'),
         ('no policy', GROUPS, 'need a group_policy'),

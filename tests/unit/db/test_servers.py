@@ -11,6 +11,7 @@ from novasched.db.servers import CellServerRows, SqlServers
 from novasched.db.stores import SqlApiStore
 from novasched.db.transactions import Database
 from novasched.inspection.catalogue import flavor_of
+from tests import factories
 from tests.databases import cell_mapping, instance
 
 FLAVOR = flavor_of('vcpus=2,ram=2048,disk=20,hw:cpu_policy=dedicated')
@@ -97,6 +98,28 @@ def test_the_cell_and_the_request_of_a_server(databases):
     assert api.request_spec('u2') is None
     assert api.request_spec('u1') is None, 'it is something else'
     assert api.hosts_of_cell('c1') == ['h1']
+
+
+def test_dedicated_cpus_of_servers_from_before_victoria_are_dedicated(databases):
+    topology = factories.guest_topology(factories.guest_cell(cpus=range(2)))
+    kept = topology.obj_to_primitive()
+    (cell,) = kept['nova_object.data']['cells']
+    cell['nova_object.version'] = '1.4'
+    cell['nova_object.data'].update(cpuset=[0, 1], cpu_policy='dedicated')
+    del cell['nova_object.data']['pcpuset']
+    server = instance(host='h1')
+    databases.add(tables.instances, server)
+    of_server = {'instance_uuid': server['uuid']}
+    extra = {**of_server, 'deleted': 0, 'numa_topology': json.dumps(kept)}
+    databases.add(server_tables.instance_extra, extra)
+    request = factories.request(numa_topology=topology).obj_to_primitive()
+    request['nova_object.data']['numa_topology'] = kept
+    text = json.dumps(request, default=list)
+    databases.add(server_tables.request_specs, {**of_server, 'spec': text})
+    (holder,) = CellServerRows(databases.cell).holders('h1')
+    found = SqlServers(databases.api).request_spec(server['uuid'])
+    for each in (holder.numa_topology, found.numa_topology):
+        assert (each.cells[0].cpuset, each.cells[0].pcpuset) == (set(), {0, 1})
 
 
 def test_an_engine_that_only_reads_refuses_to_write(databases, tmp_path, conf):

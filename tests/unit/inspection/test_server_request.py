@@ -126,14 +126,16 @@ def test_demands_that_cannot_be(specs):
         'an unknown policy',
         {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'x'},
         2,
-        'cpu_thread_policy',
+        'CPU thread policy',
     ),
     (
         'nodes that share more CPUs than there can be',
         {
             'hw:numa_nodes': '2',
             'hw:numa_cpus.0': '0-40000',
+            'hw:numa_mem.0': '1',
             'hw:numa_cpus.1': '0-40000',
+            'hw:numa_mem.1': '1',
         },
         40001,
         'CPUs are named',
