@@ -31,6 +31,7 @@ from novasched.ports import (
     Verifier,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
+from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
@@ -214,7 +215,7 @@ class Claims:
         for reason in (VOID, CHANGED):
             void = [o for o, why in zip(wanted, reasons, strict=True) if why == reason]
             if void:
-                self._recorder.claimed(void, 'void', reason)
+                self._recorder.claimed(void, Outcome.VOID, reason)
 
     def make(
         self,
@@ -327,7 +328,7 @@ class Claims:
         LOG.debug('Claims for %d instances are undone: %s', len(wanted), found)
         for one in wanted:
             self.remaining.give_back(one.candidate)
-        self._undo_before_another('overfull', str(found), made)
+        self._undo_before_another(Outcome.OVER_CAPACITY, str(found), made)
         if len(wanted) == 1:
             self.remaining.refuse(wanted[0].candidate, found.key)
         else:
@@ -377,8 +378,7 @@ class Claims:
     def _refuse(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> None:
         """Count a refusal; raise errors.NoValidHost where placement was not reached."""
         self._journal.settle(*(one.consumer_uuid for one in wanted))
-        outcome = 'conflict' if refused.status == 409 else 'refused'
-        self._recorder.claimed(wanted, outcome, refused.text)
+        self._recorder.claimed(wanted, refused.outcome, refused.text)
         self.refused += 1
         if refused.is_away:
             self._attempt.missed(PLACEMENT, refused.text, refused.status)
@@ -399,7 +399,7 @@ class Claims:
         self._made += made
         self._wanted.update((one.consumer_uuid, one) for one in wanted)
         unknown = [claim for claim in made if isinstance(claim, ClaimUnknown)]
-        outcome = 'unknown' if unknown else 'claimed'
+        outcome = Outcome.UNKNOWN if unknown else Outcome.CLAIMED
         self._recorder.claimed(wanted, outcome, unknown[0].text if unknown else '')
         for claim in made:
             if isinstance(claim, ClaimUnknown):
@@ -413,11 +413,11 @@ class Claims:
         self.check_caller()
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
-        self._undo_before_another('yielded', others)
+        self._undo_before_another(Outcome.ABORTED, others)
 
     def _undo_before_another(
         self,
-        outcome: str = 'undone',
+        outcome: Outcome = Outcome.ROLLED_BACK,
         text: str = '',
         made: Sequence[Claimed | ClaimUnknown] | None = None,
     ) -> None:
@@ -452,7 +452,7 @@ class Claims:
     def _undo(
         self,
         claims: Sequence[Claimed | ClaimUnknown],
-        outcome: str = 'undone',
+        outcome: Outcome = Outcome.ROLLED_BACK,
         text: str = '',
         records: bool = True,
     ) -> None:
@@ -484,7 +484,7 @@ class Claims:
         if undone:
             self._recorder.claimed(undone, outcome, text)
         for consumer, why in left.items():
-            self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
+            self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""

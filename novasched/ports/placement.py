@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
+from novasched.ports.outcomes import Outcome
 from novasched.providers.by_root import CandidatesByRoot
 
 Candidate = Mapping[str, Any]
@@ -113,6 +114,11 @@ class ClaimRefused:
     exhausted: tuple[str, str] | None = None
     conflicted: bool = False
     is_away: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The refusal in the words of records and metrics."""
+        return Outcome.CONFLICT if self.status == 409 else Outcome.REFUSED
 
 
 @dataclass(frozen=True)
