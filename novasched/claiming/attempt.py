@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import NamedTuple
 
+from novasched.claiming.retries import RetryBudget
 from novasched.outages import PLACEMENT
 from novasched.ports import Candidates, Claimed, ClaimUnknown, Entry, QueryFailed
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -16,10 +17,6 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 LOG = logging.getLogger(__name__)
 
 LONGEST_PROBLEM = 200
-MOST_YIELDS = 32
-"""How often a request undoes its claims for those of others, or decides again as others
-have undone theirs. Of sixteen members of a group at once, in the model, none does so
-more than 17 times, and one that sees all of them not more than 11 times."""
 
 LEFT_BEHIND = (
     'Allocations of %s may be left behind: %s. When placement answers again, remove '
@@ -67,9 +64,8 @@ class RequestAttempt:
     candidates that it may choose from; None: they are not known. ``was_announced``: the
     start of the request was told, in this attempt or before; ``has_turn``: it has
     waited, and goes on while others wait still. ``came_s`` is when the request came, on
-    the monotonic clock, ``waited_s`` how long it has waited after it; ``yields`` how
-    often it has undone its claims, or decided again, for other members of its server
-    group, or on a provider that is over capacity.
+    the monotonic clock, ``waited_s`` how long it has waited after it. The ``budget`` is
+    of the request: each attempt has the same.
     """
 
     keeps_lost: bool = False
@@ -80,9 +76,9 @@ class RequestAttempt:
     offered: Candidates | None = None
     came_s: float | None = None
     waited_s: float = 0.0
-    yields: int = 0
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
+    budget: RetryBudget = field(default_factory=RetryBudget)
 
     @property
     def is_waited_for(self) -> bool:

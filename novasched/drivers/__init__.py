@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claims import Claims
+from novasched.claiming.retries import RetryBudget
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
@@ -149,6 +150,11 @@ class ScheduleRequest:
     check: Check = never
     look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
     attempt: RequestAttempt = field(default_factory=RequestAttempt)
+
+    @property
+    def budget(self) -> RetryBudget:
+        """The budget of the request, from which its claims spend, too."""
+        return self.attempt.budget if self.claims is None else self.claims.budget
 
     @property
     def required(self) -> int:

@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
+from novasched.claiming.retries import Retry
+from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostState, HostTable, consume
 from novasched.scheduler.pipeline import Profile, decide
@@ -28,14 +30,6 @@ LOG = logging.getLogger(__name__)
 TURN_WITHIN_S = 60.0
 """Longest wait for another request of the same server group; nova's callers wait as
 long for a scheduler that sends no heartbeat."""
-
-MOST_CONFLICTS = 64
-"""Most new decisions for one instance after picks by concurrent requests. By default no
-more requests than that are served at once."""
-MOST_YIELDS = 8
-"""How often a request undoes its claims for what other schedulers have picked."""
-MOST_LOOKS = 16
-"""How often a request that finds no host decides again, as picks have gone."""
 
 
 class GroupTurns:
@@ -80,13 +74,13 @@ class GroupTurns:
                 turn.release()
 
 
-class Reservation:
+class Reservation(Verifier):
     """Picks of one request, seen by concurrent requests, and theirs, seen by this one.
 
     A pick is reserved before it is claimed. If another request picked the same host
     since this one looked, that is a conflict: ``rebased`` takes its pick in, and this
     request decides again. What another scheduler picked may be heard of only after the
-    claim: ``holds`` then finds out whether both have room.
+    claim: ``placed`` then finds out whether both have room.
     """
 
     def __init__(
@@ -101,8 +95,7 @@ class Reservation:
         self._host_view: HostView | None = None
         self._rebased_to: dict[HostKey, int] = {}
         self._conflict: HostState | None = None
-        self._conflicts = 0
-        self._yields = self._looks = 0
+        self._budget = work.budget
         self._counted: list[AssumedPick] = []
 
     @contextlib.contextmanager
@@ -155,11 +148,11 @@ class Reservation:
         if self._assumed is None or self._host_view is None:
             return True
         seen = self._seen((host.cell_uuid, host.uuid))
-        after = None if self._conflicts >= MOST_CONFLICTS else seen
+        after = None if self._budget.is_spent(Outcome.PICKED_MEANWHILE) else seen
         pick = self._assumed.add(host, self._host_view.base, request, after, self._mine)
         if pick is None:
             self._conflict = host
-            self._conflicts += 1
+            self._budget.spend(Outcome.PICKED_MEANWHILE)
             return False
         self._mine.append(pick)
         return True
@@ -184,7 +177,6 @@ class Reservation:
         """Return the hosts less what others picked meanwhile; None: no conflict."""
         host, self._conflict = self._conflict, None
         if host is None or self._assumed is None:
-            self._conflicts = 0
             return None
         key = host.cell_uuid, host.uuid
         later = self._assumed.later(key, self._seen(key))
@@ -203,41 +195,42 @@ class Reservation:
             hosts = book(hosts, row, request, self._profile.fitting).hosts
         return hosts
 
-    def have_gone(self) -> bool:
+    def released(self) -> Retry | None:
         """Return, before there is no host, whether some of the picks that were counted
         have gone, such as those of requests that took another host."""
         claims = self._work.claims
-        if self._assumed is None or claims is None or self._looks >= MOST_LOOKS:
-            return False
-        self._looks += 1
+        if self._assumed is None or claims is None:
+            return None
+        if self._budget.is_spent(Outcome.PICKS_RELEASED):
+            return None
+        retry = self._budget.retry(Outcome.PICKS_RELEASED)
         if not self._assumed.have_gone(self._counted):
-            return False
-        claims.yield_to('picks that have gone since')
-        return True
+            return None
+        claims.abort('picks that have gone since')
+        return retry
 
-    def holds(self, offered: HostTable, picks: Sequence[Picked]) -> bool:
-        """Return whether the hosts have room for what was claimed and what other
-        schedulers have picked meanwhile; if not, all claims are undone.
+    def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
+        """Return which pick of another scheduler has no room beside what was claimed.
 
         Of two requests the one stays whose message came first; while none come, the
         one of the lower uuid. ``offered`` are the hosts that the first decision was
         made of.
         """
         claims = self._work.claims
-        if self._assumed is None or claims is None or self._yields >= MOST_YIELDS:
-            return True
+        if self._assumed is None or claims is None:
+            return None
+        if self._budget.is_spent(Outcome.PICKED_BY_OTHER):
+            return None
         self._assumed.await_return(self._mine)
-        rows = {(p.host.cell_uuid, p.host.uuid): p.host._row for p in picks}
+        rows = {(host.cell_uuid, host.uuid): host._row for host in hosts}
         for key, row in rows.items():
             mine = [each for each in self._mine if each.pick.key == key]
             others = self._stay(key, mine)
             if others and not self._has_room(offered, row, others, mine):
-                self._yields += 1
-                claims.yield_to(
-                    f'{others[-1].pick.uuid} was picked for {mine[0].pick.host}'
-                )
-                return False
-        return True
+                text = f'{others[-1].pick.uuid} was picked for {mine[0].pick.host}'
+                claims.abort(text)
+                return self._budget.retry(Outcome.PICKED_BY_OTHER, text)
+        return None
 
     def _stay(self, key: HostKey, mine: Sequence[AssumedPick]) -> list[AssumedPick]:
         """Return the picks on a host since the first look that stay beside those of

@@ -11,10 +11,12 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claims import UNDO_WITHIN_S
 from novasched.claiming.host_candidates import by_provider
+from novasched.claiming.retries import Scope
 from novasched.cluster.view import ClusterView
 from novasched.drivers import ScheduleRequest
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
+from novasched.ports.outcomes import Outcome
 from novasched.resources.request import target_of
 from novasched.runtime import connections
 from novasched.runtime.clock import Clock
@@ -22,8 +24,6 @@ from novasched.runtime.clock import Clock
 Result = TypeVar('Result')
 
 LEAST_UNDO_S = 5.0
-MOST_LATE = 8
-"""How often a claim that was lost may arrive and be undone."""
 WAIT = 'wait'
 """The stage of a request that waits."""
 
@@ -62,7 +62,8 @@ class PatientRequest:
         self._view = view
         self._clock = clock
         self._lost = before.lost
-        self._is_unsure, self._late_left = False, MOST_LATE
+        self._is_unsure = False
+        self._budget = before.budget
 
     def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
         """Return the result of the first attempt, by ``serve``, that does not fail by
@@ -74,6 +75,7 @@ class PatientRequest:
             if attempt.away:  # it has waited for another manager: not all begin at once
                 self._go_on_after(attempt)
             while True:
+                self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
                     keeps_lost=not self._patience.is_over,
                     has_turn=self._patience.has_turn,
@@ -81,6 +83,7 @@ class PatientRequest:
                     came_s=self._patience.came_s,
                     may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
+                    budget=self._budget,
                 )
                 try:
                     result = serve(attempt)
@@ -140,8 +143,8 @@ class PatientRequest:
         if failure.away:
             attempt.missed(failure.away, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
-            self._late_left -= 1
-            return self._late_left >= 0 and bool(self._lost) and self._settle()
+            may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
+            return may_retry and bool(self._lost) and self._settle()
         if not attempt.away or self._patience.is_over:
             return False
         for each in connections.causes(failure):  # frames have all that was read

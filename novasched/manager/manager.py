@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -18,6 +18,7 @@ from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.retries import Scope
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
@@ -40,6 +41,7 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.ports.outcomes import Outcome
 from novasched.resources import (
     Query,
     Requirements,
@@ -59,9 +61,13 @@ LOG = logging.getLogger(__name__)
 MOST_SERVERS = 2**16
 """Servers of one request, where their number is all that is said of them."""
 NO_CANDIDATES = Candidates((), '')
-MOST_VOID = 8
-"""Picks that may turn out not to be what the copy of placement says; then it is brought
-up to date, and all is decided again."""
+REFUSALS = (
+    Outcome.CONFLICT,
+    Outcome.REFUSED,
+    Outcome.UNAVAILABLE,
+    Outcome.UNREACHABLE,
+)
+"""Claims that placement has not taken."""
 _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
 """The selections, and the form of them that the caller wants."""
 
@@ -205,6 +211,7 @@ class SchedulerManager:
             with work.recorder.stage('notify'):
                 self._notifier.select_destinations(work.context, request, 'start')
         while True:
+            work.attempt.budget.renew(Scope.CANDIDATES)
             work = self._with_claims(work)
             try:
                 return self._place(work, return_objects)
@@ -221,9 +228,11 @@ class SchedulerManager:
         cells were not looked at for this request yet; None: that would not help."""
         may_be_old = not work.look.shows_all
         more = self._asked_again(work, query)
-        claims = work.claims
-        is_over = claims is not None and (
-            claims.left_behind or claims.unverified or claims.unreached
+        budget = work.attempt.budget
+        happened = budget.within(Scope.CANDIDATES)
+        ends = (Outcome.UNKNOWN, Outcome.UNVERIFIED, Outcome.UNREACHABLE)
+        is_over = any(happened[reason] for reason in ends) or budget.is_over(
+            Outcome.UNAVAILABLE
         )
         if more is None and may_be_old and not is_over and work.look.renew():
             return work.candidates
@@ -349,11 +358,14 @@ class SchedulerManager:
         not to be verified: placement is asked then. Others that raced for a host may
         have gone. None: there are no others, or it was not the filters that took all.
         """
-        known, claims = work.candidates, work.claims
-        if query is None or known is None or (claims and claims.left_behind):
+        known = work.candidates
+        happened = work.attempt.budget.within(Scope.CANDIDATES)
+        if query is None or known is None or happened[Outcome.UNKNOWN]:
             return None
-        if claims is not None and (claims.unverified or claims.yields):
-            return self._asked(work, query, fresh=True, of_copy=not claims.unverified)
+        if happened[Outcome.UNVERIFIED]:
+            return self._asked(work, query, fresh=True, of_copy=False)
+        if happened[Outcome.OVER_CAPACITY]:
+            return self._asked(work, query, fresh=True)
         if known.further:
             return None
         if known.copy is not None:
@@ -362,7 +374,7 @@ class SchedulerManager:
                 'placement; retrying once it is up to date.',
                 len(known.requests),
             )
-        elif not self._may_look_further(known, claims):
+        elif not self._may_look_further(known, happened):
             return None
         else:
             LOG.info(
@@ -409,10 +421,10 @@ class SchedulerManager:
         work.look.refresh()
         return answer
 
-    def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
+    def _may_look_further(self, known: Candidates, happened: Counter[Outcome]) -> bool:
         """Whether there may be hosts behind a limit that the filters would leave."""
-        refused = claims is not None and bool(claims.refused)
-        return known.cut and self._query_policy.looks_further and not refused
+        is_refused = any(happened[outcome] for outcome in REFUSALS)
+        return known.cut and self._query_policy.looks_further and not is_refused
 
     def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
         """Add what holds the claims together, or nothing if none are made."""
@@ -429,7 +441,7 @@ class SchedulerManager:
             claim_journal=claim_journal,
             recorder=work.recorder,
             verifier=work.candidates.verifier,
-            most_void=math.inf if work.candidates.further else MOST_VOID,
+            may_be_stale=not work.candidates.further,
             look=work.look,
             attempt=work.attempt,
         )

@@ -19,6 +19,7 @@ from novasched.ports.placement import (
     MAY_ARRIVE,
     Candidate,
     Candidates,
+    CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -28,7 +29,6 @@ from novasched.ports.placement import (
     UndoLeft,
     UndoOutcome,
     UndoUnanswered,
-    Verifier,
 )
 from novasched.ports.stores import (
     CELL0_UUID,

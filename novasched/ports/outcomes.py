@@ -19,6 +19,27 @@ class Outcome(StrEnum):
     ABORTED = 'yielded'  # rolled back for claims or picks of other requests
     OVER_CAPACITY = 'overfull'  # rolled back, as a provider was over capacity
 
+    # why a request decides again without a claim of that outcome
+    OUTAGE = 'service unavailable'
+    ARRIVED_LATE = 'lost claim arrived late'
+    INCOMPLETE = 'candidates incomplete'
+    STALE = 'candidates stale'
+    UNVERIFIED = 'candidates unverified'
+    STALE_HOSTS = 'hosts stale'
+    HOST_CHANGED = 'host changed'
+    GROUP_BROKEN = 'group policy broken'
+    GROUP_SPLIT = 'group split'
+    MEMBERS_MOVED = 'group members moved'
+    PICKED_BY_OTHER = 'picked by another scheduler'
+    PICKS_RELEASED = 'picks released'
+    PICKED_MEANWHILE = 'picked meanwhile'
+    JOINT = 'claimed together'
+    FURTHER = 'further candidate'
+    BUSY = 'provider busy'
+    UNAVAILABLE = 'placement unavailable'
+    UNREACHABLE = 'placement unreachable'
+    NO_HOST = 'no host left'
+
 
 LOST = (Outcome.ABORTED, Outcome.OVER_CAPACITY, Outcome.CONFLICT)
 """Outcomes of claims that were lost to other requests."""

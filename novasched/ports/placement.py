@@ -18,7 +18,7 @@ Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
 
 
-class Verifier(Protocol):
+class CandidateVerifier(Protocol):
     """Verifies that candidates of a copy of placement are what placement has now."""
 
     def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
@@ -54,7 +54,7 @@ class Candidates:
     further: bool = False
     copy: int | None = None
     fallback: str = ''
-    verifier: Verifier | None = field(default=None, compare=False, repr=False)
+    verifier: CandidateVerifier | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,17 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claims import Claims
+from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.reservation import (
-    MOST_CONFLICTS,
-    MOST_YIELDS,
     GroupTurns,
     Reservation,
 )
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -40,6 +40,7 @@ from tests.cases import cases
 from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
+MOST_CONFLICTS = LIMITS[Outcome.PICKED_MEANWHILE].most
 LOGGER = 'novasched.drivers.reservation'
 DEADLINE_S = 20
 
@@ -359,7 +360,7 @@ def test_without_a_place_to_remember_nothing_is_done():
         reservation.release()
         reservation.forget()
         assert reservation.rebased(hosts) is None
-        assert reservation.holds(hosts, [])
+        assert reservation.placed(hosts, []) is None
 
 
 class SlowPlacement(FakePlacement):
@@ -443,7 +444,7 @@ class TestOtherSchedulers:
             return undo(*args, **kwargs)
 
         cloud.placement.undo = leave
-        cloud.placement.meanwhile = [comes] * (MOST_YIELDS + 2)
+        cloud.placement.meanwhile = [comes] * (LIMITS[Outcome.PICKED_BY_OTHER].most + 2)
         assert cloud.ask(B) == ['h1']
         assert len(cloud.placement.meanwhile) == 1
 
