@@ -15,6 +15,7 @@ import numpy as np
 
 from novasched import errors
 from novasched.claiming.claims import Claims
+from novasched.claiming.group_check import GroupCheck, RecentMembers
 from novasched.claiming.host_candidates import (
     KnownRoots,
     RemainingCapacity,
@@ -22,11 +23,10 @@ from novasched.claiming.host_candidates import (
     candidates_in_order,
     with_providers,
 )
+from novasched.claiming.reservation import GroupLocks, Reservation
 from novasched.claiming.retries import Again, Retry, Scope
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.nova_log_lines import Logged, log_decision
-from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import (
     Picked,
     SelectionMaker,
@@ -65,7 +65,7 @@ class FilterScheduler(Driver):
     def __init__(self, parts: DriverContext, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
-        self._turns = GroupTurns()
+        self._locks = GroupLocks()
         self._recent = RecentMembers(clock)
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
@@ -83,10 +83,17 @@ class FilterScheduler(Driver):
             return found
 
         reservation = Reservation(self.parts.assumed, work, self.parts.profile)
-        group = GroupCheck(self.parts, work, self._recent)
+        group = GroupCheck(
+            work,
+            self._recent,
+            self.parts.view,
+            self.parts.placement,
+            self.parts.profile.filters,
+            self.parts.enforce_groups,
+        )
         if work.claims is not None:
             work.claims.verify_with(group, reservation, self.parts.enforce_capacity)
-        with self._turns.of(group.turn_of, work.caller), reservation.picking():
+        with self._locks.of(group.lock_key, work.caller), reservation.picking():
             placing = _Placing(self.parts, work, hosts, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)

@@ -18,12 +18,12 @@ from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.outage_retry import OutageRetry, Superseded
 from novasched.claiming.retries import Scope
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
-from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.manager.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
 from novasched.manager.prefilter_context import PrefilterContexts
 from novasched.mirror.copy import PlacementMirror
@@ -197,7 +197,7 @@ class SchedulerManager:
                 replace(work, attempt=attempt, look=look), return_objects
             )
 
-        waiting = PatientRequest(
+        waiting = OutageRetry(
             self._outages, work, self._placement, self._view, self._clock
         )
         return waiting.run(serve)

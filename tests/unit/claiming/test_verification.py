@@ -33,7 +33,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.drivers.claiming import Recorder, hosts_for
+from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
+from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey
-from novasched.drivers import ScheduleRequest
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
 from novasched.ports.outcomes import Outcome
@@ -32,7 +32,7 @@ TURN_WITHIN_S = 60.0
 long for a scheduler that sends no heartbeat."""
 
 
-class GroupTurns:
+class GroupLocks:
     """Lets requests of one server group in one after the other."""
 
     def __init__(self, within_s: float = TURN_WITHIN_S) -> None:

@@ -16,14 +16,14 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claims import Claims
+from novasched.claiming.reservation import (
+    GroupLocks,
+    Reservation,
+)
 from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.reservation import (
-    GroupTurns,
-    Reservation,
-)
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
 from novasched.ports.outcomes import Outcome
@@ -41,7 +41,7 @@ from tests.fakes import VERSION, FakeCaller, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 MOST_CONFLICTS = LIMITS[Outcome.PICKED_MEANWHILE].most
-LOGGER = 'novasched.drivers.reservation'
+LOGGER = 'novasched.claiming.reservation'
 DEADLINE_S = 20
 
 
@@ -252,7 +252,7 @@ def test_who_decides_again_asks_no_host_again_that_was_refused():
     ]
 
 
-class Counted(GroupTurns):
+class Counted(GroupLocks):
     """Counts the requests that ask for their turn."""
 
     asked = 0
@@ -288,7 +288,7 @@ class TestTurns:
     @pytest.fixture
     def occupied(self):
         """Somebody has the turn of a group until the test ends."""
-        turns, entered, leave = GroupTurns(0.2), threading.Event(), threading.Event()
+        turns, entered, leave = GroupLocks(0.2), threading.Event(), threading.Event()
 
         def stay():
             with turns.of('group'):
@@ -343,7 +343,7 @@ class TestTurns:
         assert caplog.messages == []
 
     def test_nothing_is_kept_of_groups_that_nobody_uses(self):
-        turns = GroupTurns()
+        turns = GroupLocks()
         with turns.of('group'), turns.of('other'):
             assert len(turns._turns) == 2
         assert len(turns._turns) == 0

@@ -8,8 +8,8 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import LostClaim, RequestAttempt
+from novasched.claiming.outage_retry import OutageRetry, Superseded
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
@@ -94,9 +94,7 @@ class Scene:
             recorder=self.recorder,
             attempt=self.attempt,
         )
-        made = PatientRequest(
-            self.outages, work, self.placement, self.view, SYSTEM_CLOCK
-        )
+        made = OutageRetry(self.outages, work, self.placement, self.view, SYSTEM_CLOCK)
         return made.run(self.serve)
 
     def loses(self, kind=Claimed):

@@ -13,16 +13,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
+from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import Again, Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members
 from novasched.cluster.host_picks import group_of
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
-from novasched.ports import QueryFailed
+from novasched.ports import Placement, QueryFailed
 from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -123,9 +125,18 @@ class GroupCheck(Verifier):
     """
 
     def __init__(
-        self, parts: DriverContext, work: ScheduleRequest, recent: RecentMembers
+        self,
+        work: ScheduleRequest,
+        recent: RecentMembers,
+        view: ClusterView,
+        placement: Placement,
+        filters: Sequence[BaseHostFilter],
+        is_enforced: bool,
     ) -> None:
-        self._parts = parts
+        self._view = view
+        self._placement = placement
+        self._filters = filters
+        self._is_enforced = is_enforced
         self._work = work
         self._recent = recent
         self._policy = self._verifiable()
@@ -138,27 +149,27 @@ class GroupCheck(Verifier):
 
     def _verifiable(self) -> HardPolicy | None:
         """Return the policy of the group, if that is to be verified."""
-        parts, request = self._parts, self._work.request
-        if self._work.claims is None or not parts.enforce_groups:
+        request = self._work.request
+        if self._work.claims is None or not self._is_enforced:
             return None
         policy = HardPolicy.of(request)
         if policy is None or group_of(request) is None:
             return None
         is_forced = request.force_hosts or request.force_nodes
-        is_affinity = policy.name == AFFINITY
-        kinds = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
-        kind = kinds[is_affinity]
-        runs = any(isinstance(each, kind) for each in parts.profile.filters)
+        kind: type[BaseHostFilter] = ServerGroupAntiAffinityFilter
+        if policy.name == AFFINITY:
+            kind = ServerGroupAffinityFilter
+        runs = any(isinstance(each, kind) for each in self._filters)
         return policy if runs and (not is_forced or request.checks_type) else None
 
     def _has_soft_policy(self) -> bool:
         """Return whether a weigher prefers hosts by the members that they run."""
         group = self._work.request.if_set('instance_group')
-        counts = self._work.claims is not None and self._parts.enforce_groups
+        counts = self._work.claims is not None and self._is_enforced
         return counts and group is not None and group.policy in SOFT_POLICIES
 
     @property
-    def turn_of(self) -> str | None:
+    def lock_key(self) -> str | None:
         """The group of which one request of this process is served after the other."""
         has_turns = self._policy is not None and not self._policy.is_bound
         return group_of(self._work.request) if has_turns else None
@@ -352,7 +363,7 @@ class GroupCheck(Verifier):
         group = self._work.request.instance_group
         assert group is not None
         try:
-            return self._parts.view.group_members(group.uuid)
+            return self._view.group_members(group.uuid)
         except errors.StoreFailed as problem:
             LOG.warning(
                 'The policy of server group %s is verified for the members that the '
@@ -372,7 +383,7 @@ class GroupCheck(Verifier):
         say that."""
         work = self._work
         with work.recorder.stage('verify'):
-            held = self._parts.placement.holders(
+            held = self._placement.holders(
                 work.context.elevated(), members, mine, among
             )
         if not isinstance(held, QueryFailed):

@@ -11,9 +11,9 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claims import UNDO_WITHIN_S
 from novasched.claiming.host_candidates import by_provider
+from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import Scope
 from novasched.cluster.view import ClusterView
-from novasched.drivers import ScheduleRequest
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement
 from novasched.ports.outcomes import Outcome
@@ -38,7 +38,7 @@ class Superseded(Exception):
         self.attempt = attempt
 
 
-class PatientRequest:
+class OutageRetry:
     """Makes the attempts of one request, and waits between them.
 
     A claim of an attempt whose fate is unknown is undone before the next one. Where its

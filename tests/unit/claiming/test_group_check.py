@@ -13,10 +13,10 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
+from novasched.claiming.group_check import MOST_WATCHES, RecentMembers
 from novasched.claiming.retries import MOST_ABORTS, Scope
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_WATCHES, RecentMembers
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
 from novasched.ports.outcomes import Outcome
@@ -41,7 +41,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.drivers.claiming import Recorder, hosts_for
+from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 APART = (ServerGroupAntiAffinityFilter(),)
