@@ -5,6 +5,7 @@ before it is decided from the start."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from novasched import errors
@@ -28,14 +29,12 @@ WAIT = 'wait'
 """The stage of a request that waits."""
 
 
-class Superseded(Exception):
-    """Another manager serves what waits, by a newer configuration; ``attempt`` was the
-    last one here."""
+@dataclass(frozen=True)
+class HandedToSuccessor:
+    """The manager of a newer configuration serves a request that waited."""
 
-    def __init__(self, manager: Any, attempt: RequestAttempt) -> None:
-        super().__init__(manager, attempt)
-        self.manager = manager
-        self.attempt = attempt
+    manager: Any
+    attempt: RequestAttempt  # the last one before
 
 
 class OutageRetry:
@@ -63,18 +62,20 @@ class OutageRetry:
         self._clock = clock
         self._lost = before.lost
         self._is_unsure = False
+        self._handed: HandedToSuccessor | None = None
         self._budget = before.budget
 
-    def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
+    def run(
+        self, serve: Callable[[RequestAttempt], Result]
+    ) -> Result | HandedToSuccessor:
         """Return the result of the first attempt, by ``serve``, that does not fail by
-        what is away. Raises what the last attempt has raised, CallerGone, or
-        Superseded.
+        what is away. Raises what the last attempt has raised, or CallerGone.
         """
         attempt = self._work.attempt
         try:
             if attempt.away:  # it has waited for another manager: not all begin at once
                 self._go_on_after(attempt)
-            while True:
+            while self._handed is None:
                 self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
                     keeps_lost=not self._patience.is_over,
@@ -90,16 +91,17 @@ class OutageRetry:
                     break
                 except errors.RequestError as failure:
                     self._look_for_cells(attempt, failure)
-                    if not self._is_worth_another(attempt, failure):
+                    may_retry = self._is_worth_another(attempt, failure)
+                    if not may_retry and self._handed is None:
                         raise
-        except Superseded:
-            raise
         except BaseException as ended:  # recovery undoes what is lost
             for lost in self._lost:
                 lost.leave(is_alone=not isinstance(ended, CallerGone))
             raise
         finally:
             self._patience.attempted(attempt.away)
+        if self._handed is not None:
+            return self._handed
         self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by the new claims
             lost.settle()
@@ -110,7 +112,7 @@ class OutageRetry:
         by itself. Whatever comes of it the request is decided by the configuration of
         now, but where a claim was lost that nobody can undo."""
         waited = not self._patience.is_over and self._waited(attempt)
-        if not waited and self._lost:
+        if not waited and self._lost and self._handed is None:
             lost = self._lost[0]
             raise errors.AllocationUpdateFailed(lost.claim.consumer_uuid, lost.why)
 
@@ -164,7 +166,8 @@ class OutageRetry:
         successor = self._outages.successor
         if not waited and successor is not None and not self._is_unsure:
             attempt.lost = self._lost  # less what was undone meanwhile
-            raise Superseded(successor, attempt)
+            self._handed = HandedToSuccessor(successor, attempt)
+            return False
         recorder.waited(attempt.away, attempt.waited_s, again=waited)
         return waited
 

@@ -265,7 +265,7 @@ class Counted(GroupLocks):
 def test_requests_of_one_group_are_served_one_after_the_other():
     filter_, group = Meanwhile(), factories.group(members=[A, B])
     cloud, found = Cloud([filter_, ServerGroupAntiAffinityFilter()]), []
-    cloud.driver._turns = turns = Counted()
+    cloud.driver._locks = turns = Counted()
 
     def ask():
         found.extend(cloud.ask(B, instance_group=group))
