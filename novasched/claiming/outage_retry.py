@@ -149,6 +149,7 @@ class OutageRetry:
             return may_retry and bool(self._lost) and self._settle()
         if not attempt.away or self._patience.is_over:
             return False
+        self._budget.spend(Outcome.OUTAGE)
         for each in connections.causes(failure):  # frames have all that was read
             each.__traceback__ = None
         return self._waited(attempt)

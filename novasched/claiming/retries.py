@@ -70,7 +70,7 @@ def _aborts(again: Again) -> Limit:
 
 LIMITS = {
     # a service is unavailable; the request is served from the start after the outage
-    Outcome.OUTAGE: Limit(10, Scope.REQUEST, Again.ATTEMPT),
+    Outcome.OUTAGE: Limit(math.inf, Scope.REQUEST, Again.ATTEMPT),  # bounded in time
     Outcome.ARRIVED_LATE: Limit(8, Scope.REQUEST, Again.ATTEMPT),
     # the candidates will not do: manager/attempts.py asks for others
     Outcome.UNVERIFIED: Limit(1, Scope.ATTEMPT, Again.CANDIDATES),

@@ -69,19 +69,6 @@ class FilterScheduler(Driver):
         self._recent = RecentMembers(clock)
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        cell_uuid = work.request.target_cell_uuid
-        nodes = self.parts.view.node_uuids()
-
-        def hosts() -> HostTable:
-            work.look.at_known()  # the turn of a group may have been long in coming
-            offered = by_provider(work.candidates, nodes, self._roots.uuids())
-            found = self.parts.view.hosts(offered, cell_uuid)
-            work.look.seen, work.look.cell_uuid = found.snapshot, cell_uuid
-            work.look.reads_aggregates = any(
-                each.reads_aggregates for each in self.parts.profile.filters
-            )
-            return found
-
         reservation = Reservation(self.parts.assumed, work, self.parts.profile)
         group = GroupCheck(
             work,
@@ -94,7 +81,7 @@ class FilterScheduler(Driver):
         if work.claims is not None:
             work.claims.verify_with(group, reservation, self.parts.enforce_capacity)
         with self._locks.of(group.lock_key, work.caller), reservation.picking():
-            placing = _Placing(self.parts, work, hosts, reservation, group)
+            placing = _Placing(self.parts, work, self._roots, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)
         return placing.answer(placed)
@@ -124,17 +111,13 @@ class _State:
 
 
 class _Placing:
-    """Places the instances of one request, from one state to the next.
-
-    ``hosts`` makes the hosts with lists and dicts of their own, as plugins may write
-    into them.
-    """
+    """Places the instances of one request, from one state to the next."""
 
     def __init__(
         self,
         parts: DriverContext,
         work: ScheduleRequest,
-        hosts: Callable[[], HostTable],
+        roots: KnownRoots,
         reservation: Reservation,
         group: GroupCheck,
     ) -> None:
@@ -142,7 +125,8 @@ class _Placing:
         self._work = work
         self._budget = work.budget
         self._verifiers = work.claims.verifiers if work.claims is not None else ()
-        self._hosts = hosts
+        self._roots = roots
+        self._nodes = parts.view.node_uuids()
         self._reservation = reservation
         self._group = group
         self._cells_left_out = parts.view.unavailable_cells(
@@ -175,6 +159,20 @@ class _Placing:
             return placed.retry
         return next(filter(None, found), placed.retry)
 
+    def _hosts(self) -> HostTable:
+        """Return the hosts of the candidates, as they are known now, with lists and
+        dicts of their own: plugins may write into them."""
+        look, cell_uuid = self._work.look, self._work.request.target_cell_uuid
+        look.at_known()  # the lock of a group may have been long in coming
+        roots = self._roots.uuids()
+        offered = by_provider(self._work.candidates, self._nodes, roots)
+        found = self._parts.view.hosts(offered, cell_uuid)
+        look.seen, look.cell_uuid = found.snapshot, cell_uuid
+        look.reads_aggregates = any(
+            each.reads_aggregates for each in self._parts.profile.filters
+        )
+        return found
+
     def _place(self) -> _State:
         claims, uuids = self._work.claims, self._work.instance_uuids or ()
         if claims is None:
@@ -185,7 +183,9 @@ class _Placing:
             placed = self._place_together(claims, uuids)
             if placed is not None:
                 return placed
-        return self._place_each(self._start(), self._claiming(claims))
+        return self._place_each(
+            self._start(), functools.partial(self._claim_best, claims)
+        )
 
     def _start(self) -> _State:
         hosts = self._group.hosts(self._reservation.hosts(self._hosts))
@@ -203,7 +203,7 @@ class _Placing:
         is claimed when one of them gets no host.
         """
         while self._budget.spend(Outcome.JOINT):
-            pick = self._that_fits(claims.remaining.copy())
+            pick = functools.partial(self._fit_best, claims.remaining.copy())
             state = self._place_each(self._start(), pick, log=False)
             if state.retry is not None:
                 return state
@@ -325,25 +325,22 @@ class _Placing:
             topology=booked.topology,
         )
 
-    def _claiming(self, claims: Claims) -> Pick:
-        """Return a strategy that claims the best host that placement grants."""
-
-        def pick(state: _State, excluded_rows: set[int]) -> Picked | Retry:
-            self._budget.renew(Scope.PICK)
-            claim = functools.partial(claims.make, ahead=self._ahead(state))
-            last = 0
-            while True:
-                picked = self._first_granted(
-                    state, claims.remaining, claim, excluded_rows
-                )
-                busy = self._budget.spent(Outcome.BUSY)
-                is_over = last > 0 and self._budget.is_spent(Outcome.BUSY)
-                if picked != NO_HOST or is_over or busy == last:
-                    return picked
-                last = busy
-                excluded_rows.clear()
-
-        return pick
+    def _claim_best(
+        self, claims: Claims, state: _State, excluded_rows: set[int]
+    ) -> Picked | Retry:
+        """Claim the best host that placement grants. Claims that it refused as it was
+        busy are tried again, all of them twice at least."""
+        self._budget.renew(Scope.PICK)
+        claim = functools.partial(claims.make, ahead=self._ahead(state))
+        last = 0
+        while True:
+            picked = self._first_granted(state, claims.remaining, claim, excluded_rows)
+            busy = self._budget.spent(Outcome.BUSY)
+            is_over = last > 0 and self._budget.is_spent(Outcome.BUSY)
+            if picked != NO_HOST or is_over or busy == last:
+                return picked
+            last = busy
+            excluded_rows.clear()
 
     def _ahead(self, state: _State) -> list[ClaimRequest]:
         """Return the likely alternates of the one instance that there is."""
@@ -356,15 +353,15 @@ class _Placing:
             if host.allocation_candidates and host.cell_uuid == first[0].cell_uuid
         ]
 
-    def _that_fits(self, remaining: RemainingCapacity) -> Pick:
-        """Return a strategy that takes the best host that fits; nothing is claimed."""
+    def _fit_best(
+        self, remaining: RemainingCapacity, state: _State, excluded_rows: set[int]
+    ) -> Picked | Retry:
+        """Take the best host that fits; nothing is claimed."""
 
-        def claim(_: RequestSpec, candidate: Candidate, node_uuid: str) -> None:
+        def take(_: RequestSpec, candidate: Candidate, node_uuid: str) -> None:
             remaining.take(candidate)
 
-        return lambda state, excluded_rows: self._first_granted(
-            state, remaining, claim, excluded_rows
-        )
+        return self._first_granted(state, remaining, take, excluded_rows)
 
     def _first_granted(
         self,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -22,7 +21,7 @@ from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.claiming.request import ScheduleRequest
-from novasched.claiming.retries import Scope
+from novasched.claiming.retries import RetryBudget, Scope
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
@@ -65,7 +64,17 @@ REFUSALS = (
     Outcome.UNREACHABLE,
 )
 """Claims that placement has not taken."""
-Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
+ENDS = (Outcome.UNKNOWN, Outcome.UNVERIFIED, Outcome.UNREACHABLE)
+"""After these, newer hosts would not help."""
+ASKED_AGAIN = {
+    Outcome.STALE: 'No host left after filtering %d allocation candidates of the copy '
+    'of placement; retrying once it is up to date.',
+    Outcome.INCOMPLETE: 'No host left after filtering the first %d allocation '
+    'candidates (limit reached); retrying without the limit.',
+}
+Answer = list[list[Selection]] | list[dict[str, Any]]
+"""Per instance its selections, or the selected host as a dict."""
+Selected = tuple[list[list[Selection]], Answer]
 """The selections, and the form of them that the caller wants."""
 
 
@@ -146,15 +155,13 @@ class RequestAttempts:
     ) -> Candidates | None:
         """Return the candidates to choose from once more: others, or the same where the
         cells were not looked at for this request yet; None: that would not help."""
-        may_be_old = not work.look.shows_all
-        more = self._asked_again(work, query)
-        budget = work.attempt.budget
+        budget, may_be_old = work.attempt.budget, not work.look.shows_all
         happened = budget.within(Scope.CANDIDATES)
-        ends = (Outcome.UNKNOWN, Outcome.UNVERIFIED, Outcome.UNREACHABLE)
-        is_over = any(happened[reason] for reason in ends) or budget.is_over(
-            Outcome.UNAVAILABLE
-        )
+        is_over = any(happened[outcome] for outcome in ENDS)
+        is_over |= budget.is_over(Outcome.UNAVAILABLE)
+        more = self._asked_again(work, query)
         if more is None and may_be_old and not is_over and work.look.renew():
+            budget.spend(Outcome.STALE_HOSTS)
             return work.candidates
         return more
 
@@ -279,48 +286,39 @@ class RequestAttempts:
         have gone. None: there are no others, or it was not the filters that took all.
         """
         known = work.candidates
-        happened = work.attempt.budget.within(Scope.CANDIDATES)
-        if query is None or known is None or happened[Outcome.UNKNOWN]:
+        if query is None or known is None:
             return None
-        if happened[Outcome.UNVERIFIED]:
-            return self._asked(work, query, fresh=True, of_copy=False)
-        if happened[Outcome.OVER_CAPACITY]:
-            return self._asked(work, query, fresh=True)
+        why = self._why_others(known, work.attempt.budget)
+        is_verified = known.fallback != UNVERIFIED and why is not Outcome.UNVERIFIED
+        if why in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
+            return self._asked(work, query, fresh=True, of_copy=is_verified)
+        if why is None or not work.attempt.budget.spend(why):
+            return None
+        LOG.info(ASKED_AGAIN[why], len(known.requests))
+        is_stale = why is Outcome.STALE
+        if is_stale and self._mirror and not self._mirror.store.reads_fast:
+            return self._asked(work, query, of_copy=False)
+        everything = query.without_limit()
+        answer = self._asked(work, everything, fresh=is_stale, of_copy=is_verified)
+        if answer is None or not _has_others(answer, known):
+            return None
+        return replace(answer, further=True)
+
+    def _why_others(self, known: Candidates, budget: RetryBudget) -> Outcome | None:
+        """Return why other candidates may do where these would not."""
+        happened = budget.within(Scope.CANDIDATES)
+        if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.OVER_CAPACITY):
+            return None
+        for outcome in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
+            if happened[outcome]:
+                return outcome
         if known.further:
             return None
         if known.copy is not None:
-            LOG.info(
-                'No host left after filtering %d allocation candidates of the copy of '
-                'placement; retrying once it is up to date.',
-                len(known.requests),
-            )
-        elif not self._may_look_further(known, happened):
-            return None
-        else:
-            LOG.info(
-                'No host left after filtering the first %d allocation candidates '
-                '(limit reached); retrying without the limit.',
-                len(known.requests),
-            )
-        if (
-            known.copy is not None
-            and self._mirror
-            and not self._mirror.store.reads_fast
-        ):
-            return self._asked(work, query, of_copy=False)
-        answer = self._asked(
-            work,
-            query.without_limit(),
-            fresh=known.copy is not None,
-            of_copy=known.fallback != UNVERIFIED,
-        )
-        if answer is None:
-            return None
-        if known.copy is None and len(answer.requests) <= len(known.requests):
-            return None
-        if answer.copy is not None and answer.copy == known.copy and not known.cut:
-            return None
-        return replace(answer, further=True)
+            return Outcome.STALE
+        is_refused = any(happened[outcome] for outcome in REFUSALS)
+        may_have_more = known.cut and self._query_policy.looks_further
+        return Outcome.INCOMPLETE if may_have_more and not is_refused else None
 
     def _asked(
         self, work: ScheduleRequest, query: Query, **how: bool
@@ -340,11 +338,6 @@ class RequestAttempts:
             raise errors.NoValidHost('')
         work.look.refresh()
         return answer
-
-    def _may_look_further(self, known: Candidates, happened: Counter[Outcome]) -> bool:
-        """Whether there may be hosts behind a limit that the filters would leave."""
-        is_refused = any(happened[outcome] for outcome in REFUSALS)
-        return known.cut and self._query_policy.looks_further and not is_refused
 
     def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
         """Add what holds the claims together, or nothing if none are made."""
@@ -390,9 +383,14 @@ class RequestAttempts:
         return request, [uuid for _, _, uuid in nodes]
 
 
-def _answer(
-    placed: ScheduleResult, return_objects: bool
-) -> list[list[Selection]] | list[dict[str, Any]]:
+def _has_others(answer: Candidates, known: Candidates) -> bool:
+    """Return whether there are others in an answer than in the one before."""
+    if known.copy is None:
+        return len(answer.requests) > len(known.requests)
+    return known.cut or answer.copy is None or answer.copy != known.copy
+
+
+def _answer(placed: ScheduleResult, return_objects: bool) -> Answer:
     if return_objects:
         return placed.selections
     return [selections[0].to_dict() for selections in placed.selections]

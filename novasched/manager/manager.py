@@ -16,12 +16,11 @@ from novasched.claiming.outage_retry import HandedToSuccessor
 from novasched.claiming.request import ScheduleRequest
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver
-from novasched.manager.attempts import RequestAttempts
+from novasched.manager.attempts import Answer, RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.objects.selection import Selection
 from novasched.outages import Outages
 from novasched.ports import Caller, Journal, Network, Notifier, Placement
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
@@ -81,7 +80,7 @@ class SchedulerManager:
         caller: Caller | None = None,
         check: Check = never,
         after: RequestAttempt | None = None,
-    ) -> list[list[Selection]] | list[dict[str, Any]]:
+    ) -> Answer:
         """Choose a host per instance, and claim it when the instances are named.
 
         Returns a list of Selections per instance, the chosen one first, or,
