@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import NamedTuple
 
+from novasched.claiming.retries import RetryBudget
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidates,
@@ -20,15 +21,12 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.ports.decisions import DecisionRecorder
+from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
 LONGEST_PROBLEM = 200
-MOST_YIELDS = 32
-"""How often a request undoes its claims for those of others, or decides again as others
-have undone theirs. Of sixteen members of a group at once, in the model, none does so
-more than 17 times, and one that sees all of them not more than 11 times."""
 
 ADOPTED = 'it was claimed before, and stands'
 LEFT_BEHIND = (
@@ -86,14 +84,12 @@ class RequestAttempt:
     claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
     once placement answers, else they are left at once. Claims of the consumers that
     ``may_arrive`` were lost before; ``unsure``: so was an undo. It ``adopts`` lost
-    claims that stand, by consumer. ``offered`` are the candidates that
-    it may choose from; None: they are not known, and ``is_query_lost`` that placement
-    did not answer the query for them. ``was_announced``: the start of the request was
-    told, in this attempt or before; ``has_turn``: it has waited, and goes on while
-    others wait still. ``came_s`` is when the request came, on the monotonic clock,
-    ``waited_s`` how long it has waited after it; ``yields`` how often it has undone its
-    claims, or decided again, for other members of its server group, or on a provider
-    that is over capacity.
+    claims that stand, by consumer. ``offered`` are the candidates that it may choose
+    from; None: they are not known, and ``is_query_lost`` that placement did not answer
+    the query for them. ``was_announced``: the start of the request was told, in this
+    attempt or before; ``has_turn``: it has waited, and goes on while others wait still.
+    ``came_s`` is when the request came, on the monotonic clock, ``waited_s`` how long
+    it has waited after it. The ``budget`` is of the request: each attempt has the same.
     """
 
     keeps_lost: bool = False
@@ -105,10 +101,10 @@ class RequestAttempt:
     offered: Candidates | None = None
     came_s: float | None = None
     waited_s: float = 0.0
-    yields: int = 0
     is_query_lost: bool = False
     away: dict[str, str] = field(default_factory=dict)
     lost: list[LostClaim] = field(default_factory=list)
+    budget: RetryBudget = field(default_factory=RetryBudget)
 
     @property
     def is_waited_for(self) -> bool:
@@ -134,7 +130,7 @@ class RequestAttempt:
         False: they are others."""
         is_adopted = all(map(self.may_claim, wanted))
         if is_adopted:
-            recorder.claimed(wanted, 'claimed', ADOPTED)
+            recorder.claimed(wanted, Outcome.CLAIMED, ADOPTED)
         return is_adopted
 
     def may_claim(self, wanted: ClaimRequest) -> bool:

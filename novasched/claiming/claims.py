@@ -5,42 +5,42 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.claiming.attempt import MOST_YIELDS, LostClaim, RequestAttempt
-from novasched.claiming.capacity_check import Usages, overfull
+from novasched.claiming.attempt import LostClaim, RequestAttempt
 from novasched.claiming.claim_chunks import chunks
 from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.host_candidates import HostsChanged, RemainingCapacity
+from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.retries import Again, Retry
+from novasched.claiming.verification import (
+    CandidateInPlacement,
+    PickVerification,
+    ProviderCapacity,
+    Verifier,
+    in_order,
+)
 from novasched.cluster.look import ClusterLook
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
+    CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
     Placement,
-    QueryFailed,
-    Verifier,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
+from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
-VOID = 'placement would not offer it now: the copy of its state was behind'
-CHANGED = 'the host, or its service, has changed since it was looked at'
-MOST_AWAY = 3
-"""Claims that a placement refuses which is away, where the request can wait for it."""
-MOST_CHANGED = 8
-"""Picks of which the host may have changed; then all cells are looked at."""
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 
@@ -49,12 +49,9 @@ class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
     So does an answer that reaches no reader. Undoing ends soon after UNDO_WITHIN_S;
-    ``left_behind`` are the consumers of which nothing is known then. ``refused``
-    candidates include ``conflicts``, which may do when tried again; ``yields`` is how
-    often claims were undone as a provider was over capacity. The ``verifier`` and the
-    ``look`` verify picks before their claim: ``most_void`` may be void by now.
-    ``unverified``: that could not be done; ``unreached``: placement took no claim. The
-    ``attempt`` gets the claims that cannot be undone, if it keeps them.
+    The error that ended the block goes on. Claims are verified by ``verifiers``. What
+    does not work out is returned as a Retry, and spent from the budget of the
+    ``attempt``, which also gets the claims that cannot be undone, if it keeps them.
     """
 
     def __init__(
@@ -65,8 +62,8 @@ class Claims:
         remaining: RemainingCapacity | None = None,
         claim_journal: ClaimJournal | None = None,
         recorder: DecisionRecorder = NO_RECORDER,
-        verifier: Verifier | None = None,
-        most_void: float = math.inf,
+        verifier: CandidateVerifier | None = None,
+        may_be_stale: bool = False,
         look: ClusterLook | None = None,
         attempt: RequestAttempt | None = None,
     ) -> None:
@@ -77,21 +74,17 @@ class Claims:
         self._version = version
         self._made: list[Claimed | ClaimUnknown] = []
         self._wanted: dict[str, ClaimRequest] = {}
-        self.remaining = remaining or RemainingCapacity({})
+        self.remaining = remaining or RemainingCapacity({})  # less what was claimed
         self._journal = claim_journal or ClaimJournal()
         self._recorder = recorder
-        self._verifier = verifier
-        self._void_left = most_void
+        self._candidate_verifier = verifier
         self._look = look or ClusterLook(is_new=True)
-        self._changed_left = MOST_CHANGED
-        self._away_left = MOST_AWAY
-        self._seen: dict[str, tuple[Candidate, str]] = {}
-        self.unverified = self.unreached = False
-        self.refused = 0
-        self.conflicts = 0
-        self.yields = 0
-        self.enforces_capacity = True
-        self.left_behind: list[str] = []
+        self._left_behind: list[str] = []
+        self.budget = self._attempt.budget
+        self._verification = PickVerification(
+            self._look, self.remaining, self.budget, recorder, may_be_stale
+        )
+        self.verify_with()
         self.if_undone: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
@@ -123,91 +116,35 @@ class Claims:
         if self._made:
             self._journal.check_caller()
 
-    def alternates_offered(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which alternates may be offered. Raises as _reasons does."""
-        others = [one for one in wanted if self._of(one) is None]
-        self._reasons(others, self._changed(others))
-        return [not self._of(one) for one in wanted]
+    def verify_with(
+        self,
+        group: Verifier | None = None,
+        picks: Verifier | None = None,
+        enforces_capacity: bool = True,
+    ) -> None:
+        """Choose what is verified."""
+        copy, capacity = self._candidate_verifier, None
+        if enforces_capacity:
+            capacity = ProviderCapacity(
+                self._placement,
+                self._context,
+                self.remaining,
+                self._attempt,
+                self._recorder,
+            )
+        candidate = CandidateInPlacement(copy, self._recorder) if copy else None
+        self.verifiers = in_order(self._look, candidate, capacity, group, picks)
+        self._verification.verifiers = self.verifiers
+
+    def alternates_offered(
+        self, wanted: Sequence[ClaimRequest]
+    ) -> Sequence[bool] | Retry:
+        """Return which alternates may be offered, or why none of the candidates."""
+        return self._verification.alternates_offered(wanted)
 
     def look_again(self) -> None:
         """Hosts are taken again: those may be fit that had merely changed."""
-        for node, (candidate, why) in [*self._seen.items()]:
-            if why == CHANGED:
-                self.remaining.include(candidate)
-                del self._seen[node]
-
-    def _of(self, pick: ClaimRequest) -> str | None:
-        """Return why a pick is void, empty if it is not; None: it was not looked at."""
-        candidate, why = self._seen.get(pick.node_uuid, (None, None))
-        return why if candidate == pick.candidate else None
-
-    def _changed(self, wanted: Sequence[ClaimRequest]) -> Collection[str]:
-        """Return the nodes of picks that are not as they were."""
-        return self._look.changed({one.node_uuid for one in wanted if one.node_uuid})
-
-    def _reasons(
-        self, wanted: Sequence[ClaimRequest], changed: Collection[str]
-    ) -> list[str]:
-        """Return why each pick is void by now, empty if it is not. Raises
-        errors.NoValidHost where that cannot be found out, and once too many were."""
-        offered = iter(
-            self._are_in_placement([o for o in wanted if o.node_uuid not in changed])
-        )
-        reasons = []
-        for one in wanted:
-            if one.node_uuid in changed:
-                why = CHANGED
-            else:
-                why = '' if next(offered) else VOID
-            if why:
-                LOG.debug('The pick of %s is void: %s', one.node_uuid, why)
-                self.remaining.exclude(one.candidate)
-                self._void_left -= why == VOID
-            self._seen[one.node_uuid] = one.candidate, why
-            reasons.append(why)
-        if self._void_left < 0:
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-        return reasons
-
-    def _are_in_placement(self, wanted: Sequence[ClaimRequest]) -> Sequence[bool]:
-        """Return which picks placement would offer now."""
-        if self._verifier is None or not wanted:
-            return [True] * len(wanted)
-        try:
-            with self._recorder.stage('verify'):
-                return self._verifier.still_offered(
-                    [(one.node_uuid, one.candidate) for one in wanted]
-                )
-        except errors.MirrorError as problem:
-            LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
-            self.unverified = True
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS) from problem
-
-    def _are_offered(
-        self, wanted: Sequence[ClaimRequest], ahead: Sequence[ClaimRequest] = ()
-    ) -> bool:
-        """Return whether all picks are what they were picked as; record those that are
-        void. What may be alternates is looked at with them. Raises HostsChanged."""
-        changed = self._changed([*wanted, *ahead])
-        if changed and not self._made and self._changed_left >= 0:
-            self._record_void(
-                [CHANGED if one.node_uuid in changed else '' for one in wanted], wanted
-            )
-            if not self._changed_left:
-                self._look.refresh()
-            self._changed_left -= 1
-            raise HostsChanged
-        reasons = self._reasons([*wanted, *ahead], changed)[: len(wanted)]
-        self._record_void(reasons, wanted)
-        return not any(reasons)
-
-    def _record_void(
-        self, reasons: Sequence[str], wanted: Sequence[ClaimRequest]
-    ) -> None:
-        for reason in (VOID, CHANGED):
-            void = [o for o, why in zip(wanted, reasons, strict=True) if why == reason]
-            if void:
-                self._recorder.claimed(void, 'void', reason)
+        self._verification.look_again()
 
     def make(
         self,
@@ -215,22 +152,23 @@ class Claims:
         candidate: Candidate,
         node_uuid: str = '',
         ahead: Sequence[ClaimRequest] = (),
-    ) -> bool:
-        """Claim a candidate for the instance of the request; False: refused.
+    ) -> Retry | None:
+        """Claim a candidate for the instance of the request; return why it has not.
 
         What is likely to be an alternate may be verified ``ahead``, by the same look.
 
         Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, holds
         something though the request is no move, or when it is unknown what became of
         the claim: all is undone, but a late one must not be added to that for another
-        host. Raises errors.NoValidHost when placement cannot be reached, so that it is
-        not tried for each host.
+        host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
-        if not self._are_offered(wanted, ahead):
-            return False
+        if (
+            retry := self._verification.before(wanted, ahead, bool(self._made))
+        ) is not None:
+            return retry
         if self._attempt.adopts:
-            return self._attempt.adopt(wanted, self._recorder)
+            return self._adopt(wanted)
         with (
             self._written(request, wanted),
             self._recorder.stage('claim'),
@@ -246,11 +184,11 @@ class Claims:
                 adds=self._adds(request),
             )
         if isinstance(outcome, ClaimRefused):
-            self._refuse(wanted, outcome)
-            self.conflicts += outcome.conflicted
+            if outcome.conflicted:
+                self.budget.spend(Outcome.BUSY)
             self.remaining.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
-            return False
+            return self._refused(wanted, outcome)
         self._keep(wanted, [outcome])
         self.remaining.take(candidate)
         return self._fit(wanted)
@@ -274,19 +212,22 @@ class Claims:
         is_lost = request.instance_uuid in self._attempt.may_arrive
         return request.is_move and not is_lost
 
-    def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
-        """Claim for several instances, which hold nothing, all or none; False: none.
+    def make_all(
+        self, request: RequestSpec, wanted: Sequence[ClaimRequest]
+    ) -> Retry | None:
+        """Claim for several instances, which hold nothing, all or none; return why none
+        is claimed.
 
         Nothing else may be claimed before. Many are claimed chunk by chunk; the first
         chunk that is not granted ends it. Raises errors.AllocationUpdateFailed when
         placement does not answer, which undoes the claims, or when those before a
-        refused chunk may be left behind. Raises errors.NoValidHost when placement
-        cannot be reached, CallerGone when its caller has not waited for the next chunk.
+        refused chunk may be left behind, CallerGone when its caller has not waited for
+        the next chunk.
         """
-        if not self._are_offered(wanted):
-            return False
+        if (retry := self._verification.before(wanted)) is not None:
+            return retry
         if self._attempt.adopts:
-            return self._attempt.adopt(wanted, self._recorder)
+            return self._adopt(wanted)
         for chunk in chunks(wanted):
             self.check_caller()
             with self._written(request, chunk), self._recorder.stage('claim'):
@@ -302,42 +243,42 @@ class Claims:
                 self.remaining.refuse_all(candidates, outcome.exhausted)
                 number, text = len(chunk), outcome.text
                 LOG.debug('Claims for %d instances refused: %s', number, text)
-                self._refuse(chunk, outcome)
-                self._undo_before_another()
-                return False
+                retry = self._refused(chunk, outcome)
+                if retry.again is not Again.NOWHERE:
+                    self._undo_before_another()
+                return retry
             self._keep(chunk, outcome)
         for one in wanted:
             self.remaining.take(one.candidate)
         return self._fit(wanted)
 
-    def _fit(self, wanted: Sequence[ClaimRequest]) -> bool:
-        """Return whether providers have room for claims that placement took; if not,
-        as others have raced with them, these claims are undone. Of those that race, the
-        last one sees all. Raises errors.NoValidHost where that was so too often."""
-        if not self.enforces_capacity:
-            return True
+    def _adopt(self, wanted: Sequence[ClaimRequest]) -> Retry | None:
+        """Take claims that stand for these, which are never rolled back."""
+        if self._attempt.adopt(wanted, self._recorder):
+            return None
+        return self.budget.retry(
+            Outcome.REFUSED, 'other candidates were claimed before'
+        )
+
+    def _fit(self, wanted: Sequence[ClaimRequest]) -> Retry | None:
+        """Verify claims that placement took; if it should not have, as others have
+        raced with them, roll these claims back. Of claims that race, the last one sees
+        all."""
         made = self._made[-len(wanted) :]
         known = [(self._wanted[each.consumer_uuid], each) for each in made]
-        found = overfull(self._usages, self._attempt, self.remaining, known)
-        if found is None:
-            return True
-        LOG.debug('Claims for %d instances are undone: %s', len(wanted), found)
+        found = (verifier.after(known) for verifier in self.verifiers)
+        broken = next(filter(None, found), None)
+        if broken is None:
+            return None
+        LOG.debug('Claims for %d instances are undone: %s', len(wanted), broken.text)
         for one in wanted:
             self.remaining.give_back(one.candidate)
-        self._undo_before_another('overfull', str(found), made)
+        self._undo_before_another(broken.why, broken.text, made)
         if len(wanted) == 1:
-            self.remaining.refuse(wanted[0].candidate, found.key)
+            self.remaining.refuse(wanted[0].candidate, broken.blocks)
         else:
-            self.remaining.refuse_all([one.candidate for one in wanted], found.key)
-        self.yields += 1
-        self._attempt.yields += 1
-        if self._attempt.yields >= MOST_YIELDS:
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-        return False
-
-    def _usages(self, mine: Mapping[str, str]) -> Usages | QueryFailed:
-        with self._recorder.stage('verify'):
-            return self._placement.usages(self._context, mine)
+            self.remaining.refuse_all([one.candidate for one in wanted], broken.blocks)
+        return self.budget.retry(broken.why, broken.text)
 
     @contextlib.contextmanager
     def _written(
@@ -371,23 +312,24 @@ class Claims:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
 
-    def _refuse(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> None:
-        """Count a refusal; raise errors.NoValidHost where placement was not reached."""
+    def _refused(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> Retry:
+        """Record a refusal. Return where the request goes on."""
         self._journal.settle(*(one.consumer_uuid for one in wanted))
-        outcome = 'conflict' if refused.status == 409 else 'refused'
-        self._recorder.claimed(wanted, outcome, refused.text)
-        self.refused += 1
+        self._recorder.claimed(wanted, refused.outcome, refused.text)
+        why = refused.outcome
         if refused.is_away:
             self._attempt.missed(PLACEMENT, refused.text, refused.status)
-            self._away_left -= self._attempt.keeps_lost
-        if refused.status == 0 or self._away_left < 0:
-            self.unreached = True
+            why = Outcome.UNAVAILABLE if self._attempt.keeps_lost else why
+        if refused.status == 0:
+            why = Outcome.UNREACHABLE
+        retry = self.budget.retry(why, refused.text)
+        if retry.again is Again.NOWHERE:
             LOG.log(
                 logging.DEBUG if self._attempt.keeps_lost else logging.WARNING,
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,
             )
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
+        return retry
 
     def _keep(
         self, wanted: Sequence[ClaimRequest], made: Sequence[Claimed | ClaimUnknown]
@@ -396,25 +338,25 @@ class Claims:
         self._made += made
         self._wanted.update((one.consumer_uuid, one) for one in wanted)
         unknown = [claim for claim in made if isinstance(claim, ClaimUnknown)]
-        outcome = 'unknown' if unknown else 'claimed'
+        outcome = Outcome.UNKNOWN if unknown else Outcome.CLAIMED
         self._recorder.claimed(wanted, outcome, unknown[0].text if unknown else '')
         for claim in made:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
-        if self._verifier is not None:
-            self._verifier.claimed(one.candidate for one in wanted)
+        for verifier in self.verifiers:
+            verifier.claimed(wanted)
 
-    def yield_to(self, others: str) -> None:
-        """Undo all claims, as those of ``others`` stand against them; what they took
-        may be claimed again. Raises as _undo_before_another does, and CallerGone."""
+    def abort(self, reason: str) -> None:
+        """Roll all claims back, for those of other requests; what they took may be
+        claimed again. Raises as _undo_before_another does, and CallerGone."""
         self.check_caller()
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
-        self._undo_before_another('yielded', others)
+        self._undo_before_another(Outcome.ABORTED, reason)
 
     def _undo_before_another(
         self,
-        outcome: str = 'undone',
+        outcome: Outcome = Outcome.ROLLED_BACK,
         text: str = '',
         made: Sequence[Claimed | ClaimUnknown] | None = None,
     ) -> None:
@@ -426,9 +368,9 @@ class Claims:
         claims = [*self._made] if made is None else made
         if claims:
             self._undo(claims, outcome, text)
-        if self.left_behind or (claims and self._attempt.unsure):
+        if self._left_behind or (claims and self._attempt.unsure):
             raise errors.AllocationUpdateFailed(
-                (self.left_behind or [claims[0].consumer_uuid])[0],
+                (self._left_behind or [claims[0].consumer_uuid])[0],
                 'it cannot get another host, as this claim may be left behind; try '
                 'again',
             )
@@ -440,7 +382,7 @@ class Claims:
         LOG.log(level, 'No answer to the claim for %s: %s', consumer, claim.text)
         self._attempt.missed(PLACEMENT, claim.text)
         self._undo(self._made)
-        became = 'may be left behind' if consumer in self.left_behind else 'was undone'
+        became = 'may be left behind' if consumer in self._left_behind else 'was undone'
         raise errors.AllocationUpdateFailed(
             consumer,
             f'placement did not answer, and the claim {became}; try again',
@@ -449,7 +391,7 @@ class Claims:
     def _undo(
         self,
         claims: Sequence[Claimed | ClaimUnknown],
-        outcome: str = 'undone',
+        outcome: Outcome = Outcome.ROLLED_BACK,
         text: str = '',
         records: bool = True,
     ) -> None:
@@ -469,7 +411,8 @@ class Claims:
         self._made = [each for each in self._made if each.consumer_uuid not in gone]
         self._attempt.unsure |= bool(left.unsure)
         self._journal.settle(*(each for each in consumers if each not in left))
-        self.left_behind += left
+        self._left_behind += left
+        self.budget.spend(Outcome.UNKNOWN, len(left))
         for claim in claims:
             if why := left.get(claim.consumer_uuid):
                 entry = self._journal.take(claim.consumer_uuid)
@@ -485,7 +428,7 @@ class Claims:
         if undone:
             self._recorder.claimed(undone, outcome, text)
         for consumer, why in left.items():
-            self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
+            self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""

@@ -106,15 +106,6 @@ def with_providers(request: RequestSpec, candidate: Candidate | None) -> Request
     return request.replaced(requested_resources=filled)
 
 
-class HostsChanged(Exception):
-    """Nothing is claimed, and what the hosts were picked by has changed."""
-
-
-class CopyLags(Exception):
-    """Nothing is claimed, and there are too few hosts in a copy of placement that does
-    not show all of them yet."""
-
-
 class RemainingCapacity:
     """What placement offered, less what was claimed or refused since.
 

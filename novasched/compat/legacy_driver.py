@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.claiming.host_candidates import KnownRoots, by_provider
+from novasched.claiming.retries import Again, Retry
 from novasched.compat.host_manager import HostManager
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.selections import SelectionMaker
@@ -288,14 +289,22 @@ def _granted(
     for place, one in enumerate(chosen):
         if work.claims is None:
             return chosen
-        if one.candidate and work.claims.make(request, one.candidate, one.node_uuid):
+        if not one.candidate:
+            continue
+        retry = work.claims.make(request, one.candidate, one.node_uuid)
+        if retry is None:
             others = chosen[place + 1 :]
             picks = [
                 ClaimRequest('', each.candidate, each.node_uuid)
                 for each in others
                 if each.candidate
             ]
-            offered = iter(work.claims.alternates_offered(picks))
+            found = work.claims.alternates_offered(picks)
+            if isinstance(found, Retry):
+                break
+            offered = iter(found)
             left = (each for each in others if not each.candidate or next(offered))
             return [one, *left]
+        if retry.again is not Again.CANDIDATE:
+            break
     raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

@@ -395,7 +395,7 @@ def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
             {
                 'host': host,
                 'servers': len(claim.wanted),
-                'outcome': claim.outcome,
+                'outcome': str(claim.outcome),
                 'text': claim.text[:LONGEST_CLAIM_TEXT],
                 'ms': claim.took_s * 1000,
             }

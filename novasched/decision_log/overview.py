@@ -16,7 +16,8 @@ from novasched.decision_log.reading import (
     DecisionReader,
     Servers,
 )
-from novasched.decision_log.record import LOST, Head
+from novasched.decision_log.record import Head
+from novasched.ports.outcomes import LOST
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10

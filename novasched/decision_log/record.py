@@ -16,10 +16,6 @@ import msgpack  # type: ignore[import-untyped]
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
-YIELDED, OVERFULL, CONFLICT = LOST = 'yielded', 'overfull', 'conflict'
-"""The outcomes of claims that were undone for those of other members of a group, that
-were undone as they put a provider over its capacity, and that placement refused as
-another request was faster."""
 WAITING, MADE = 'waiting', 'made'
 """States of the placement diagnosis of a record; '' is none."""
 DIAGNOSED_WITHIN_S = 3600.0

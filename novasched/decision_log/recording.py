@@ -14,6 +14,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
 from novasched.ports.decisions import Answer
+from novasched.ports.outcomes import Outcome
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
@@ -40,7 +41,7 @@ class ClaimOutcome:
     """The outcome of claims that were made together, and how long it took."""
 
     wanted: Sequence[ClaimRequest]
-    outcome: str
+    outcome: Outcome
     text: str
     took_s: float
 
@@ -147,7 +148,9 @@ class RequestRecorder:
         if self.turns:
             self.turns[-1].host, self.turns[-1].cells = host, cells
 
-    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+    def claimed(
+        self, wanted: Sequence[ClaimRequest], outcome: Outcome, text: str
+    ) -> None:
         self.claims_total += 1
         if len(self.claims) < MOST_CLAIMS:
             self.claims.append(ClaimOutcome(wanted, outcome, text, self._last_s))

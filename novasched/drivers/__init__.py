@@ -5,26 +5,24 @@ from __future__ import annotations
 
 import abc
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claims import Claims
+from novasched.claiming.request import ScheduleRequest
 from novasched.cluster.assumed import AssumedInstances
-from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Caller, Candidates, Placement
-from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
-from novasched.runtime.deadline import Check, never
+from novasched.ports import Placement
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
+
+__all__ = ['Driver', 'DriverContext', 'ScheduleRequest', 'ScheduleResult']
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -124,38 +122,6 @@ class DriverContext:
             enforce_capacity=conf.novasched.enforce_capacity,
             watch=watch or PluginTiming.from_conf(conf),
         )
-
-
-@dataclass(frozen=True)
-class ScheduleRequest:
-    """A request as a driver gets it.
-
-    ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
-    that do without, which have no ``candidates`` either, and for callers that do
-    not name the instances. ``recorder`` gets each decision. ``check`` is called
-    between two instances; it raises where the work is to end. The hosts were seen by
-    ``look``, by default nothing older than the request. ``attempt`` is told what did
-    not answer. ``copy_lags`` returns whether placement may offer hosts that the copy of
-    it does not show yet.
-    """
-
-    context: RequestContext
-    request: RequestSpec
-    instance_uuids: Sequence[str] | None
-    candidates: Candidates | None
-    claims: Claims | None
-    return_alternates: bool
-    caller: Caller | None = None
-    recorder: DecisionRecorder = NO_RECORDER
-    check: Check = never
-    look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
-    attempt: RequestAttempt = field(default_factory=RequestAttempt)
-    copy_lags: Callable[[], bool] = lambda: False
-
-    @property
-    def required(self) -> int:
-        """The number of hosts to answer; what the request says may be stale."""
-        return len(self.instance_uuids or ()) or self.request.num_instances
 
 
 @dataclass(frozen=True)

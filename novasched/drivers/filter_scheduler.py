@@ -15,19 +15,18 @@ import numpy as np
 
 from novasched import errors
 from novasched.claiming.claims import Claims
+from novasched.claiming.group_check import GroupCheck, RecentMembers
 from novasched.claiming.host_candidates import (
-    CopyLags,
-    HostsChanged,
     KnownRoots,
     RemainingCapacity,
     by_provider,
     candidates_in_order,
     with_providers,
 )
+from novasched.claiming.reservation import GroupLocks, Reservation
+from novasched.claiming.retries import Again, Retry, Scope
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.group_check import GroupCheck, RecentMembers
 from novasched.drivers.nova_log_lines import Logged, log_decision
-from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import (
     Picked,
     SelectionMaker,
@@ -38,6 +37,7 @@ from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidate, Candidates, ClaimRequest
+from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
@@ -47,19 +47,13 @@ from novasched.scheduler.trace import Decision
 
 LOG = logging.getLogger(__name__)
 
-MOST_FURTHER_CLAIMS = 20
-"""Claims of further candidates that may be refused, should a cloud fill up just now."""
-MOST_CONFLICTS = 20
-"""Claims that others may hinder by claims for the same host at the same time, such as
-for the one host of a server group; all are tried twice at least."""
-MOST_JOINT_CLAIMS = 2
-"""Claims of all instances at once that may be refused before each gets its own."""
+NO_HOST = Retry(Outcome.NO_HOST)
+PICKED_MEANWHILE = Retry(Outcome.PICKED_MEANWHILE, again=Again.INSTANCE)
 
-
-ClaimCandidate = Callable[[RequestSpec, Candidate, str], bool]
+ClaimCandidate = Callable[[RequestSpec, Candidate, str], Retry | None]
 """Claims a candidate, with a compute node by uuid, for the instance of a request, or
-counts it as claimed."""
-Pick = Callable[['_State', set[int]], Picked | None]
+counts it as claimed; returns why it has not."""
+Pick = Callable[['_State', set[int]], Picked | Retry]
 """Picks one of the hosts of a state; the set gets the rows that are not asked again."""
 
 
@@ -71,29 +65,23 @@ class FilterScheduler(Driver):
     def __init__(self, parts: DriverContext, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
-        self._turns = GroupTurns()
+        self._locks = GroupLocks()
         self._recent = RecentMembers(clock)
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        cell_uuid = work.request.target_cell_uuid
-        nodes = self.parts.view.node_uuids()
-
-        def hosts() -> HostTable:
-            work.look.at_known()  # the turn of a group may have been long in coming
-            offered = by_provider(work.candidates, nodes, self._roots.uuids())
-            found = self.parts.view.hosts(offered, cell_uuid)
-            work.look.seen, work.look.cell_uuid = found.snapshot, cell_uuid
-            work.look.reads_aggregates = any(
-                each.reads_aggregates for each in self.parts.profile.filters
-            )
-            return found
-
-        if work.claims is not None:
-            work.claims.enforces_capacity = self.parts.enforce_capacity
         reservation = Reservation(self.parts.assumed, work, self.parts.profile)
-        group = GroupCheck(self.parts, work, self._recent)
-        with self._turns.of(group.turn_of, work.caller), reservation.picking():
-            placing = _Placing(self.parts, work, hosts, reservation, group)
+        group = GroupCheck(
+            work,
+            self._recent,
+            self.parts.view,
+            self.parts.placement,
+            self.parts.profile.filters,
+            self.parts.enforce_groups,
+        )
+        if work.claims is not None:
+            work.claims.verify_with(group, reservation, self.parts.enforce_capacity)
+        with self._locks.of(group.lock_key, work.caller), reservation.picking():
+            placing = _Placing(self.parts, work, self._roots, reservation, group)
             placed = placing.place()
             placing.check_complete(placed)
         return placing.answer(placed)
@@ -107,7 +95,8 @@ class _State:
     that the first instance had. ``request`` is the one for the next instance, and
     ``topology`` is where the last one is on the NUMA cells of its host. ``decision``
     is the last one, unless more than the last pick was taken from ``hosts`` since. Each
-    ``attempt`` draws from a generator of the same seed.
+    ``attempt`` draws from a generator of the same seed. ``retry`` is why an instance
+    has no host.
     """
 
     hosts: HostTable
@@ -118,26 +107,26 @@ class _State:
     picks: tuple[Picked, ...] = ()
     topology: InstanceNUMATopology | None = None
     decision: Decision | None = None
+    retry: Retry | None = None
 
 
 class _Placing:
-    """Places the instances of one request, from one state to the next.
-
-    ``hosts`` makes the hosts with lists and dicts of their own, as plugins may write
-    into them.
-    """
+    """Places the instances of one request, from one state to the next."""
 
     def __init__(
         self,
         parts: DriverContext,
         work: ScheduleRequest,
-        hosts: Callable[[], HostTable],
+        roots: KnownRoots,
         reservation: Reservation,
         group: GroupCheck,
     ) -> None:
         self._parts = parts
         self._work = work
-        self._hosts = hosts
+        self._budget = work.budget
+        self._verifiers = work.claims.verifiers if work.claims is not None else ()
+        self._roots = roots
+        self._nodes = parts.view.node_uuids()
         self._reservation = reservation
         self._group = group
         self._cells_left_out = parts.view.unavailable_cells(
@@ -152,59 +141,84 @@ class _Placing:
     def place(self) -> _State:
         """Return the state once each instance has a host, or there is none for one."""
         while True:
-            try:
-                placed = self._place()
-            except HostsChanged:
-                LOG.debug('What is known of the hosts has changed; selecting again.')
-                continue
-            if len(placed.picks) < self._work.required:
-                if not (self._group.have_gone() or self._reservation.have_gone()):
-                    return placed
-            elif self._group.holds(placed.picks) and self._reservation.holds(
-                placed.offered, placed.picks
-            ):
-                return placed
-            LOG.debug('Other requests hold what was claimed; selecting again.')
+            self._budget.renew(Scope.SELECTION)
+            placed = self._place()
+            retry = self._verified(placed)
+            if retry is None or retry.again is not Again.HOSTS:
+                return replace(placed, retry=retry)
+            LOG.debug('Selecting again: %s. %s', retry.why, retry.text)
+
+    def _verified(self, placed: _State) -> Retry | None:
+        """Return what does not hold of the hosts, or why an instance has none."""
+        if placed.retry is None:
+            hosts = [picked.host for picked in placed.picks]
+            found = (each.placed(placed.offered, hosts) for each in self._verifiers)
+        elif placed.retry.why is Outcome.NO_HOST:
+            found = (each.released() for each in self._verifiers)
+        else:
+            return placed.retry
+        return next(filter(None, found), placed.retry)
+
+    def _hosts(self) -> HostTable:
+        """Return the hosts of the candidates, as they are known now, with lists and
+        dicts of their own: plugins may write into them."""
+        look, cell_uuid = self._work.look, self._work.request.target_cell_uuid
+        look.at_known()  # the lock of a group may have been long in coming
+        roots = self._roots.uuids()
+        offered = by_provider(self._work.candidates, self._nodes, roots)
+        found = self._parts.view.hosts(offered, cell_uuid)
+        look.seen, look.cell_uuid = found.snapshot, cell_uuid
+        look.reads_aggregates = any(
+            each.reads_aggregates for each in self._parts.profile.filters
+        )
+        return found
 
     def _place(self) -> _State:
         claims, uuids = self._work.claims, self._work.instance_uuids or ()
         if claims is None:
-            return self._place_each(self._start(), self._work.required, _best)
+            return self._place_each(self._start(), _best)
+        if not uuids:
+            return replace(self._start(), retry=NO_HOST)
         if len(set(uuids)) == len(uuids) > 1:
             placed = self._place_together(claims, uuids)
             if placed is not None:
                 return placed
-        return self._place_each(self._start(), len(uuids), self._claiming(claims))
+        return self._place_each(
+            self._start(), functools.partial(self._claim_best, claims)
+        )
 
     def _start(self) -> _State:
         hosts = self._group.hosts(self._reservation.hosts(self._hosts))
-        self._check_enough(hosts)
         # A caller may schedule one request object twice.
         request = self._reservation.request(self._work.request.replaced())
         request = self._group.request(request)
         rng = random.Random(self._seed)
-        return _State(hosts, hosts, request, rng, next(self._attempts))
+        state = _State(hosts, hosts, request, rng, next(self._attempts))
+        return replace(state, retry=self._are_few(hosts))
 
     def _place_together(self, claims: Claims, uuids: Sequence[str]) -> _State | None:
-        """Pick for several instances, then claim for all at once; None: refused.
+        """Pick for several instances, then claim for all at once; None if refused.
 
         Where placement says of what it has too little, that is done once more. Nothing
         is claimed when one of them gets no host.
         """
-        for _ in range(MOST_JOINT_CLAIMS):
-            pick = self._that_fits(claims.remaining.copy())
-            state = self._place_each(self._start(), len(uuids), pick, log=False)
-            if len(state.picks) < len(uuids):
+        while self._budget.spend(Outcome.JOINT):
+            pick = functools.partial(self._fit_best, claims.remaining.copy())
+            state = self._place_each(self._start(), pick, log=False)
+            if state.retry is not None:
                 return state
             wanted = [
                 ClaimRequest(uuid, picked.candidate, picked.host.uuid)
                 for uuid, picked in zip(uuids, state.picks, strict=True)
                 if picked.candidate is not None
             ]
-            if claims.make_all(state.request, wanted):
+            retry = claims.make_all(state.request, wanted)
+            if retry is None:
                 for picked in state.picks:
                     _log_selected(picked)
                 return state
+            if retry.again is not Again.CANDIDATE:
+                return replace(state, retry=retry)
             LOG.debug(
                 'What was selected for %d instances is void, as it could not be '
                 'claimed together; selecting again.',
@@ -214,20 +228,20 @@ class _Placing:
                 break
         return None
 
-    def _place_each(
-        self, state: _State, number: int, pick: Pick, log: bool = True
-    ) -> _State:
+    def _place_each(self, state: _State, pick: Pick, log: bool = True) -> _State:
         """Pick a host per instance; stop at the first instance that has none."""
         uuids = self._work.instance_uuids
-        for index in range(number):
+        for index in range(self._work.required):
+            if state.retry is not None:
+                break
             if index:
                 self._work.check()
             if uuids:
                 request = state.request.for_instance(uuids[index])
                 state = replace(state, request=request)
             state, picked = self._decide_and_pick(state, index, pick)
-            if picked is None:
-                break
+            if isinstance(picked, Retry):
+                return replace(state, retry=picked)
             state = self._consume(state, picked)
             if log:
                 _log_selected(state.picks[-1])
@@ -235,38 +249,43 @@ class _Placing:
 
     def _decide_and_pick(
         self, state: _State, index: int, pick: Pick
-    ) -> tuple[_State, Picked | None]:
+    ) -> tuple[_State, Picked | Retry]:
         """Decide and pick; once more each time another request was faster."""
         excluded_rows: set[int] = set()
+        self._budget.renew(Scope.INSTANCE)
         while True:
             state = self._decide(state, index)
             if state.decision is not None:
                 self._work.recorder.decided(state.decision, index)
-            if not state.picks:
-                self._check_enough(state.hosts)
+            if not state.picks and (few := self._are_few(state.hosts)):
+                return state, few
             picked = pick(state, excluded_rows)
             hosts = self._reservation.rebased(state.hosts)
             if hosts is None:
                 return state, picked
             state = replace(state, hosts=hosts, decision=None)
 
-    def _check_enough(self, hosts: HostTable) -> None:
-        """Raise HostsChanged where there are too few hosts for the answer, its
-        alternates included, and the cells were not looked at for the request yet; else
-        CopyLags where placement may offer more."""
+    def _are_few(self, hosts: HostTable) -> Retry | None:
+        """Return a Retry where there are too few hosts for the answer, its alternates
+        included, and the cells or placement may show more."""
         work, look = self._work, self._work.look
         if work.claims is None:
-            return
+            return None
         wanted, there = work.required, _in_cell_of_best(hosts)
         if work.return_alternates:
             wanted += self._parts.max_attempts - 1
         may_differ = work.required > 1 and there < len(hosts)  # cells of several picks
         is_few = there < wanted or (may_differ and work.return_alternates)
-        if is_few and not look.shows_all and look.renew():
-            raise HostsChanged
+        if not is_few:
+            return None
+        if not look.shows_all and look.renew():
+            text = 'all cells were looked at, as there were few hosts'
+            return self._budget.retry(Outcome.STALE_HOSTS, text)
         of_copy = work.candidates is not None and work.candidates.copy is not None
-        if is_few and of_copy and work.copy_lags():
-            raise CopyLags
+        if of_copy and work.copy_lags():
+            text = 'the copy of placement does not show all hosts yet'
+            return self._budget.retry(Outcome.COPY_LAGS, text)
+        return None
 
     def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""
@@ -312,23 +331,22 @@ class _Placing:
             topology=booked.topology,
         )
 
-    def _claiming(self, claims: Claims) -> Pick:
-        """Return a strategy that claims the best host that placement grants."""
-
-        def pick(state: _State, excluded_rows: set[int]) -> Picked | None:
-            claim = functools.partial(claims.make, ahead=self._ahead(state))
-            last = first = claims.conflicts
-            while True:
-                picked = self._first_granted(
-                    state, claims.remaining, claim, excluded_rows
-                )
-                is_over = last > first and claims.conflicts - first >= MOST_CONFLICTS
-                if picked is not None or is_over or claims.conflicts == last:
-                    return picked
-                last = claims.conflicts
-                excluded_rows.clear()
-
-        return pick
+    def _claim_best(
+        self, claims: Claims, state: _State, excluded_rows: set[int]
+    ) -> Picked | Retry:
+        """Claim the best host that placement grants. Claims that it refused as it was
+        busy are tried again, all of them twice at least."""
+        self._budget.renew(Scope.PICK)
+        claim = functools.partial(claims.make, ahead=self._ahead(state))
+        last = 0
+        while True:
+            picked = self._first_granted(state, claims.remaining, claim, excluded_rows)
+            busy = self._budget.spent(Outcome.BUSY)
+            is_over = last > 0 and self._budget.is_spent(Outcome.BUSY)
+            if picked != NO_HOST or is_over or busy == last:
+                return picked
+            last = busy
+            excluded_rows.clear()
 
     def _ahead(self, state: _State) -> list[ClaimRequest]:
         """Return the likely alternates of the one instance that there is."""
@@ -341,16 +359,15 @@ class _Placing:
             if host.allocation_candidates and host.cell_uuid == first[0].cell_uuid
         ]
 
-    def _that_fits(self, remaining: RemainingCapacity) -> Pick:
-        """Return a strategy that takes the best host that fits; nothing is claimed."""
+    def _fit_best(
+        self, remaining: RemainingCapacity, state: _State, excluded_rows: set[int]
+    ) -> Picked | Retry:
+        """Take the best host that fits; nothing is claimed."""
 
-        def claim(_: RequestSpec, candidate: Candidate, node_uuid: str) -> bool:
+        def take(_: RequestSpec, candidate: Candidate, node_uuid: str) -> None:
             remaining.take(candidate)
-            return True
 
-        return lambda state, excluded_rows: self._first_granted(
-            state, remaining, claim, excluded_rows
-        )
+        return self._first_granted(state, remaining, take, excluded_rows)
 
     def _first_granted(
         self,
@@ -358,45 +375,46 @@ class _Placing:
         remaining: RemainingCapacity,
         claim: ClaimCandidate,
         excluded_rows: set[int],
-    ) -> Picked | None:
+    ) -> Picked | Retry:
         """Return the first that is granted of the first candidates of all hosts.
 
         Only when there is none the further candidates count, so that they get no
         host chosen where another one would do. A host that was refused for
         anything but too little left is excluded: it is not asked for again.
         """
-        asked = 0
+        self._budget.renew(Scope.WALK)
         for host, candidate in candidates_in_order(state.hosts):
             if host._row in excluded_rows or not remaining.fits(candidate):
                 continue
             wanted = ClaimRequest(state.request.instance_uuid, candidate, host.uuid)
             if not self._work.attempt.may_claim(wanted):
                 continue
-            if candidate is not host.allocation_candidates[0]:
-                asked += 1
-            if asked > MOST_FURTHER_CLAIMS:
+            is_further = candidate is not host.allocation_candidates[0]
+            if is_further and not self._budget.spend(Outcome.FURTHER):
                 break
             request = with_providers(state.request, candidate)
             if not self._reservation.reserve(host, request):
-                return None
-            if claim(state.request, candidate, host.uuid):
+                return PICKED_MEANWHILE
+            retry = claim(state.request, candidate, host.uuid)
+            if retry is None:
                 return Picked(host, candidate)
             self._reservation.release()
+            if retry.again is not Again.CANDIDATE:
+                return retry
             if remaining.fits(candidate):
                 excluded_rows.add(host._row)
         if len(state.hosts):
             LOG.debug('Unable to successfully claim against any host.')
-        return None
+        return NO_HOST
 
     def check_complete(self, placed: _State) -> None:
         """Raise errors.NoValidHost unless every instance has a host."""
-        picked, required = len(placed.picks), self._work.required
-        if picked == required:
+        if placed.retry is None:
             return
         LOG.debug(
             'There are %d hosts available but %d instances requested to build.',
-            picked,
-            required,
+            len(placed.picks),
+            self._work.required,
         )
         raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
@@ -409,7 +427,8 @@ class _Placing:
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
-            fits, verify = work.claims.remaining.fits, work.claims.alternates_offered
+            fits = work.claims.remaining.fits
+            verify = functools.partial(self._alternates_offered, placed, work.claims)
             maker = replace(maker, fits=fits, verify=verify)
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
@@ -422,6 +441,15 @@ class _Placing:
         if placed.topology is not None:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+    def _alternates_offered(
+        self, placed: _State, claims: Claims, picks: Sequence[ClaimRequest]
+    ) -> Sequence[bool]:
+        found = claims.alternates_offered(picks)
+        if isinstance(found, Retry):
+            self.check_complete(replace(placed, retry=found))
+            return []
+        return found
 
     def _may_have_more(
         self, request: RequestSpec, found: Sequence[Sequence[Selection]], wanted: int
@@ -466,8 +494,8 @@ def _origin(candidates: Candidates | None) -> dict[str, Any]:
     }
 
 
-def _best(state: _State, _: set[int]) -> Picked | None:
-    return Picked(state.hosts.state(0), None) if len(state.hosts) else None
+def _best(state: _State, _: set[int]) -> Picked | Retry:
+    return Picked(state.hosts.state(0), None) if len(state.hosts) else NO_HOST
 
 
 def _log_selected(picked: Picked) -> None:

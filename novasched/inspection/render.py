@@ -20,6 +20,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker, Code
 
 MOST_SERVERS = 5
@@ -283,7 +284,7 @@ def unavailable_cells(explained: Explained) -> Iterator[str]:
 def _claims_and_timing(explained: Explained, style: Style) -> Iterator[str]:
     """Yield claims, notes and how long it took."""
     claims = explained['claims']
-    if any(each['outcome'] != 'claimed' for each in claims) or len(claims) > 1:
+    if any(each['outcome'] != Outcome.CLAIMED for each in claims) or len(claims) > 1:
         said = [
             f'{_claimed(each)} {each["outcome"]} {each["ms"]:.0f} ms'
             + (f': {each["text"]}' if each['text'] else '')

@@ -38,25 +38,23 @@ from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Mask
 
 OPTIONS_OF = (
-    'attestation',
     'cluster',
     'compat',
     'db.engines',
     'decision_log',
     'drivers',
+    'external',
     'inspection.pci_aliases',
     'mirror',
-    'network',
     'observability.settings',
     'placement',
     'plugins',
+    'process.service',
     'resources',
+    'runtime.state_directory',
     'scheduler.filters',
     'scheduler.fit',
     'scheduler.weighers',
-    'service',
-    'servicegroup',
-    'state_directory',
 )
 """Modules whose options decide where servers go."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from novasched.inspection.text import BOLD, GREEN, Style, shown
+from novasched.ports.outcomes import Outcome
 
 SHOWN_HOSTS = 5
 SUFFIX = 'Weigher'
@@ -125,7 +126,7 @@ def roles(explained: Mapping[str, Any]) -> dict[str, str]:
     server = servers[index] if index < len(servers) else None
     found = dict.fromkeys(server['alternates'] if server else (), 'alternate')
     for claim in explained['claims']:
-        if claim['outcome'] != 'claimed':
+        if claim['outcome'] != Outcome.CLAIMED:
             found[claim['host']] = claim['outcome']
     if picked := explained['picked']:
         found[picked] = 'selected'
@@ -137,9 +138,9 @@ def tries_of(explained: Mapping[str, Any]) -> str:
     one server was."""
     picked = explained['picked']
     outcomes = [(each['host'], each['outcome']) for each in explained['claims']]
-    if explained['servers_total'] > 1 or (picked, 'claimed') not in outcomes:
+    if explained['servers_total'] > 1 or (picked, Outcome.CLAIMED) not in outcomes:
         return ''
-    tries = outcomes.index((picked, 'claimed')) + 1
+    tries = outcomes.index((picked, Outcome.CLAIMED)) + 1
     return ', claimed at the first try' if tries == 1 else f', claimed at try {tries}'
 
 

@@ -6,65 +6,33 @@ Nova: scheduler/manager.py.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import CopyLags, RemainingCapacity
-from novasched.cluster.aggregates import AggregateSync
-from novasched.cluster.look import ClusterLook
+from novasched.claiming.outage_retry import HandedToSuccessor
+from novasched.claiming.request import ScheduleRequest
 from novasched.cluster.view import ClusterView
-from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
-from novasched.drivers.waiting import PatientRequest, Superseded
-from novasched.manager.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
-from novasched.manager.prefilter_context import PrefilterContexts
+from novasched.drivers import Driver
+from novasched.manager.attempts import Answer, RequestAttempts
+from novasched.manager.candidate_query import QueryPolicy
 from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.new_nodes import NewNodes
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.objects.selection import Selection
-from novasched.outages import PLACEMENT, Outages
-from novasched.ports import (
-    Caller,
-    Candidates,
-    Journal,
-    Network,
-    Notifier,
-    Placement,
-    QueryFailed,
-)
+from novasched.outages import Outages
+from novasched.ports import Caller, Journal, Network, Notifier, Placement
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
-from novasched.resources import (
-    Query,
-    Requirements,
-    build_query,
-    not_found,
-    prefilters,
-    target_of,
-)
-from novasched.resources.request import with_aggregates
+from novasched.resources import Query
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregate
-from novasched.scheduler.reasons import Blocker
 
 LOG = logging.getLogger(__name__)
 
 MOST_SERVERS = 2**16
 """Servers of one request, where their number is all that is said of them."""
-NO_CANDIDATES = Candidates((), '')
-MOST_VOID = 8
-"""Picks that may turn out not to be what the copy of placement says; then it is brought
-up to date, and all is decided again."""
-_Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
-"""The selections, and the form of them that the caller wants."""
 
 
 class SchedulerManager:
@@ -86,24 +54,19 @@ class SchedulerManager:
     ) -> None:
         self.driver = driver
         self._view = view
-        self._placement = placement
-        self._notifier = notifier
-        self._journal = journal
-        self._clock = clock
-        self._outages = outages or Outages()
-        self._decision_log = decision_log or NoDecisionLog()
-        self._query_policy = query_policy
-        self._candidate_source = CandidateSource(
-            placement,
-            AggregateSync(view, placement),
-            query_policy.on_cut,
-            mirror if query_policy.of_copy else None,
-            lambda: self._outages.waited_for(PLACEMENT),
-        )
         self._mirror = mirror
-        self._new_nodes = NewNodes(mirror, view.node_uuids, clock)
-        self._prefilter_contexts = PrefilterContexts(
-            view, placement, network, query_policy.features
+        self._decision_log = decision_log or NoDecisionLog()
+        self._attempts = RequestAttempts(
+            driver,
+            view,
+            placement,
+            notifier,
+            query_policy,
+            network,
+            journal,
+            clock,
+            mirror,
+            outages or Outages(),
         )
 
     def select_destinations(
@@ -116,7 +79,7 @@ class SchedulerManager:
         caller: Caller | None = None,
         check: Check = never,
         after: RequestAttempt | None = None,
-    ) -> list[list[Selection]] | list[dict[str, Any]]:
+    ) -> Answer:
         """Choose a host per instance, and claim it when the instances are named.
 
         Returns a list of Selections per instance, the chosen one first, or,
@@ -144,12 +107,11 @@ class SchedulerManager:
             recorder=recorder,
             check=check,
             attempt=after or RequestAttempt(),
-            copy_lags=self._new_nodes.are_missing,
         )
         if after is not None:
             recorder.waited(after.away, after.waited_s, again=True)
         try:
-            selections, answer = self._selected_in_the_end(work, return_objects)
+            selected = self._attempts.select(work, return_objects)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained)
@@ -162,8 +124,12 @@ class SchedulerManager:
                 raise explained from failure.__cause__
             finally:
                 del explained  # it refers to this frame, and so to all candidates
-        except Superseded as moved:  # it is recorded there
-            answer = moved.manager.select_destinations(
+        except Exception as problem:  # whatever ends a request is written down
+            recorder.ended(None, problem)
+            raise
+        if isinstance(selected, HandedToSuccessor):  # it is recorded there
+            successor: SchedulerManager = selected.manager
+            return successor.select_destinations(
                 context,
                 request,
                 instance_uuids,
@@ -171,292 +137,18 @@ class SchedulerManager:
                 return_alternates,
                 caller,
                 check,
-                moved.attempt,
+                selected.attempt,
             )
-            return cast(list[list[Selection]] | list[dict[str, Any]], answer)
-        except Exception as problem:  # whatever ends a request is written down
-            recorder.ended(None, problem)
-            raise
+        selections, answer = selected
         recorder.ended(selections, None)
         return answer
-
-    def _selected_in_the_end(
-        self, work: ScheduleRequest, return_objects: bool
-    ) -> _Selected:
-        """Place the instances, if need be once a service that is away answers."""
-
-        def serve(attempt: RequestAttempt) -> _Selected:
-            stage = work.recorder.stage
-            look = ClusterLook.of_now(self._view, stage, self._clock)
-            return self._selected(
-                replace(work, attempt=attempt, look=look), return_objects
-            )
-
-        waiting = PatientRequest(
-            self._outages, work, self._placement, self._view, self._clock
-        )
-        return waiting.run(serve)
-
-    def _selected(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
-        """Place the instances, if need be on hosts that the first answer had not."""
-        request, query, candidates = self._candidates(work)
-        work = replace(work, request=request, candidates=candidates)
-        if not work.attempt.was_announced:
-            work.attempt.was_announced = True
-            with work.recorder.stage('notify'):
-                self._notifier.select_destinations(work.context, request, 'start')
-        while True:
-            work = self._with_claims(work)
-            try:
-                return self._place(work, return_objects)
-            except errors.NoValidHost:
-                more = self._once_more(work, query)
-                if more is None:
-                    raise
-            except CopyLags:
-                LOG.info('Asking placement for hosts that its copy does not show yet.')
-                asked = self._asked(work, query, of_copy=False) if query else None
-                more = asked or work.candidates
-            work = replace(work, candidates=more, copy_lags=lambda: False)
-
-    def _once_more(
-        self, work: ScheduleRequest, query: Query | None
-    ) -> Candidates | None:
-        """Return the candidates to choose from once more: others, or the same where the
-        cells were not looked at for this request yet; None: that would not help."""
-        may_be_old = not work.look.shows_all
-        more = self._asked_again(work, query)
-        claims = work.claims
-        is_over = claims is not None and (
-            claims.left_behind or claims.unverified or claims.unreached
-        )
-        if more is None and may_be_old and not is_over and work.look.renew():
-            return work.candidates
-        return more
-
-    def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
-        """Let the driver choose and claim; who fails after that undoes the claims."""
-        with work.claims or contextlib.nullcontext():
-            placed = self.driver.select_destinations(work)
-            if work.claims is not None:
-                work.claims.check_caller()
-            with work.recorder.stage('notify'):
-                self._notifier.select_destinations(work.context, placed.request, 'end')
-            return placed.selections, _answer(placed, return_objects)
-
-    def _see_hosts(self, work: ScheduleRequest) -> None:
-        """Be content with what is known of the hosts, if the picks are verified."""
-        cell_uuid = work.request.target_cell_uuid
-        enabled = self._view.cells.enabled
-        in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
-        is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
-        if is_verified and in_enabled:
-            work.look.at_known()
-        else:
-            work.look.renew()
-
-    def _candidates(
-        self, work: ScheduleRequest
-    ) -> tuple[RequestSpec, Query | None, Candidates | None]:
-        """Ask placement; a rebuild does not, nor a driver that does without.
-
-        The request comes back with the node that it names. The cells are looked at
-        once, as late as can be.
-        """
-        request, recorder = work.request, work.recorder
-        if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
-            work.look.renew()
-            return request, None, None
-        request, query, nodes, added = self._query(work)
-        if nodes == []:
-            recorder.blocked(Blocker.NAMED_HOST)
-            raise errors.NoValidHost(not_found(request))
-        with recorder.stage('query'):
-            is_patient = work.attempt.keeps_lost and not work.attempt.has_turn
-            answer = work.attempt.adopted or self._candidate_source.ask(
-                work.context, query, is_patient=is_patient
-            )
-        recorder.asked(query, answer)
-        work.attempt.offers(answer)
-        if isinstance(answer, QueryFailed) or not answer.requests:
-            failed = isinstance(answer, QueryFailed)
-            recorder.blocked(
-                Blocker.PLACEMENT_FAILED if failed else Blocker.NO_CANDIDATES
-            )
-            LOG.log(
-                logging.DEBUG if work.attempt.is_waited_for else logging.INFO,
-                'Got no allocation candidates from the Placement API. This could be '
-                'due to insufficient resources or a temporary occurrence as compute '
-                'nodes start up.',
-            )
-            raise errors.NoValidHost('')
-        if nodes is None:
-            self._see_hosts(work)
-        return with_aggregates(request, added), query, answer
-
-    def _query(
-        self, work: ScheduleRequest
-    ) -> tuple[RequestSpec, Query, list[str] | None, Requirements]:
-        """Return the query of a request, the nodes that it names, and what prefilters
-        add; the request comes back with the node that it names."""
-        added = self._prefilter(work)
-        request, nodes = self._named_nodes(work)
-        query = build_query(
-            request,
-            added,
-            nodes,
-            self._query_policy.limit,
-            self._query_policy.falls_back,
-            self._query_policy.features,
-        )
-        _log(logging.WARNING, query.warnings)
-        _log(logging.INFO, query.notes)
-        return request, query, nodes, added
 
     def query(
         self, context: RequestContext, request: RequestSpec
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        look = ClusterLook(self._view)
-        work = ScheduleRequest(context, request, None, None, None, False, look=look)
-        request, query, _, added = self._query(work)
-        return with_aggregates(request, added), query
-
-    def _prefilter(self, work: ScheduleRequest) -> Requirements:
-        """Run the prefilters; raises errors.NoValidHost where one refuses."""
-        inputs = self._prefilter_contexts.of(
-            work.context, work.request, work.attempt.missed
-        )
-        with work.recorder.stage('prefilter'):
-            added = prefilters.run(
-                self._query_policy.prefilters,
-                work.request,
-                inputs,
-                self._clock.monotonic,
-            )
-        work.recorder.prefiltered(work.request, added)
-        _log(logging.DEBUG, added.notes)
-        _log(logging.WARNING, added.warnings)
-        _log(logging.ERROR, added.failures)
-        if added.refused is not None:
-            work.recorder.blocked(Blocker.PREFILTER, added.refused_by)
-            work.attempt.offered = NO_CANDIDATES
-            raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
-        return added
-
-    def _asked_again(
-        self, work: ScheduleRequest, query: Query | None
-    ) -> Candidates | None:
-        """Ask for all candidates, once those of a limit or of a copy would not do.
-
-        Placement's limit makes an arbitrary part of them, and a copy may be behind, or
-        not to be verified: placement is asked then. Others that raced for a host may
-        have gone. None: there are no others, or it was not the filters that took all.
-        """
-        known, claims = work.candidates, work.claims
-        if query is None or known is None or (claims and claims.left_behind):
-            return None
-        if claims is not None and (claims.unverified or claims.yields):
-            return self._asked(work, query, fresh=True, of_copy=not claims.unverified)
-        if known.further:
-            return None
-        if known.copy is not None:
-            LOG.info(
-                'No host left after filtering %d allocation candidates of the copy of '
-                'placement; retrying once it is up to date.',
-                len(known.requests),
-            )
-        elif not self._may_look_further(known, claims):
-            return None
-        else:
-            LOG.info(
-                'No host left after filtering the first %d allocation candidates '
-                '(limit reached); retrying without the limit.',
-                len(known.requests),
-            )
-        reads_fast = self._mirror is None or self._mirror.store.reads_fast
-        if known.copy is not None and not reads_fast:
-            return self._asked(work, query, of_copy=False)
-        answer = self._asked(
-            work,
-            query.without_limit(),
-            fresh=known.copy is not None,
-            of_copy=known.fallback != UNVERIFIED,
-        )
-        if answer is None:
-            return None
-        if known.copy is None and len(answer.requests) <= len(known.requests):
-            return None
-        if answer.copy is not None and answer.copy == known.copy and not known.cut:
-            return None
-        return replace(answer, further=True)
-
-    def _asked(
-        self, work: ScheduleRequest, query: Query, **how: bool
-    ) -> Candidates | None:
-        """Ask for candidates, then look at all cells; None: the former failed.
-
-        Raises errors.NoValidHost where there are none.
-        """
-        with work.recorder.stage('query'):
-            answer = self._candidate_source.ask(work.context, query, **how)
-        work.recorder.asked(query, answer)
-        work.attempt.offers(answer)
-        if isinstance(answer, QueryFailed):
-            return None
-        if not answer.requests:
-            work.recorder.blocked(Blocker.NO_CANDIDATES)
-            raise errors.NoValidHost('')
-        work.look.refresh()
-        return answer
-
-    def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
-        """Whether there may be hosts behind a limit that the filters would leave."""
-        refused = claims is not None and bool(claims.refused)
-        return known.cut and self._query_policy.looks_further and not refused
-
-    def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
-        """Add what holds the claims together, or nothing if none are made."""
-        if work.instance_uuids is None or work.candidates is None:
-            return work
-        remaining = RemainingCapacity(work.candidates.summaries)
-        version = work.candidates.version
-        claims = Claims(
-            self._placement,
-            work.context,
-            version,
-            remaining,
-            claim_journal=ClaimJournal(self._journal, work.caller),
-            recorder=work.recorder,
-            verifier=work.candidates.verifier,
-            most_void=math.inf if work.candidates.further else MOST_VOID,
-            look=work.look,
-            attempt=work.attempt,
-        )
-        return replace(work, claims=claims)
-
-    def _named_nodes(
-        self, work: ScheduleRequest
-    ) -> tuple[RequestSpec, list[str] | None]:
-        """Look up the host or node that the request names, if it names one.
-
-        A single node found becomes the whole of the requested destination.
-        """
-        request = work.request
-        target = target_of(request)
-        if target is None:
-            return request, None
-        work.look.renew()
-        nodes = self._view.nodes_named(
-            target.host, target.node, request.target_cell_uuid
-        )
-        destination = request.requested_destination
-        if len(nodes) == 1 and destination is not None:
-            host, node, _ = nodes[0]
-            found = destination.replaced(host=host, node=node)
-            request = request.replaced(requested_destination=found)
-        return request, [uuid for _, _, uuid in nodes]
+        return self._attempts.query(context, request)
 
     def update_aggregates(self, aggregates: Iterable[Aggregate]) -> None:
         """Take in new or changed aggregates."""
@@ -485,16 +177,3 @@ class SchedulerManager:
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""
         self._view.instances.sync(host, instance_uuids)
-
-
-def _answer(
-    placed: ScheduleResult, return_objects: bool
-) -> list[list[Selection]] | list[dict[str, Any]]:
-    if return_objects:
-        return placed.selections
-    return [selections[0].to_dict() for selections in placed.selections]
-
-
-def _log(level: int, lines: Iterable[str]) -> None:
-    for line in lines:
-        LOG.log(level, line)

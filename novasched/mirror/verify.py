@@ -42,7 +42,7 @@ class Mirror(Protocol):
 class CopyVerifier:
     """Verifies candidates that ``queries`` found in known contents.
 
-    Satisfies ports.Verifier.
+    Satisfies ports.CandidateVerifier.
     """
 
     def __init__(

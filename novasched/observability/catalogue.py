@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from novasched.ports.outcomes import Outcome
+
 PREFIX = 'novasched'
 
 
@@ -171,7 +173,13 @@ CLAIMS = Metric(
     'faster, or there is no room any more), refused (any other answer), unknown (no '
     'answer) or error.',
     labels=('result',),
-    values=('claimed', 'conflict', 'refused', 'unknown', 'error'),
+    values=(
+        Outcome.CLAIMED,
+        Outcome.CONFLICT,
+        Outcome.REFUSED,
+        Outcome.UNKNOWN,
+        'error',
+    ),
 )
 GROUP_YIELDS = Metric(
     'novasched_group_yields_total',

@@ -9,23 +9,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from novasched.decision_log.record import (
-    LOST,
     MADE,
-    OVERFULL,
     UNSCHEDULABLE,
-    YIELDED,
     DecisionRecord,
 )
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
+from novasched.ports.outcomes import LOST, Outcome
 from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0
 """Seconds that a request or a record waits before health warns."""
 
 
-METRICS = {YIELDED: catalogue.GROUP_YIELDS, OVERFULL: catalogue.CAPACITY_YIELDS}
+METRICS = {
+    Outcome.ABORTED: catalogue.GROUP_YIELDS,
+    Outcome.OVER_CAPACITY: catalogue.CAPACITY_YIELDS,
+}
 """Metrics of claims that were undone, by their outcome."""
 
 

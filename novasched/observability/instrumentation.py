@@ -38,6 +38,7 @@ from novasched.ports import (
     ServiceRow,
     ServiceStore,
 )
+from novasched.ports.outcomes import Outcome
 from novasched.resources import Query
 from novasched.resources.prefilters import Prefilter
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -145,14 +146,13 @@ class InstrumentedPlacement:
                 self._judge(answer.status, answer.text)
             case Claimed():
                 self._health.good('placement')
-                count(catalogue.CLAIMS, 'claimed')
+                count(catalogue.CLAIMS, Outcome.CLAIMED)
             case ClaimUnknown():
                 self._health.bad('placement', answer.text)
-                count(catalogue.CLAIMS, 'unknown')
+                count(catalogue.CLAIMS, Outcome.UNKNOWN)
             case ClaimRefused():
                 self._judge(answer.status, answer.text)
-                refused = 'conflict' if answer.status == 409 else 'refused'
-                count(catalogue.CLAIMS, refused)
+                count(catalogue.CLAIMS, answer.outcome)
 
     def _judge(self, status: int, text: str) -> None:
         """What placement answers with its own mouth, it is there to say."""

@@ -20,6 +20,7 @@ from novasched.ports.placement import (
     STANDS,
     Candidate,
     Candidates,
+    CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -29,7 +30,6 @@ from novasched.ports.placement import (
     UndoLeft,
     UndoOutcome,
     UndoUnanswered,
-    Verifier,
 )
 from novasched.ports.stores import (
     CELL0_UUID,

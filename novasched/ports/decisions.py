@@ -11,6 +11,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
+from novasched.ports.outcomes import Outcome
 from novasched.ports.placement import Candidates, ClaimRequest, QueryFailed
 from novasched.resources import Query, Requirements
 from novasched.scheduler.reasons import Blocker
@@ -47,9 +48,10 @@ class DecisionRecorder(Protocol):
         """The host of the last decision was picked; ``cells`` are the ids of the NUMA
         cells of the instance, if it has any."""
 
-    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
-        """Claims of some instances ended, in the claim stage that ended last: claimed,
-        conflict, refused, unknown or undone."""
+    def claimed(
+        self, wanted: Sequence[ClaimRequest], outcome: Outcome, text: str
+    ) -> None:
+        """Claims of some instances ended, in the claim stage that ended last."""
 
     def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
         """It has waited for services, each with what was the matter; ``again``: all is
@@ -100,7 +102,9 @@ class NoRecorder:
     def picked(self, host: str, cells: Sequence[int]) -> None:
         """Nothing."""
 
-    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+    def claimed(
+        self, wanted: Sequence[ClaimRequest], outcome: Outcome, text: str
+    ) -> None:
         """Nothing."""
 
     def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:

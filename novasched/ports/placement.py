@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
+from novasched.ports.outcomes import Outcome
 from novasched.providers.by_root import CandidatesByRoot
 
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
 
 
-class Verifier(Protocol):
+class CandidateVerifier(Protocol):
     """Verifies that candidates of a copy of placement are what placement has now."""
 
     def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
@@ -53,7 +54,7 @@ class Candidates:
     further: bool = False
     copy: int | None = None
     fallback: str = ''
-    verifier: Verifier | None = field(default=None, compare=False, repr=False)
+    verifier: CandidateVerifier | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,11 @@ class ClaimRefused:
     exhausted: tuple[str, str] | None = None
     conflicted: bool = False
     is_away: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The refusal in the words of records and metrics."""
+        return Outcome.CONFLICT if self.status == 409 else Outcome.REFUSED
 
 
 @dataclass(frozen=True)

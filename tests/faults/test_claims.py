@@ -10,11 +10,12 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claim_chunks import CHUNK
-from novasched.drivers.filter_scheduler import MOST_CONFLICTS
+from novasched.claiming.retries import LIMITS
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER
 from novasched.ports import CallerGone
+from novasched.ports.outcomes import Outcome
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import child
@@ -226,14 +227,14 @@ def test_an_odd_refusal_takes_the_next_host(made):
 
 @pytest.mark.scenario('F13', 'I2', 'I7')
 def test_conflicts_cost_no_sleep(made):
-    made.proxy.on('PUT', CLAIM, provider_changed, times=2 * MOST_CONFLICTS)
+    made.proxy.on('PUT', CLAIM, provider_changed, times=2 * LIMITS[Outcome.BUSY].most)
     scheduler = made.compose()
     start = time.monotonic()
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         made.ask(scheduler, new_uuids())
     # Nova sleeps for up to 12 seconds for each of the two hosts.
     assert time.monotonic() - start < 10
-    assert len(made.proxy.asked('PUT', CLAIM)) == 2 * MOST_CONFLICTS
+    assert len(made.proxy.asked('PUT', CLAIM)) == 2 * LIMITS[Outcome.BUSY].most
     assert made.held() == {}
 
 

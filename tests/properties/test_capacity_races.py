@@ -10,10 +10,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.claiming.attempt import MOST_YIELDS, RequestAttempt
-from novasched.claiming.capacity_check import RACING, overfull
+from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.retries import MOST_ABORTS
+from novasched.claiming.verification import RACING, ProviderCapacity
+from novasched.objects.context import RequestContext
 from novasched.ports import Claimed, ClaimRequest
+from novasched.ports.decisions import NO_RECORDER
 
 SEEDS = st.integers(0, 2**32)
 HOSTS = st.lists(st.integers(1, 40), min_size=1, max_size=3)
@@ -59,15 +62,20 @@ class Cloud:
         wanted = {'allocations': {str(host): {'resources': {'VCPU': amount}}}}
         remaining = RemainingCapacity(resources)
         remaining.take(wanted)
-        now = {str(each): {'VCPU': number} for each, number in self.used().items()}
         made = [(ClaimRequest(consumer, wanted), Claimed(consumer))]
-        return overfull(lambda _: now, RequestAttempt(), remaining, made)
+        verifier = ProviderCapacity(
+            self, RequestContext(), remaining, RequestAttempt(), NO_RECORDER
+        )
+        return verifier.after(made)
+
+    def usages(self, context, mine):
+        return {str(each): {'VCPU': number} for each, number in self.used().items()}
 
 
 def request(cloud, consumer, amount, looks):
     """Take the steps of a request, with those of others between; return its yields."""
     yields = 0
-    while yields < MOST_YIELDS:
+    while yields < MOST_ABORTS:
         known = cloud.rng.choice(cloud.past)
         yield
         if not (hosts := cloud.fitting(known, amount)):
@@ -121,7 +129,7 @@ def is_over(cloud):
 def test_no_host_is_left_over_capacity(capacities, amounts, seed):
     cloud, most = race(capacities, amounts, seed)
     assert not is_over(cloud)
-    assert most < MOST_YIELDS
+    assert most < MOST_ABORTS
 
 
 @given(HOSTS, ALIKE, SEEDS)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from novasched.drivers.group_check import MOST_YIELDS
+from novasched.claiming.retries import MOST_ABORTS
 from novasched.scheduler.group_policy import AFFINITY, ANTI_AFFINITY, HardPolicy
 from tests.properties.group_model import ALL, ENDED, At, Broken, Guard, Model
 
@@ -111,4 +111,4 @@ def test_sixteen_at_once_have_their_hosts_long_before_the_bound(policy, sees_all
         model.check_end(state)
         assert {request.at for request in state.requests} == {At.ANSWERED}
         most = max(most, *yields.values())
-    assert most * 3 <= MOST_YIELDS * 2, most
+    assert most * 3 <= MOST_ABORTS * 2, most

@@ -8,9 +8,11 @@ import pytest
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.retries import LIMITS
 from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
+from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
@@ -139,7 +141,7 @@ class TestFurtherCandidates:
         placement.script = ['refused'] * 99
         with pytest.raises(errors.NoValidHost):
             run([A])
-        assert len(placement.tried) == 1 + MOST_FURTHER_CLAIMS
+        assert len(placement.tried) == 1 + LIMITS[Outcome.FURTHER].most
 
 
 class TestTogether:

@@ -419,12 +419,18 @@ class Manager:
 
     def __init__(self, release):
         self.release = release
+        self.deleted = []
 
     def select_destinations(self, context, request, *args):
         return self.release.number
 
     def delete_aggregate(self, aggregate_id):
-        return self.release.number
+        self.deleted.append(aggregate_id)
+
+
+def of(manager, request):
+    """The release that decides a request."""
+    return manager.select_destinations(None, request, [A], True, True)
 
 
 def wire_request(version):
@@ -438,17 +444,18 @@ def wire_request(version):
 def test_the_first_request_of_a_newer_api_is_decided_by_its_rules():
     of_29, learned = releases.named('29'), []
     manager = ManagerByRelease(Manager(of_29), of_29, Manager, True, learned.append)
-    assert manager.select_destinations(None, factories.request()) == 29
-    assert manager.select_destinations(None, wire_request('1.37')) == 29
-    assert manager.select_destinations(None, wire_request('1.38')) == 30
-    assert manager.select_destinations(None, wire_request('1.37')) == 30
-    assert manager.delete_aggregate(1) == 30
+    assert of(manager, factories.request()) == 29
+    assert of(manager, wire_request('1.37')) == 29
+    assert of(manager, wire_request('1.38')) == 30
+    assert of(manager, wire_request('1.37')) == 30
+    manager.delete_aggregate(1)
+    assert manager.current.deleted == [1]
     assert [each.number for each in learned] == [30]
 
 
 def test_a_pinned_release_learns_nothing():
     of_29 = releases.named('29')
     manager = ManagerByRelease(Manager(of_29), of_29, Manager, may_learn=False)
-    assert manager.select_destinations(None, wire_request('1.38')) == 29
+    assert of(manager, wire_request('1.38')) == 29
     manager.follow(releases.named('31'))
-    assert manager.select_destinations(None, wire_request('1.38')) == 31
+    assert of(manager, wire_request('1.38')) == 31

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from novasched.drivers.reservation import GroupTurns
+from novasched.claiming.reservation import GroupLocks
 from novasched.ports import CallerGone
 from tests.fakes import FakeCaller
 
@@ -19,7 +19,7 @@ class TestTurns:
     @pytest.fixture
     def occupied(self):
         """Somebody has the turn of a group until the test ends."""
-        turns, entered, leave = GroupTurns(0.2), threading.Event(), threading.Event()
+        turns, entered, leave = GroupLocks(0.2), threading.Event(), threading.Event()
 
         def stay():
             with turns.of('group'):
@@ -74,7 +74,7 @@ class TestTurns:
         assert caplog.messages == []
 
     def test_nothing_is_kept_of_groups_that_nobody_uses(self):
-        turns = GroupTurns()
+        turns = GroupLocks()
         with turns.of('group'), turns.of('other'):
             assert len(turns._turns) == 2
         assert len(turns._turns) == 0

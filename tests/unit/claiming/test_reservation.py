@@ -15,16 +15,16 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claims import Claims
+from novasched.claiming.reservation import (
+    GroupLocks,
+    Reservation,
+)
+from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.reservation import (
-    MOST_CONFLICTS,
-    MOST_YIELDS,
-    GroupTurns,
-    Reservation,
-)
 from novasched.objects.context import RequestContext
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -38,7 +38,8 @@ from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
-LOGGER = 'novasched.drivers.reservation'
+MOST_CONFLICTS = LIMITS[Outcome.PICKED_MEANWHILE].most
+LOGGER = 'novasched.claiming.reservation'
 DEADLINE_S = 20
 
 
@@ -288,7 +289,7 @@ def test_who_decides_again_asks_no_host_again_that_was_refused():
     ]
 
 
-class Counted(GroupTurns):
+class Counted(GroupLocks):
     """Counts the requests that ask for their turn."""
 
     asked = 0
@@ -301,7 +302,7 @@ class Counted(GroupTurns):
 def test_requests_of_one_group_are_served_one_after_the_other():
     filter_, group = Meanwhile(), factories.group(members=[A, B])
     cloud, found = Cloud([filter_, ServerGroupAntiAffinityFilter()]), []
-    cloud.driver._turns = turns = Counted()
+    cloud.driver._locks = turns = Counted()
 
     def ask():
         found.extend(cloud.ask(B, instance_group=group))
@@ -331,7 +332,7 @@ def test_without_a_place_to_remember_nothing_is_done():
         reservation.release()
         reservation.forget()
         assert reservation.rebased(hosts) is None
-        assert reservation.holds(hosts, [])
+        assert reservation.placed(hosts, []) is None
 
 
 class SlowPlacement(FakePlacement):
@@ -415,7 +416,7 @@ class TestOtherSchedulers:
             return undo(*args, **kwargs)
 
         cloud.placement.undo = leave
-        cloud.placement.meanwhile = [comes] * (MOST_YIELDS + 2)
+        cloud.placement.meanwhile = [comes] * (LIMITS[Outcome.PICKED_BY_OTHER].most + 2)
         assert cloud.ask(B) == ['h1']
         assert len(cloud.placement.meanwhile) == 1
 

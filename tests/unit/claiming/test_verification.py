@@ -8,10 +8,11 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import MOST_YIELDS, RequestAttempt
-from novasched.claiming.capacity_check import is_short
+from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.retries import MOST_ABORTS
+from novasched.claiming.verification import is_short
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.candidate_query import QueryPolicy
@@ -19,6 +20,7 @@ from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -31,7 +33,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.drivers.claiming import Recorder, hosts_for
+from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 
@@ -102,7 +104,7 @@ def test_who_sees_its_host_over_capacity_takes_another(cloud):
     assert [consumer for consumer, _ in cloud.placement.undone] == [A]
     text = f'3 of 2 VCPU of {cloud.nodes["h1"]} are used'
     assert cloud.recorder.said == [('claimed', ''), ('overfull', text), ('claimed', '')]
-    assert cloud.attempt.yields == 1
+    assert cloud.attempt.budget.spent(Outcome.OVER_CAPACITY) == 1
 
 
 def test_where_the_others_have_gone_before_the_no_there_is_a_host():
@@ -182,7 +184,7 @@ def test_yields_are_bounded():
     cloud.placement.looks = [cloud.races(host, 2) for host in cloud.nodes]
     with pytest.raises(errors.NoValidHost):
         cloud.ask(A)
-    assert len(cloud.placement.undone) == MOST_YIELDS
+    assert len(cloud.placement.undone) == MOST_ABORTS + 1
 
 
 def test_a_claim_that_cannot_be_undone_gets_no_other_host(cloud):

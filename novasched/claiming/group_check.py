@@ -13,21 +13,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.attempt import MOST_YIELDS
+from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.retries import Again, Retry
+from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members
 from novasched.cluster.host_picks import group_of
-from novasched.drivers import DriverContext, ScheduleRequest
-from novasched.drivers.selections import Picked
+from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
-from novasched.ports import QueryFailed
+from novasched.ports import Placement, QueryFailed
+from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
 from novasched.scheduler.group_policy import AFFINITY, Conflict, HardPolicy
-from novasched.scheduler.hosts import HostTable, Member
+from novasched.scheduler.hosts import HostState, HostTable, Member
 from novasched.scheduler.snapshot import Snapshot
 from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAffinityWeigher,
@@ -36,9 +39,9 @@ from novasched.scheduler.weighers.affinity import (
 
 LOG = logging.getLogger(__name__)
 
-MOST_LOOKS = 16
-"""How often a request looks whether another member has left, and looks again where
-one has."""
+MOST_WATCHES = 16
+"""How often a request looks whether another member has left, and how often it verifies
+the policy again after one has."""
 MOST_RECENT, RECENT_S = 10_000, 60.0
 MOST_APART, APART_S = 100, 10.0
 """For so long members of a group with affinity are seen on several hosts before they
@@ -113,7 +116,7 @@ class RecentMembers:
         return since + APART_S <= now
 
 
-class GroupCheck:
+class GroupCheck(Verifier):
     """The members of the group of one request that hold resources, though no row of a
     compute shows them yet.
 
@@ -122,9 +125,18 @@ class GroupCheck:
     """
 
     def __init__(
-        self, parts: DriverContext, work: ScheduleRequest, recent: RecentMembers
+        self,
+        work: ScheduleRequest,
+        recent: RecentMembers,
+        view: ClusterView,
+        placement: Placement,
+        filters: Sequence[BaseHostFilter],
+        is_enforced: bool,
     ) -> None:
-        self._parts = parts
+        self._view = view
+        self._placement = placement
+        self._filters = filters
+        self._is_enforced = is_enforced
         self._work = work
         self._recent = recent
         self._policy = self._verifiable()
@@ -132,32 +144,32 @@ class GroupCheck:
         self._seen: Places = {}
         self._places = 0
         self._began_s = 0.0
-        self._attempt = work.attempt
+        self._budget = work.budget
         self._snapshot = Snapshot({})
 
     def _verifiable(self) -> HardPolicy | None:
         """Return the policy of the group, if that is to be verified."""
-        parts, request = self._parts, self._work.request
-        if self._work.claims is None or not parts.enforce_groups:
+        request = self._work.request
+        if self._work.claims is None or not self._is_enforced:
             return None
         policy = HardPolicy.of(request)
         if policy is None or group_of(request) is None:
             return None
         is_forced = request.force_hosts or request.force_nodes
-        is_affinity = policy.name == AFFINITY
-        kinds = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
-        kind = kinds[is_affinity]
-        runs = any(isinstance(each, kind) for each in parts.profile.filters)
+        kind: type[BaseHostFilter] = ServerGroupAntiAffinityFilter
+        if policy.name == AFFINITY:
+            kind = ServerGroupAffinityFilter
+        runs = any(isinstance(each, kind) for each in self._filters)
         return policy if runs and (not is_forced or request.checks_type) else None
 
     def _has_soft_policy(self) -> bool:
         """Return whether a weigher prefers hosts by the members that they run."""
         group = self._work.request.if_set('instance_group')
-        counts = self._work.claims is not None and self._parts.enforce_groups
+        counts = self._work.claims is not None and self._is_enforced
         return counts and group is not None and group.policy in SOFT_POLICIES
 
     @property
-    def turn_of(self) -> str | None:
+    def lock_key(self) -> str | None:
         """The group of which one request of this process is served after the other."""
         has_turns = self._policy is not None and not self._policy.is_bound
         return group_of(self._work.request) if has_turns else None
@@ -225,56 +237,55 @@ class GroupCheck:
 
     # -- what became of it
 
-    def holds(self, picks: Sequence[Picked]) -> bool:
-        """Return whether the policy holds with what was claimed; if not, all claims are
-        undone.
+    def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
+        """Return why the policy does not hold with what was claimed.
 
-        Raises errors.NoValidHost where that was so too often, and
-        errors.AllocationUpdateFailed where placement does not answer, or a claim may be
-        left behind.
+        Raises errors.AllocationUpdateFailed where placement does not answer, or a claim
+        may be left behind.
         """
         if self._is_soft:
-            self._recent.add(self._mine(picks))
-        if self._policy is None or self._stays(picks):
-            return True
-        for looks_left in reversed(range(MOST_LOOKS)):
-            others = self._others(picks)
-            conflict = self._policy.conflict(self._mine(picks), others)
-            if conflict is None:
-                self._recent.add(self._mine(picks))
-                return True
+            self._recent.add(self._mine(hosts))
+        if self._policy is None or self._stays(hosts):
+            return None
+        mine, watches_left = self._mine(hosts), MOST_WATCHES
+        others = self._others(hosts)
+        while (conflict := self._policy.conflict(mine, others)) is not None:
             watched = {uuid: others[uuid] for uuid in conflict.others}
-            stays = conflict.is_senior and looks_left > 0
+            watches_left -= 1
+            stays = conflict.is_senior and watches_left > 0
             if not stays or self._now(watched) is None:
-                self._yield_to(self._policy, conflict, others)
-                break
-        return False
+                return self._abort(self._policy, conflict, others)
+            others = self._others(hosts)
+        self._recent.add(mine)
+        return None
 
-    def _stays(self, picks: Sequence[Picked]) -> bool:
+    def _stays(self, hosts: Sequence[HostState]) -> bool:
         """Whether this is a server that stays on its host, such as by a resize: its
         filter lets it, among any members that are there too."""
         mine = self._work.instance_uuids or ()
         is_one_that_moves = len(mine) == 1 and self._work.request.is_move
-        return is_one_that_moves and mine[0] in picks[0].host.instances
+        return is_one_that_moves and mine[0] in hosts[0].instances
 
-    def have_gone(self) -> bool:
+    def released(self) -> Retry | None:
         """Return, before there is no host, whether some of the members that were seen
         are not where they were: then all is to be decided again."""
-        if self._policy is None or not self._seen or self._is_over():
-            return False
-        self._attempt.yields += 1
+        if self._policy is None or not self._seen:
+            return None
+        if self._budget.is_spent(Outcome.MEMBERS_MOVED):
+            return None
+        retry = self._budget.retry(Outcome.MEMBERS_MOVED)
         now = self._now(self._seen)
         if now is None:
-            return False
+            return None
         self._recent.forget(self._seen)
         self._seen, self._places = now, 0
         self._give_back('members that have gone since')
-        return True
+        return retry
 
     def _now(self, seen: Places) -> Places | None:
         """Return where members are, once one has left where it was seen; None: they
         have stayed for a while."""
-        until, looks_left = SYSTEM_CLOCK.monotonic() + WATCH_S, MOST_LOOKS
+        until, looks_left = SYSTEM_CLOCK.monotonic() + WATCH_S, MOST_WATCHES
         watched = [*seen][:MOST_WATCHED]
         others = {uuid: seen[uuid] for uuid in [*seen][MOST_WATCHED:]}
         while looks_left and SYSTEM_CLOCK.monotonic() < until:
@@ -286,12 +297,11 @@ class GroupCheck:
                 return {**others, **now}
         return None
 
-    def _yield_to(
+    def _abort(
         self, policy: HardPolicy, conflict: Conflict[Place], others: Places
-    ) -> None:
-        """Undo the claims; the next decision is made with what was seen."""
+    ) -> Retry:
+        """Roll the claims back; the next decision is made with what was seen."""
         self._work.check()
-        self._attempt.yields += 1
         if policy.name == AFFINITY:
             self._seen = conflict.others
         else:
@@ -302,35 +312,34 @@ class GroupCheck:
         more = len(conflict.others) - 1
         hosts = ', '.join(host for _, host in places)
         took_ms = 1000 * (SYSTEM_CLOCK.monotonic() - self._began_s)
-        self._give_back(
+        text = (
             f'given up after {took_ms:.0f} ms for {policy.name} with {uuid} on {hosts}'
             + (f' and {more} more' if more else '')
             + f', of server group {group}'
         )
+        self._give_back(text)
+        retry = self._budget.retry(Outcome.GROUP_BROKEN, text)
         stay_apart = policy.name == AFFINITY and self._recent.stay_apart(group, others)
-        if self._is_over() or (stay_apart and self._now(others) is None):
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-
-    def _is_over(self) -> bool:
-        return self._attempt.yields >= MOST_YIELDS
+        if retry.again is Again.NOWHERE or not stay_apart:
+            return retry
+        if self._now(others) is not None:
+            return retry
+        return self._budget.retry(Outcome.GROUP_SPLIT, text)
 
     def _give_back(self, others: str) -> None:
         if self._work.claims is not None:
-            self._work.claims.yield_to(others)
+            self._work.claims.abort(others)
 
-    def _mine(self, picks: Sequence[Picked]) -> dict[str, Place]:
-        return {
-            uuid: (pick.host.cell_uuid, pick.host.host)
-            for uuid, pick in self._named(picks)
-        }
+    def _mine(self, hosts: Sequence[HostState]) -> dict[str, Place]:
+        return {uuid: (host.cell_uuid, host.host) for uuid, host in self._named(hosts)}
 
-    def _named(self, picks: Sequence[Picked]) -> Iterable[tuple[str, Picked]]:
-        return zip(self._work.instance_uuids or (), picks, strict=True)
+    def _named(self, hosts: Sequence[HostState]) -> Iterable[tuple[str, HostState]]:
+        return zip(self._work.instance_uuids or (), hosts, strict=True)
 
-    def _others(self, picks: Sequence[Picked]) -> Places:
+    def _others(self, hosts: Sequence[HostState]) -> Places:
         """Return where the other members hold resources by now: all of them, or at
         least those that matter."""
-        mine = self._mine(picks)
+        mine = self._mine(hosts)
         others = [uuid for uuid in self._members() if uuid not in mine]
         if not others:
             return {}
@@ -339,7 +348,7 @@ class GroupCheck:
         asked: list[set[str] | None] = [nodes]
         if policy is not None and policy.name == AFFINITY:
             asked = [nodes, None] if policy.is_bound else [None]
-        claimed = {uuid: picked.host.uuid for uuid, picked in self._named(picks)}
+        claimed = {uuid: host.uuid for uuid, host in self._named(hosts)}
         places: Places = {}
         for among in asked:
             held = self._holders(others, claimed, among)
@@ -354,7 +363,7 @@ class GroupCheck:
         group = self._work.request.instance_group
         assert group is not None
         try:
-            return self._parts.view.group_members(group.uuid)
+            return self._view.group_members(group.uuid)
         except errors.StoreFailed as problem:
             LOG.warning(
                 'The policy of server group %s is verified for the members that the '
@@ -374,7 +383,7 @@ class GroupCheck:
         say that."""
         work = self._work
         with work.recorder.stage('verify'):
-            held = self._parts.placement.holders(
+            held = self._placement.holders(
                 work.context.elevated(), members, mine, among
             )
         if not isinstance(held, QueryFailed):

@@ -8,8 +8,8 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import LostClaim, RequestAttempt
+from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.drivers import ScheduleRequest
-from novasched.drivers.waiting import PatientRequest, Superseded
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
@@ -107,9 +107,7 @@ class Scene:
             recorder=self.recorder,
             attempt=self.attempt,
         )
-        made = PatientRequest(
-            self.outages, work, self.placement, self.view, SYSTEM_CLOCK
-        )
+        made = OutageRetry(self.outages, work, self.placement, self.view, SYSTEM_CLOCK)
         return made.run(self.serve)
 
     def loses(self, kind=Claimed):
@@ -344,10 +342,7 @@ def test_what_waits_is_the_successors():
     scene = Scene(missing(PLACEMENT))
     scene.probe = lambda: False
     scene.caller.check = lambda: scene.outages.close('another')
-    with pytest.raises(Superseded) as moved:
-        scene.run()
-    assert moved.value.manager == 'another'
-    assert moved.value.attempt is scene.attempts[-1]
+    assert scene.run() == HandedToSuccessor('another', scene.attempts[-1])
 
 
 @cases('is_back', ('it is back', True), ('it stays away', False))
@@ -357,11 +352,10 @@ def test_what_was_lost_is_undone_by_the_successor(is_back):
     before.outcomes = [before.loses()]
     before.probe = lambda: False
     before.caller.check = lambda: before.outages.close('another')
-    with pytest.raises(Superseded) as moved:
-        before.run()
+    handed = before.run()
     assert before.journal.told == []
     after.probe = lambda: is_back
-    after.attempt = moved.value.attempt
+    after.attempt = handed.attempt
     if is_back:
         assert after.run() == 'host'
         assert after.placement.undone == [('c', {})]

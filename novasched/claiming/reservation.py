@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
+from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.retries import Retry
+from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey
-from novasched.drivers import ScheduleRequest
-from novasched.drivers.selections import Picked
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import Profile, decide
 
@@ -28,16 +30,8 @@ TURN_WITHIN_S = 60.0
 """Longest wait for another request of the same server group; nova's callers wait as
 long for a scheduler that sends no heartbeat."""
 
-MOST_CONFLICTS = 64
-"""Most new decisions for one instance after picks by concurrent requests. By default no
-more requests than that are served at once."""
-MOST_YIELDS = 8
-"""How often a request undoes its claims for what other schedulers have picked."""
-MOST_LOOKS = 16
-"""How often a request that finds no host decides again, as picks have gone."""
 
-
-class GroupTurns:
+class GroupLocks:
     """Lets requests of one server group in one after the other."""
 
     def __init__(self, within_s: float = TURN_WITHIN_S) -> None:
@@ -79,13 +73,13 @@ class GroupTurns:
                 turn.release()
 
 
-class Reservation:
+class Reservation(Verifier):
     """Picks of one request, seen by concurrent requests, and theirs, seen by this one.
 
     A pick is reserved before it is claimed. If another request picked the same host
     since this one looked, that is a conflict: ``rebased`` takes its pick in, and this
     request decides again. What another scheduler picked may be heard of only after the
-    claim: ``holds`` then finds out whether both have room.
+    claim: ``placed`` then finds out whether both have room.
     """
 
     def __init__(
@@ -101,8 +95,7 @@ class Reservation:
         self._host_view: HostView | None = None
         self._rebased_to: dict[HostKey, int] = {}
         self._conflict: HostState | None = None
-        self._conflicts = 0
-        self._yields = self._looks = 0
+        self._budget = work.budget
         self._counted: list[AssumedPick] = []
 
     @contextlib.contextmanager
@@ -152,13 +145,13 @@ class Reservation:
         if self._assumed is None or self._host_view is None:
             return True
         seen = self._seen((host.cell_uuid, host.uuid))
-        after = None if self._conflicts >= MOST_CONFLICTS else seen
+        after = None if self._budget.is_spent(Outcome.PICKED_MEANWHILE) else seen
         base = self._host_view.base
         first = self._mine[0].pick.first if self._mine else request.instance_uuid
         pick = self._assumed.add(host, base, request, after, self._uuids, first)
         if pick is None:
             self._conflict = host
-            self._conflicts += 1
+            self._budget.spend(Outcome.PICKED_MEANWHILE)
             return False
         self._mine.append(pick)
         return True
@@ -183,7 +176,6 @@ class Reservation:
         """Return the hosts less what others picked meanwhile; None: no conflict."""
         host, self._conflict = self._conflict, None
         if host is None or self._assumed is None:
-            self._conflicts = 0
             return None
         key = host.cell_uuid, host.uuid
         later = self._assumed.later(key, self._seen(key))
@@ -197,21 +189,22 @@ class Reservation:
     def _of_others(self, picks: Iterable[AssumedPick]) -> list[AssumedPick]:
         return [each for each in picks if each.pick.uuid not in self._uuids]
 
-    def have_gone(self) -> bool:
+    def released(self) -> Retry | None:
         """Return, before there is no host, whether some of the picks that were counted
         have gone, such as those of requests that took another host."""
         claims = self._work.claims
-        if self._assumed is None or claims is None or self._looks >= MOST_LOOKS:
-            return False
-        self._looks += 1
+        if self._assumed is None or claims is None:
+            return None
+        if self._budget.is_spent(Outcome.PICKS_RELEASED):
+            return None
+        retry = self._budget.retry(Outcome.PICKS_RELEASED)
         if not self._assumed.have_gone(self._counted):
-            return False
-        claims.yield_to('picks that have gone since')
-        return True
+            return None
+        claims.abort('picks that have gone since')
+        return retry
 
-    def holds(self, offered: HostTable, picks: Sequence[Picked]) -> bool:
-        """Return whether the hosts have room for what was claimed and what other
-        schedulers have picked meanwhile; if not, all claims are undone.
+    def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
+        """Return which pick of another scheduler has no room beside what was claimed.
 
         Of two requests the one stays whose message came first; while none come, the
         one of the lower uuid. Where each came first on a host, the one whose first
@@ -221,20 +214,22 @@ class Reservation:
         claims = self._work.claims
         if self._sees is not None and claims is not None:
             self._sees.granted(self._uuids, self._mine)
-        if self._assumed is None or claims is None or self._yields >= MOST_YIELDS:
-            return True
+        if self._assumed is None or claims is None:
+            return None
+        if self._budget.is_spent(Outcome.PICKED_BY_OTHER):
+            return None
         self._assumed.await_return(self._mine)
-        rows = {(p.host.cell_uuid, p.host.uuid): p.host._row for p in picks}
+        rows = {(host.cell_uuid, host.uuid): host._row for host in hosts}
         before, after = self._in_conflict(offered, rows)
-        yielding = {each.pick.first for each in after}
+        aborting = {each.pick.first for each in after}
         for other in before:
             first = other.pick.first
-            if first in yielding and self._mine[0].pick.first < first:
-                continue  # it meets this request on another host, and yields
-            self._yields += 1
-            claims.yield_to(f'{other.pick.uuid} was picked for {other.pick.host}')
-            return False
-        return True
+            if first in aborting and self._mine[0].pick.first < first:
+                continue  # it meets this request on another host, and aborts
+            text = f'{other.pick.uuid} was picked for {other.pick.host}'
+            claims.abort(text)
+            return self._budget.retry(Outcome.PICKED_BY_OTHER, text)
+        return None
 
     def _in_conflict(
         self, offered: HostTable, rows: Mapping[HostKey, int]

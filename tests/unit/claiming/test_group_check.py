@@ -10,14 +10,16 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import MOST_YIELDS, RequestAttempt
+from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
+from novasched.claiming.group_check import MOST_WATCHES, RecentMembers
+from novasched.claiming.retries import MOST_ABORTS, Scope
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.group_check import MOST_LOOKS, RecentMembers
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
+from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -39,7 +41,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.drivers.claiming import Recorder, hosts_for
+from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 APART = (ServerGroupAntiAffinityFilter(),)
@@ -179,7 +181,7 @@ def test_where_very_many_stay_they_are_watched_once():
         cloud.holds(each, 'h1')
     with pytest.raises(errors.NoValidHost):
         cloud.ask(B)
-    assert cloud.placement.looked <= 1 + MOST_LOOKS
+    assert cloud.placement.looked <= 1 + MOST_WATCHES
 
 
 def test_affinity_goes_where_the_senior_is():
@@ -227,8 +229,9 @@ def test_where_others_have_stayed_apart_nobody_yields_again_and_again():
     cloud.placement.looks = [lambda _: cloud.clock.advance(0.1)] * 500
     with pytest.raises(errors.NoValidHost):
         cloud.ask(C, policy='affinity')
-    assert cloud.attempt.yields < MOST_YIELDS
-    cloud.attempt.yields, tried = 0, len(cloud.placement.tried)
+    assert cloud.attempt.budget.spent(Outcome.GROUP_BROKEN) < MOST_ABORTS
+    cloud.attempt.budget.renew(Scope.ATTEMPT)
+    tried = len(cloud.placement.tried)
     with pytest.raises(errors.NoValidHost):
         cloud.ask(D, policy='affinity')
     assert len(cloud.placement.tried) == tried + 1

@@ -5,16 +5,19 @@ before it is decided from the start."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.claiming.attempt import LostClaim, RequestAttempt
 from novasched.claiming.claims import UNDO_WITHIN_S
 from novasched.claiming.host_candidates import by_provider
+from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.retries import Scope
 from novasched.cluster.view import ClusterView
-from novasched.drivers import ScheduleRequest
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement, UndoLeft
+from novasched.ports.outcomes import Outcome
 from novasched.resources.request import target_of
 from novasched.runtime import connections
 from novasched.runtime.clock import Clock
@@ -22,23 +25,19 @@ from novasched.runtime.clock import Clock
 Result = TypeVar('Result')
 
 LEAST_UNDO_S = 5.0
-MOST_LATE = 8
-"""How often a claim that was lost may arrive and be undone."""
 WAIT = 'wait'
 """The stage of a request that waits."""
 
 
-class Superseded(Exception):
-    """Another manager serves what waits, by a newer configuration; ``attempt`` was the
-    last one here."""
+@dataclass(frozen=True)
+class HandedToSuccessor:
+    """The manager of a newer configuration serves a request that waited."""
 
-    def __init__(self, manager: Any, attempt: RequestAttempt) -> None:
-        super().__init__(manager, attempt)
-        self.manager = manager
-        self.attempt = attempt
+    manager: Any
+    attempt: RequestAttempt  # the last one before
 
 
-class PatientRequest:
+class OutageRetry:
     """Makes the attempts of one request, and waits between them.
 
     A claim of an attempt whose fate is unknown is looked up before the next one. If it
@@ -64,18 +63,22 @@ class PatientRequest:
         self._clock = clock
         self._lost = before.lost
         self._adopts: list[LostClaim] = []
-        self._is_unsure, self._late_left = False, MOST_LATE
+        self._is_unsure = False
+        self._handed: HandedToSuccessor | None = None
+        self._budget = before.budget
 
-    def run(self, serve: Callable[[RequestAttempt], Result]) -> Result:
+    def run(
+        self, serve: Callable[[RequestAttempt], Result]
+    ) -> Result | HandedToSuccessor:
         """Return the result of the first attempt, by ``serve``, that does not fail by
-        what is away. Raises what the last attempt has raised, CallerGone, or
-        Superseded.
+        what is away. Raises what the last attempt has raised, or CallerGone.
         """
         attempt = self._work.attempt
         try:
             if attempt.away:  # it has waited for another manager: not all begin at once
                 self._go_on_after(attempt)
-            while True:
+            while self._handed is None:
+                self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
                     keeps_lost=not self._patience.is_over,
                     has_turn=self._patience.has_turn,
@@ -84,16 +87,16 @@ class PatientRequest:
                     may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
                     adopts={each.claim.consumer_uuid: each for each in self._adopts},
+                    budget=self._budget,
                 )
                 try:
                     result = serve(attempt)
                     break
                 except errors.RequestError as failure:
                     self._look_for_cells(attempt, failure)
-                    if not self._is_worth_another(attempt, failure):
+                    may_retry = self._is_worth_another(attempt, failure)
+                    if not may_retry and self._handed is None:
                         raise
-        except Superseded:
-            raise
         except BaseException:  # recovery undoes what is lost
             for lost in self._lost:
                 if lost in self._adopts:
@@ -103,6 +106,8 @@ class PatientRequest:
             raise
         finally:
             self._patience.attempted(attempt.away)
+        if self._handed is not None:
+            return self._handed
         self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by what is claimed
             lost.settle()
@@ -113,7 +118,7 @@ class PatientRequest:
         by itself. Whatever comes of it the request is decided by the configuration of
         now, but where a claim was lost that nobody can undo."""
         waited = not self._patience.is_over and self._waited(attempt)
-        if not waited and self._lost:
+        if not waited and self._lost and self._handed is None:
             lost = self._lost[0]
             raise errors.AllocationUpdateFailed(lost.claim.consumer_uuid, lost.why)
 
@@ -146,10 +151,11 @@ class PatientRequest:
         if failure.away:
             attempt.missed(failure.away, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
-            self._late_left -= 1
-            return self._late_left >= 0 and bool(self._lost) and self._settle()
+            may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
+            return may_retry and bool(self._lost) and self._settle()
         if not attempt.away or self._patience.is_over:
             return False
+        self._budget.spend(Outcome.OUTAGE)
         for each in connections.causes(failure):  # frames have all that was read
             each.__traceback__ = None
         return self._waited(attempt)
@@ -167,7 +173,8 @@ class PatientRequest:
         successor = self._outages.successor
         if not waited and successor is not None and not self._is_unsure:
             attempt.lost = self._lost  # less what was undone meanwhile
-            raise Superseded(successor, attempt)
+            self._handed = HandedToSuccessor(successor, attempt)
+            return False
         recorder.waited(attempt.away, attempt.waited_s, again=waited)
         return waited
 

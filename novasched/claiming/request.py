@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request that a driver places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.claims import Claims
+from novasched.claiming.retries import RetryBudget
+from novasched.cluster.look import ClusterLook
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Caller, Candidates
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
+from novasched.runtime.deadline import Check, never
+
+
+@dataclass(frozen=True)
+class ScheduleRequest:
+    """A request as a driver gets it.
+
+    ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
+    that do without, which have no ``candidates`` either, and for callers that do
+    not name the instances. ``recorder`` gets each decision. ``check`` is called
+    between two instances; it raises where the work is to end. The hosts were seen by
+    ``look``, by default nothing older than the request. ``attempt`` is told what did
+    not answer. ``copy_lags`` returns whether placement may offer hosts that the copy of
+    it does not show yet.
+    """
+
+    context: RequestContext
+    request: RequestSpec
+    instance_uuids: Sequence[str] | None
+    candidates: Candidates | None
+    claims: Claims | None
+    return_alternates: bool
+    caller: Caller | None = None
+    recorder: DecisionRecorder = NO_RECORDER
+    check: Check = never
+    look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
+    attempt: RequestAttempt = field(default_factory=RequestAttempt)
+    copy_lags: Callable[[], bool] = lambda: False
+
+    @property
+    def budget(self) -> RetryBudget:
+        """The budget of the request, from which its claims spend, too."""
+        return self.attempt.budget if self.claims is None else self.claims.budget
+
+    @property
+    def required(self) -> int:
+        """The number of hosts to answer; what the request says may be stale."""
+        return len(self.instance_uuids or ()) or self.request.num_instances

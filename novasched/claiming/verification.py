@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verification of picks: before a claim, after it, and once all instances have a host.
+
+A further verification is a class here, a place in ``in_order`` and a row in
+retries.LIMITS. The rules of capacity:
+docs/decisions/0020-capacity-is-verified-after-the-claim.md
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from novasched import errors
+from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.host_candidates import (
+    ProviderClass,
+    RemainingCapacity,
+    amounts_of,
+)
+from novasched.claiming.retries import LIMITS, Again, Retry, RetryBudget
+from novasched.cluster.look import ClusterLook
+from novasched.objects.context import RequestContext
+from novasched.outages import PLACEMENT
+from novasched.ports import (
+    Candidate,
+    CandidateVerifier,
+    Claimed,
+    ClaimRequest,
+    ClaimUnknown,
+    Placement,
+    QueryFailed,
+)
+from novasched.ports.decisions import DecisionRecorder
+from novasched.ports.outcomes import Outcome
+from novasched.scheduler.hosts import HostState, HostTable
+
+LOG = logging.getLogger(__name__)
+
+VOID = Retry(
+    Outcome.VOID, 'placement would not offer it now: the copy of its state was behind'
+)
+CHANGED = Retry(
+    Outcome.HOST_CHANGED, 'the host, or its service, has changed since it was looked at'
+)
+
+RACING = 16
+"""Claims of the same size that others may have made since the copy was read, or
+placement was asked."""
+SPARE = 8
+"""Part of a capacity, one in so many, that they may have taken by larger claims."""
+
+
+MadeClaims = Sequence[tuple[ClaimRequest, Claimed | ClaimUnknown]]
+
+
+class Verifier:
+    """Something that must hold of picks. Subclasses override the moments at which they
+    look; by default all is well."""
+
+    def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
+        """Return what is wrong with each pick, before it is claimed."""
+        return [None] * len(picks)
+
+    def claimed(self, picks: Sequence[ClaimRequest]) -> None:
+        """Know that placement has taken these claims."""
+
+    def after(self, claims: MadeClaims) -> Retry | None:
+        """Return what is wrong with claims that were just made."""
+        return None
+
+    def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
+        """Return what is wrong with the hosts of all instances, chosen from those that
+        were ``offered``; the claims are rolled back then."""
+        return None
+
+    def released(self) -> Retry | None:
+        """Return, before there is no host, what other requests have released since; the
+        claims are rolled back then."""
+        return None
+
+
+class HostInCell(Verifier):
+    """A host, with its service, is in its cell as the request has seen it."""
+
+    def __init__(self, look: ClusterLook) -> None:
+        self._look = look
+
+    def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
+        nodes = {pick.node_uuid for pick in picks if pick.node_uuid}
+        changed = self._look.changed(nodes)
+        return [CHANGED if pick.node_uuid in changed else None for pick in picks]
+
+
+class CandidateInPlacement(Verifier):
+    """Placement would offer the candidate now; ``verifier`` is of its copy."""
+
+    def __init__(
+        self,
+        verifier: CandidateVerifier,
+        recorder: DecisionRecorder,
+    ) -> None:
+        self._verifier = verifier
+        self._recorder = recorder
+
+    def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
+        try:
+            with self._recorder.stage('verify'):
+                offered = self._verifier.still_offered(
+                    [(pick.node_uuid, pick.candidate) for pick in picks]
+                )
+        except errors.MirrorError as problem:
+            LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
+            return [Retry(Outcome.UNVERIFIED, str(problem))] * len(picks)
+        return [None if is_offered else VOID for is_offered in offered]
+
+    def claimed(self, picks: Sequence[ClaimRequest]) -> None:
+        self._verifier.claimed(pick.candidate for pick in picks)
+
+
+def is_short(left: float, amount: int, capacity: int) -> bool:
+    """Return whether so little is left after a claim that it may be less than nothing,
+    with what others have claimed meanwhile."""
+    return left < max(RACING * amount, capacity // SPARE)
+
+
+class ProviderCapacity(Verifier):
+    """No provider is over capacity by claims, which are counted in ``remaining``.
+
+    Only providers are looked at that are nearly full, and of which a consumer held
+    nothing before.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        context: RequestContext,
+        remaining: RemainingCapacity,
+        attempt: RequestAttempt,
+        recorder: DecisionRecorder,
+    ) -> None:
+        self._placement = placement
+        self._context = context
+        self._remaining = remaining
+        self._attempt = attempt
+        self._recorder = recorder
+
+    def after(self, claims: MadeClaims) -> Retry | None:
+        """Raises errors.AllocationUpdateFailed if placement is unavailable."""
+        short, mine = dict[ProviderClass, int](), dict[str, str]()
+        for wanted, claim in claims:
+            for key, amount in amounts_of(wanted.candidate):
+                if key[0] in claim.undo.get('allocations', ()):
+                    continue
+                left, capacity = self._remaining.left(key)
+                if is_short(left, amount, capacity):
+                    short[key], mine[key[0]] = capacity, claim.consumer_uuid
+        if not short:
+            return None
+        with self._recorder.stage('verify'):
+            found = self._placement.usages(self._context, mine)
+        if isinstance(found, QueryFailed):
+            if found.is_away:
+                self._attempt.missed(PLACEMENT, found.text, found.status)
+                raise errors.AllocationUpdateFailed(
+                    next(iter(mine.values())),
+                    'placement does not say whether its host is over capacity; try '
+                    'again',
+                )
+            LOG.warning('Capacity is not verified after a claim: %s', found.text)
+            return None
+        for (uuid, name), capacity in short.items():
+            used = found.get(uuid, {}).get(name, 0)
+            if used > capacity:
+                text = f'{used} of {capacity} {name} of {uuid} are used'
+                return Retry(Outcome.OVER_CAPACITY, text, blocks=(uuid, name))
+        return None
+
+
+def in_order(
+    look: ClusterLook,
+    candidate: CandidateInPlacement | None,
+    capacity: ProviderCapacity | None,
+    group: Verifier | None,
+    picks: Verifier | None,
+) -> Sequence[Verifier]:
+    """Return the verifiers of a request, in the order in which they look."""
+    verifiers = (
+        # before a claim
+        HostInCell(look),
+        candidate,
+        # after it
+        capacity,
+        # once all instances have a host
+        group,
+        picks,
+    )
+    return [verifier for verifier in verifiers if verifier is not None]
+
+
+class PickVerification:
+    """Verifies picks before they are claimed, and alternates before they are answered.
+
+    What is void is no candidate any more. If the candidates ``may_be_stale``, too many
+    void picks end the work with them.
+    """
+
+    def __init__(
+        self,
+        look: ClusterLook,
+        remaining: RemainingCapacity,
+        budget: RetryBudget,
+        recorder: DecisionRecorder,
+        may_be_stale: bool,
+    ) -> None:
+        self._look = look
+        self._remaining = remaining
+        self._budget = budget
+        self._recorder = recorder
+        self._may_be_stale = may_be_stale
+        self._seen: dict[str, tuple[Candidate, Retry | None]] = {}
+        self.verifiers: Sequence[Verifier] = ()
+
+    def alternates_offered(
+        self, wanted: Sequence[ClaimRequest]
+    ) -> Sequence[bool] | Retry:
+        """Return which alternates may be offered, or why none of the candidates."""
+        others = [one for one in wanted if not self._is_known(one)]
+        found = self._look_at(others, (), has_claims=True)
+        if isinstance(found, Retry):
+            return found
+        return [self._verdict(one) is None for one in wanted]
+
+    def look_again(self) -> None:
+        """Hosts are taken again: those may be fit that had merely changed."""
+        for node, (candidate, verdict) in [*self._seen.items()]:
+            if verdict == CHANGED:
+                self._remaining.include(candidate)
+                del self._seen[node]
+
+    def _is_known(self, pick: ClaimRequest) -> bool:
+        """Whether a pick was verified before."""
+        candidate, _ = self._seen.get(pick.node_uuid, (None, None))
+        return candidate == pick.candidate
+
+    def _verdict(self, pick: ClaimRequest) -> Retry | None:
+        """Return what is wrong with a pick that was verified before."""
+        candidate, verdict = self._seen.get(pick.node_uuid, (None, None))
+        return verdict if candidate == pick.candidate else None
+
+    def _look_at(
+        self,
+        wanted: Sequence[ClaimRequest],
+        ahead: Sequence[ClaimRequest],
+        has_claims: bool,
+    ) -> Sequence[Retry | None] | Retry:
+        """Return what is wrong with each pick, or why no other of these candidates is
+        worth a claim now."""
+        picks = [*wanted, *ahead]
+        verdicts: list[Retry | None] = [None] * len(picks)
+        for verifier in self.verifiers:
+            left = [place for place, verdict in enumerate(verdicts) if verdict is None]
+            found = verifier.before([picks[place] for place in left]) if left else ()
+            for place, verdict in zip(left, found, strict=True):
+                verdicts[place] = verdict
+            if (retry := self._of_all(verdicts, wanted, has_claims)) is not None:
+                return retry
+        ended = None
+        for pick, verdict in zip(picks, verdicts, strict=True):
+            self._seen[pick.node_uuid] = pick.candidate, verdict
+            if verdict is None:
+                continue
+            LOG.debug('The pick of %s is void: %s', pick.node_uuid, verdict.text)
+            self._remaining.exclude(pick.candidate)
+            is_passed_over = LIMITS[verdict.why].again is Again.CANDIDATE
+            if is_passed_over and not self._budget.spend(verdict.why):
+                ended = verdict if self._may_be_stale else None
+        return ended or verdicts[: len(wanted)]
+
+    def _of_all(
+        self,
+        verdicts: Sequence[Retry | None],
+        wanted: Sequence[ClaimRequest],
+        has_claims: bool,
+    ) -> Retry | None:
+        """Return a verdict that concerns all candidates. Hosts are selected once more
+        only while nothing is claimed; their picks are void otherwise."""
+        for verdict in filter(None, verdicts):
+            why, text = verdict.why, verdict.text
+            again, is_spent = LIMITS[why].again, self._budget.is_spent(why)
+            if again is Again.HOSTS and not (has_claims or is_spent):
+                self._record_void(verdicts, wanted)
+                retry = self._budget.retry(why, text)
+                if self._budget.is_spent(why):
+                    self._look.refresh()
+                return retry
+            if again is Again.CANDIDATES:
+                return self._budget.retry(why, text)
+        return None
+
+    def before(
+        self,
+        wanted: Sequence[ClaimRequest],
+        ahead: Sequence[ClaimRequest] = (),
+        has_claims: bool = False,
+    ) -> Retry | None:
+        """Verify picks before they are claimed, and likely alternates with them; record
+        those that are void. Return why they are not to be claimed."""
+        verdicts = self._look_at(wanted, ahead, has_claims)
+        if isinstance(verdicts, Retry):
+            return verdicts
+        self._record_void(verdicts, wanted)
+        void = next(filter(None, verdicts), None)
+        return void and replace(void, again=Again.CANDIDATE)
+
+    def _record_void(
+        self, verdicts: Sequence[Retry | None], wanted: Sequence[ClaimRequest]
+    ) -> None:
+        for text in dict.fromkeys(each.text for each in verdicts if each):
+            void = [
+                one
+                for one, verdict in zip(wanted, verdicts, strict=False)
+                if verdict and verdict.text == text
+            ]
+            if void:
+                self._recorder.claimed(void, Outcome.VOID, text)
