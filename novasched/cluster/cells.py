@@ -250,8 +250,8 @@ class Cells:
 
         If an available cell fails or is late, a warning in nova's words is logged. A
         cell that is late, or failed ``FAILURES`` times in a row, is unavailable until
-        it answers a ``probe``. Only a ``probe`` asks unavailable cells. Without
-        ``judges``, the query changes no cell's availability.
+        it answers a ``probe``; only that asks unavailable cells. Without ``judges``,
+        cells keep their state.
         """
         asked = [
             cell

@@ -277,9 +277,9 @@ class HostColumns:
     """The columns of all hosts, and the place of each host in them.
 
     ``members`` grows when a place may hold another host than before, or a host may
-    belong to another service. ``by_uuid`` gives the place of each node, the last one if
-    hosts share a uuid. ``duplicate_uuids`` gives all places of a shared uuid. ``keys``
-    are the hosts by place.
+    belong to another service. ``by_uuid`` gives the place of each node,
+    ``duplicate_uuids`` all places of hosts that share a uuid. ``keys`` are the hosts by
+    place.
     """
 
     def __init__(self) -> None:

@@ -468,10 +468,9 @@ class ClusterView:
     ) -> list[tuple[str, str, str]]:
         """Return (host, node, uuid) of the nodes of a service host and/or a node name.
 
-        The case of a host does not count; a node needs no service. Nodes are in order
-        of id, and of one cell: ``cell_uuid``, or the first enabled cell that has any.
-        If several cells have some, it is the cell that the host is mapped to. See
-        hosts.
+        Hosts are not case-sensitive; nodes need no service. Nodes are in order of id,
+        all of one cell: ``cell_uuid``, or the first enabled cell that has any. If
+        several cells have some, it is the cell that the host is mapped to. See hosts.
         """
         wanted = self._wanted(cell_uuid)
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
