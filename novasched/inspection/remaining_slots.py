@@ -33,8 +33,10 @@ def of_hosts(
 
 
 def in_all(run: DryRun, recorder: RequestRecorder) -> int | None:
-    """Return how many more servers of a request all hosts take now; None: it cannot be
-    counted simply. Placement is asked once more."""
+    """Return how many more servers of a request all hosts take now.
+
+    None if they cannot be counted simply. Placement is asked once more.
+    """
     query = recorder.queries[-1].query if recorder.queries else None
     if query is None or recorder.request.if_set('instance_group') is not None:
         return None
