@@ -108,7 +108,7 @@ def reason(problem: BaseException) -> str:
 
 
 def phrase(said: str) -> str | None:
-    """Return the words for what a library or a server says; None: there are none."""
+    """Return the words for what a library or a server says, if there are some."""
     for pattern, words in _PHRASES:
         if found := pattern.search(said):
             return words.format(*found.groups())
