@@ -37,7 +37,8 @@ ROOT_TRAITS = frozenset(
 
 @dataclass(frozen=True)
 class Devices:
-    """Like PCI devices of a host; ``numa_node`` None: they are near to no NUMA cell."""
+    """Like PCI devices of a host; ``numa_node`` is None if they are near to no NUMA
+    cell."""
 
     vendor_id: str
     product_id: str
