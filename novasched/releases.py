@@ -20,25 +20,18 @@ class Release:
     """
 
     number: int
-    version: str
-    """``year.number``."""
+    version: str  # year.number
     name: str
-    service_version: int
-    """Written by its services into their rows."""
-    oldest_compute: int
-    """Lowest service version of a nova-compute that it accepts."""
-    oldest_release: str
-    """The release of ``oldest_compute``."""
-    image_props: tuple[int, int]
-    """Version of ImageMetaProps that its API sends."""
-    image_props_payload: str
-    """Version of the payload in notifications."""
+    service_version: int  # written by its services into their rows
+    oldest_compute: int  # lowest service version of a nova-compute that it accepts
+    oldest_release: str  # the release of oldest_compute
+    image_props: tuple[int, int]  # version of ImageMetaProps that its API sends
+    image_props_payload: str  # version of the payload in notifications
     has_tpm_model_trait: bool = True
     has_tpm_secret_trait: bool = True
     has_virtio_sound_trait: bool = True
     has_encryption_model_trait: bool = True
-    has_owner_trait: bool = True
-    """Nova as the owner of a provider."""
+    has_owner_trait: bool = True  # Nova as the owner of a provider
     has_tenant_key_suffixes: bool = True
     """Any key that starts with ``filter_tenant_id`` counts."""
     pins_within_free_memory: bool = False

@@ -124,15 +124,12 @@ class Wrappers:
 class Reader:
     """The parts that make decisions and read the cloud, without an RPC server."""
 
-    manager: SchedulerManager
-    """Decides as ``found``, the release of the cloud."""
+    manager: SchedulerManager  # decides as found, the release of the cloud
     watch: PluginTiming
-    view: ClusterView
-    """Closed by the caller of compose_reader()."""
+    view: ClusterView  # closed by the caller of compose_reader()
     profile: Profile
     placement: Placement
-    api: SqlApiStore
-    """The database itself, not what the view keeps of it."""
+    api: SqlApiStore  # the database itself, not what the view keeps of it
     mirror: PlacementMirror | None
     decision_log: DecisionLog
     found: FoundRelease

@@ -39,10 +39,8 @@ class Kept:
     """Shown by requests and conductors."""
     claims: AssumedClaims = field(default_factory=AssumedClaims)
     """Claims that the copy of placement may not show yet."""
-    picks: AssumedInstances | None = None
-    """Picks that the hosts may not show yet."""
-    origin: str = ''
-    """The origin of the ``picks`` that were sent to other schedulers."""
+    picks: AssumedInstances | None = None  # picks that the hosts may not show yet
+    origin: str = ''  # the origin of the picks that were sent to other schedulers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +48,13 @@ class Sources:
     """Where the input of decisions comes from, apart from the configuration."""
 
     api_engine: sa.Engine
-    make_cell_engine: Callable[[str], sa.Engine]
-    """Gets the URL of a cell's database."""
-    placement: Adapter
-    """Raises nothing for an error status."""
+    make_cell_engine: Callable[[str], sa.Engine]  # gets the URL of a cell's database
+    placement: Adapter  # raises nothing for an error status
     notifier: Notifier
     clock: Clock
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
-    services: ServiceDirectory | None = None
-    """Services of the main database."""
+    services: ServiceDirectory | None = None  # services of the main database
     providers: ProviderStore | None = None
     keeps_copy: bool = True
     """Whether a scheduler keeps a copy of ``providers``, if there are any."""

@@ -110,8 +110,7 @@ class AggregateReader:
     api: ApiStore
     view: AggregateView
     clock: Clock
-    overlap_s: float
-    """By how much the clocks of the writers may differ."""
+    overlap_s: float  # by how much the clocks of the writers may differ
     _known: tuple[AggregatesMark, int] | None = None
     """Mark and version of the last read; None if an equal mark may hide a change."""
 

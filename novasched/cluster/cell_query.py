@@ -74,8 +74,7 @@ class CellQuery:
     """One query to a cell, on its way."""
 
     cell_uuid: str
-    number: int
-    """Higher for a query that began later."""
+    number: int  # higher for a query that began later
     moment: QueryTime
     since: datetime.datetime | None
     """Time stamp from which rows are read; None for all rows."""
@@ -84,14 +83,12 @@ class CellQuery:
     """The nodes of the cell by id; answers change this map."""
     summed: tuple[int, int]
     """Number of rows and sum of their marks when the query began."""
-    takes: int
-    """Number of answers taken before the query began."""
+    takes: int  # number of answers taken before the query began
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]
     """Hosts without a known service whose service is looked for again."""
-    heartbeats: Heartbeats | None
-    """Count instead of the heartbeats in the rows, if set."""
+    heartbeats: Heartbeats | None  # count instead of the heartbeats in the rows, if set
 
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all, without values that no nova writes.

@@ -38,22 +38,16 @@ class CellNodes:
     """Compute nodes and services of one cell."""
 
     rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
-    total: int = 0
-    """Sum of the marks of ``rows``."""
-    takes: int = 0
-    """Number of answers taken."""
+    total: int = 0  # sum of the marks of rows
+    takes: int = 0  # number of answers taken
     services: Services = field(default_factory=Services)
-    services_version: int = 0
-    """Grows with each change that filters see."""
+    services_version: int = 0  # grows with each change that filters see
     looked_s: float = float('-inf')
     """When the services of ``hosts_without_service`` were last looked for."""
     hosts_without_service: frozenset[str] = frozenset()
-    taken: CellQuery | None = None
-    """Newest query answered."""
-    whole: int = 0
-    """Number of the newest answered query for all nodes."""
-    listed: int = 0
-    """Number of the newest answered query for all services."""
+    taken: CellQuery | None = None  # newest query answered
+    whole: int = 0  # number of the newest answered query for all nodes
+    listed: int = 0  # number of the newest answered query for all services
     seen: dict[int, int] = field(default_factory=dict)
     """Number of the last query since ``whole`` that returned a node, alive or
     deleted."""

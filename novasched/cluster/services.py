@@ -122,13 +122,10 @@ class Services(NamedTuple):
     """The compute services of one cell by host, as they were at a moment."""
 
     rows: Mapping[str, ServiceRow] = {}
-    newest_id: int = 0
-    """Highest id of a row that was ever among them."""
+    newest_id: int = 0  # highest id of a row that was ever among them
     unavailable: Mapping[str, Unavailable] = {}
-    silent: SilentComputes | None = None
-    """Set if no compute is heard from any more."""
-    kept: bool = False
-    """Whether the hosts in ``silent`` count as up."""
+    silent: SilentComputes | None = None  # set if no compute is heard from any more
+    kept: bool = False  # whether the hosts in silent count as up
 
     def knows(self, host: str | None) -> bool:
         return host in self.rows or host in self.unavailable

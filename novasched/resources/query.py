@@ -74,16 +74,11 @@ class Query:
     root_forbidden: frozenset[str] = NONE
     same_subtree: tuple[frozenset[str], ...] = ()
     group_policy: str | None = None
-    limit: int | None = None
-    """None for all candidates."""
-    for_ports: bool = False
-    """Some group belongs to a port."""
-    fallback: Query | None = None
-    """Asked, too; its candidates come last."""
-    warnings: tuple[str, ...] = ()
-    """About what the flavor asks for and cannot have."""
-    notes: tuple[str, ...] = ()
-    """What was added without being asked for."""
+    limit: int | None = None  # None for all candidates
+    for_ports: bool = False  # some group belongs to a port
+    fallback: Query | None = None  # asked, too; its candidates come last
+    warnings: tuple[str, ...] = ()  # about what the flavor asks for and cannot have
+    notes: tuple[str, ...] = ()  # what was added without being asked for
 
     def encode(self) -> str:
         """Return the query string."""

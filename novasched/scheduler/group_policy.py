@@ -45,8 +45,7 @@ class HardPolicy:
     """
 
     name: str
-    most: int = 1
-    """Members that one host may run."""
+    most: int = 1  # members that one host may run
     is_bound: bool = False
     """Whether a filter binds the request to hosts where members were."""
 

@@ -52,11 +52,9 @@ class ReasonCount(NamedTuple):
     """How many hosts a filter rejected for one reason."""
 
     code: str
-    text: str
-    """The reason of the example."""
+    text: str  # the reason of the example
     hosts: int
-    example: str
-    """The host with most of what is asked for, if the texts tell."""
+    example: str  # the host with most of what is asked for, if the texts tell
 
 
 @dataclass(frozen=True)

@@ -145,29 +145,21 @@ class Decision:
 
     request: RequestSpec
     hosts: HostTable
-    notes: tuple[str, ...]
-    """Nova's log lines about the hosts that the request names."""
+    notes: tuple[str, ...]  # Nova's log lines about the hosts that the request names
     steps: tuple[Step, ...]
     weighed: Weighed
     ranked: HostTable
-    totals: Floats
-    """Of the hosts in ``ranked``."""
-    order: Rows | None = None
-    """Places of ``ranked`` among the hosts that were weighed."""
-    filters_ran: bool = True
-    """If not, the hosts that the request names are the result."""
-    cut: bool = False
-    """The hosts are an arbitrary part of the hosts that placement has."""
+    totals: Floats  # of the hosts in ranked
+    order: Rows | None = None  # places of ranked among the hosts that were weighed
+    filters_ran: bool = True  # if not, the hosts that the request names are the result
+    cut: bool = False  # the hosts are an arbitrary part of the hosts that placement has
     further: bool = False
     """The hosts were asked for because no host of such a part passed."""
-    from_copy: bool = False
-    """The hosts were computed from a copy of placement."""
-    fallback: str = ''
-    """Why placement was asked although a copy should exist."""
+    from_copy: bool = False  # the hosts were computed from a copy of placement
+    fallback: str = ''  # why placement was asked although a copy should exist
     cells_left_out: tuple[str, ...] = ()
     """Names of the cells that should have given hosts and did not answer."""
-    seed: int = 0
-    """Repeats the random numbers of the whole request."""
+    seed: int = 0  # repeats the random numbers of the whole request
     attempt: int = 1
     """Decisions of a lower attempt are void, as placement did not grant them."""
     took_s: Mapping[str, float] = field(default_factory=dict)

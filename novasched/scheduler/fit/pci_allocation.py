@@ -34,8 +34,7 @@ class AdmittedCells(NamedTuple):
     """Cells whose devices a request may use."""
 
     cells: frozenset[int | None]
-    others: bool = False
-    """Whether it may then use the devices of any cell."""
+    others: bool = False  # whether it may then use the devices of any cell
 
     def total(self, devices: Mapping[int | None, int]) -> int:
         """Return how many devices the request may use, given devices by cell."""

@@ -42,17 +42,14 @@ class HostCell:
 
     id: int
     cpuset: Cpus
-    pcpuset: Cpus | None
-    """None if the compute is too old to report it."""
+    pcpuset: Cpus | None  # None if the compute is too old to report it
     memory: int
     cpu_usage: int = 0
     memory_usage: int = 0
     pinned_cpus: Cpus = frozenset()
-    siblings: tuple[Cpus, ...] = ()
-    """In the order in which cores are used up."""
+    siblings: tuple[Cpus, ...] = ()  # in the order in which cores are used up
     mempages: tuple[Pages, ...] = ()
-    network_metadata: Networks | None = None
-    """None if none is declared."""
+    network_metadata: Networks | None = None  # None if none is declared
     socket: int | None = None
     """None if the compute does not report it, or the cell spans several."""
 
@@ -124,12 +121,10 @@ SMALL, LARGE, ANY = -1, -2, -3
 class GuestCell:
     """One NUMA cell of a guest, with the guest's numbers of CPUs."""
 
-    id: int
-    """The guest's number of it; once fitted, the host's number of its host cell."""
+    id: int  # the guest's number of it; once fitted, the host's number of its host cell
     cpuset: Cpus
     pcpuset: Cpus
-    memory: int
-    """In MiB."""
+    memory: int  # in MiB
     pagesize: int | None = None
     """KiB, SMALL, LARGE or ANY; None or 0 if not asked for; once fitted, the size
     chosen."""
@@ -137,8 +132,7 @@ class GuestCell:
     cpu_thread_policy: str | None = None
     pinning: tuple[tuple[int, int], ...] | None = None
     """Pairs of a dedicated guest CPU and its host CPU, by guest CPU."""
-    reserved: Cpus | None = None
-    """Host CPUs for the emulator."""
+    reserved: Cpus | None = None  # host CPUs for the emulator
     within_free_memory: bool = False
     """If it pins, it must fit into the memory that guests of any page size leave,
     too."""

@@ -51,14 +51,12 @@ class Weigher(abc.ABC):
     """
 
     minval: float | None = None
-    maxval: float | None = None
-    """Both clamp the raw weights and bound normalisation."""
+    maxval: float | None = None  # both clamp the raw weights and bound normalisation
     option: ClassVar[str | None] = None
     """Names the multiplier, in group filter_scheduler and in the overriding metadata of
     aggregates."""
     multiplier: float = 1.0
-    columns: ClassVar[Collection[str] | None] = None
-    """See depends_on()."""
+    columns: ClassVar[Collection[str] | None] = None  # see depends_on()
 
     def __init__(self, multiplier: float | None = None) -> None:
         if multiplier is not None:
