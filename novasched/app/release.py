@@ -36,7 +36,7 @@ def found_or_newest(conf: cfg.ConfigOpts, sources: Sources) -> FoundRelease:
         services = servicegroup.services(conf, sources.services, sources.clock)
         return find(conf, services, sources.clock)
     except errors.NovaschedError as problem:
-        LOG.warning('The rules of nova %s count: %s', NEWEST, problem)
+        LOG.warning('Using the rules of nova %s: %s', NEWEST, problem)
         return FoundRelease(NEWEST, str(problem))
 
 

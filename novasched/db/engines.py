@@ -30,7 +30,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'api_database': list(options.database_opts),
     'placement_database': list(options.database_opts),
 }
-"""Those of oslo.db; nova takes the same list for the groups."""
+"""Options of oslo.db; nova takes the same list for the groups."""
 
 TIMEOUT_S = 60.0
 """How long one statement may take: as long as nova waits for a cell, and as a full

@@ -42,7 +42,7 @@ The server has too many connections. It has no quorum, stops, is read-only, hold
 or ended the connection. A client has no connection. ProxySQL reaches no server in time.
 """
 AWAY_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
-"""Those of PostgreSQL: it stops or starts, too many connections, a standby."""
+"""States of PostgreSQL: it stops or starts, too many connections, a standby."""
 
 _LOCKED = 'database is locked'
 REPLICA = 'novasched_replica'
@@ -309,7 +309,7 @@ def _cause(problem: BaseException) -> BaseException:
 
 
 UNREACHABLE_ERRORS = (2002, 2003, 2005)
-"""Those of a client of MariaDB whose server cannot be reached."""
+"""Errors of a client of MariaDB whose server cannot be reached."""
 _NO_CONNECTION = re.compile(
     r'could not translate host name|'
     r'connection to server .* failed: (?!FATAL)'

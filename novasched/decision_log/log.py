@@ -207,7 +207,7 @@ class RecordingLog:
             try:
                 return self._builder.record(recorder)
             except BaseException:  # plugins are asked; the thread goes on
-                LOG.exception('Only the head of record %s can be made', recorder.id)
+                LOG.exception('Record %s is stored without its body', recorder.id)
         return self._builder.outcome(recorder)
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 OPTS: dict[str, list[cfg.Opt]] = {
     str(group): list(options) for group, options in cache.list_opts()
 }
-"""Those of oslo.cache, which ``servicegroup_driver = mc`` needs."""
+"""Options of oslo.cache, which ``servicegroup_driver = mc`` needs."""
 
 LOOK_S = 1.0
 """How long what was found counts: a beat holds for much longer."""

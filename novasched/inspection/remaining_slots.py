@@ -23,8 +23,7 @@ def of_hosts(
 ) -> dict[str, int]:
     """Return the remaining slots of hosts on which a request has placed servers.
 
-    Those of which it cannot be counted simply are left out: there are several
-    candidates, or a server group counts, too.
+    Hosts with several candidates are left out; so are all if a server group counts.
     """
     answer = recorder.queries[-1].answer if recorder.queries else None
     if not isinstance(answer, Candidates):

@@ -169,7 +169,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     @functools.cached_property
     def observer(self) -> Observer:
-        """That of a worker; look at it in its process only."""
+        """The observer of a worker; to be used in its process only."""
         return Observer(
             self._settings,
             self._clock,

@@ -89,8 +89,7 @@ _PHRASES = tuple((re.compile(pattern), words) for pattern, words in PHRASES)
 def reason(problem: BaseException) -> str:
     """Return why a connection failed, in a few words.
 
-    Those of TLS, of the system and of PHRASES come first, else the first line of the
-    text.
+    Words for TLS, the system and PHRASES come first, else the first line of the text.
     """
     for each in causes(problem):
         if isinstance(each, ssl.SSLCertVerificationError):

@@ -36,8 +36,7 @@ class RunDemo(Command):
     privileges, and leaves nothing behind.
 
     With --hosts, and a virtual host of RabbitMQ of its own, it is a whole cloud.
-    Scheduler, conductor and computes are programs; servers are built, refused, moved
-    and deleted.
+    Scheduler, conductor and computes are programs, and servers come and go.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from novasched_lab.db import schema
 class ApiDbSync(Action):
     """Make the tables of the API database that are missing.
 
-    Those of nova are left alone. Exit codes: 0 done, 255 the database could not be
+    Nova's tables are left alone. Exit codes: 0 done, 255 the database could not be
     used.
     """
 
@@ -28,7 +28,7 @@ class ApiDbSync(Action):
 class DbSync(Action):
     """Make the tables of the main database, and of cell0, that are missing.
 
-    Those of nova are left alone. Exit codes: 0 done, 1 a database could not be used.
+    Nova's tables are left alone. Exit codes: 0 done, 1 a database could not be used.
     """
 
     failed = 1
