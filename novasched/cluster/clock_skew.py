@@ -104,8 +104,8 @@ class ClockSkew:
         if new:
             most = max(lags[host] for host in new)
             LOG.warning(
-                'Heartbeats of %d computes of cell %s continue, but are up to %.0f s '
-                "older than the others': %s. Check NTP there.%s",
+                'Heartbeats of %d computes of cell %s are up to %.0f s older than '
+                'others, but continue: %s. Check NTP there.%s',
                 len(new),
                 cell_uuid,
                 most.total_seconds(),

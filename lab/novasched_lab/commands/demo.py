@@ -32,10 +32,10 @@ SET_BY = {
 class RunDemo(Command):
     """Schedule a server on a made-up cloud, and show why it went where it went.
 
-    The cloud has the 16 hosts of a published log. It lives in this process, needs no
-    privileges, and leaves nothing behind.
+    The cloud has the 16 hosts of a published log. It lives in this process and leaves
+    nothing behind.
 
-    With --hosts, and a virtual host of RabbitMQ of its own, it is a whole cloud.
+    With --hosts, and its own virtual host of RabbitMQ, it is a whole cloud.
     Scheduler, conductor and computes are programs, and servers come and go.
     """
 
