@@ -35,8 +35,7 @@ class Release:
     has_tenant_key_suffixes: bool = True
     """Any key that starts with ``filter_tenant_id`` counts."""
     pins_within_free_memory: bool = False
-    """A pinned guest cell must fit into the memory that guests of any page size
-    leave."""
+    """A pinned guest cell must fit into memory that guests of any page size leave."""
     reads_old_messaging_names: bool = False
     """Its libraries read old names of options of oslo.messaging."""
     reads_misspelt_messaging_names: bool = False

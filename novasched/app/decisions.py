@@ -119,7 +119,7 @@ class LogMaker:
         return log
 
     def tasks(self, outages: Outages, picks: PickMetrics) -> list[PeriodicTask]:
-        """Return the periodic tasks of the log, and the task that writes this worker's
+        """Return the periodic tasks of the log, and the one that writes this worker's
         state."""
         clock = self._dependencies.clock
         file = StateFile(self._store.directory, outages, picks.now, clock)

@@ -79,10 +79,8 @@ class CellQuery:
     since: datetime.datetime | None
     """Time stamp from which rows are read; None for all rows."""
     all_services: bool
-    rows: Mapping[int, ComputeNodeRow]
-    """The nodes of the cell by id; answers change this map."""
-    summed: tuple[int, int]
-    """Number of rows and sum of their marks when the query began."""
+    rows: Mapping[int, ComputeNodeRow]  # nodes of the cell by id; answers change it
+    summed: tuple[int, int]  # rows and sum of their marks, when the query began
     takes: int  # number of answers taken before the query began
     services: Services
     hosts_without_service: Collection[str]

@@ -76,8 +76,7 @@ FIRST_RETRY_S = 1.0
 STEADY_S = 60.0
 """How long a cell must answer before its next retry starts with FIRST_RETRY_S again.
 
-Otherwise a cell that answers only small queries would delay a request every other
-second.
+Otherwise a cell that answers only small queries would delay a request every 2 s.
 """
 
 
@@ -208,8 +207,7 @@ class Cells:
         return None if uuid == CELL0_UUID else self._cells.get(uuid)
 
     def _circuit(self, cell: Cell) -> CircuitBreaker:
-        """Return the circuit of a cell; a closed one if the cell is no longer
-        mapped."""
+        """Return the circuit of a cell; a closed one if the cell is not mapped."""
         return self._circuits.get(cell.uuid) or CircuitBreaker()
 
     def _is_available(self, cell: Cell) -> bool:

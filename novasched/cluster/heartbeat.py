@@ -23,8 +23,7 @@ FIRST_BEAT_S = 5.0
 
 @dataclass(eq=False)
 class Heartbeat:
-    """Reports every ``interval_s`` seconds that the service is alive; never, if it is
-    0."""
+    """Reports every ``interval_s`` seconds that the service is alive; never, if 0."""
 
     store: ServiceStore
     host: str

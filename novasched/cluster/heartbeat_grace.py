@@ -106,8 +106,7 @@ class HeartbeatGrace:
                 cell.services_version += 1
 
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
-        """Return whether the grace still lasts, also for a worker that has just
-        started."""
+        """Return whether the grace still lasts, also for a worker that just started."""
         silent_s = self.clock.monotonic() - self._since_s[uuid]
         age = self.clock.utcnow() - silent.since
         grace = datetime.timedelta(seconds=self.grace_s)

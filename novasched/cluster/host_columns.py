@@ -174,8 +174,7 @@ def _free_disk_gb(row: ComputeNodeRow, free: int) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed_stats(text: str | None) -> Mapping[str, str | None] | None:
-    """Parse the JSON text once for all hosts that report it; None if it is no
-    object."""
+    """Parse the JSON text once for all hosts that report it; None if no object."""
     try:
         stats = parse_json(text or '{}') or {}
     except ValueError:
@@ -278,8 +277,7 @@ class HostColumns:
 
     ``members`` grows when a place may hold another host than before, or a host may
     belong to another service. ``by_uuid`` gives the place of each node,
-    ``duplicate_uuids`` all places of hosts that share a uuid. ``keys`` are the hosts by
-    place.
+    ``duplicate_uuids`` all places of a shared uuid. ``keys`` are the hosts by place.
     """
 
     def __init__(self) -> None:

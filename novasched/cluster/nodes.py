@@ -49,11 +49,10 @@ class CellNodes:
     whole: int = 0  # number of the newest answered query for all nodes
     listed: int = 0  # number of the newest answered query for all services
     seen: dict[int, int] = field(default_factory=dict)
-    """Number of the last query since ``whole`` that returned a node, alive or
-    deleted."""
+    """Number of the last query since ``whole`` that returned a node."""
     heard: dict[str, int] = field(default_factory=dict)
-    """Number of the last query since ``listed`` that showed a host's service come or
-    go."""
+    """Number of the last query since ``listed`` that showed a change of a host's
+    service."""
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
 

@@ -321,8 +321,8 @@ class ClusterView:
         """Read compute nodes again, with their services; return those that changed.
 
         ``seen`` has hosts of a disabled cell only if that cell is ``cell_uuid``. Nodes
-        of a cell that does not answer count as changed: no host is taken from it before
-        a refresh.
+        of an unavailable cell count as changed: no host is taken from it before a
+        refresh.
         """
         unread = self._verified(node_uuids) if with_rows else set[str]()
         if with_aggregates:
@@ -403,8 +403,7 @@ class ClusterView:
         ``candidates`` are lists of allocation candidates by provider uuid; None returns
         all hosts, without candidates. ``cell_uuid`` replaces the enabled cells by one
         cell, even a disabled one. Unavailable cells give no hosts. Call ``refresh()``
-        first. Raises errors.StoreFailed if that cell is unknown and cannot be looked
-        up.
+        first. Raises errors.StoreFailed if that cell cannot be found.
         """
         wanted = self._wanted(cell_uuid)
         with self._lock:

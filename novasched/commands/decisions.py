@@ -298,8 +298,7 @@ class CountDecisions(DecisionsCommand):
     """Count the decisions of all schedulers by what they have in common.
 
     By plugin, blocker or code, scheduled requests are left out. By host, a decision
-    counts for each host of its servers. Most often is the most frequent reason, or
-    result.
+    counts for each of its hosts. Most often is the most frequent reason, or result.
 
     Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer, and may have
     more.

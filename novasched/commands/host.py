@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``novasched host``: a host's resources, what is free, and which servers hold the
+"""``novasched host``: resources of a host, what is free, and the servers on the
 rest."""
 
 from __future__ import annotations

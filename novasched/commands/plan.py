@@ -309,8 +309,7 @@ class PlanMove(PlanCommand):
 
     It is a dry run: nothing is claimed, written or notified. Each server sees the
     servers before it. Exit codes: 0 all can move, 3 some cannot. Exit code 4: not the
-    expected plan, or a cell or part of placement that may have servers or places does
-    not answer.
+    expected plan, or a cell or part of placement that may matter does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -368,7 +367,7 @@ class PlanDrain(PlanCommand):
 
     It is a dry run: nothing is claimed, written or notified. No server goes to these
     hosts. Exit codes: 0 all have a place, 3 some have none. Exit code 4: not the
-    expected plan, or a cell or part of placement with possible hosts does not answer.
+    expected plan, or a cell or part of placement that may matter does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

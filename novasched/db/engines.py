@@ -156,8 +156,7 @@ def check(
     """Connect once, to find out whether the database, and its replica, can be used.
 
     A server that cannot be reached is asked again ``max_retries`` times, or for ever if
-    that is -1. Raises errors.OptionError that names ``option``, or the replica's
-    option.
+    that is -1. Raises errors.OptionError that names ``option``, or the replica's.
     """
     attempt = functools.partial(
         _check, max_retries=max_retries, retry_interval_s=retry_interval_s, wait=wait

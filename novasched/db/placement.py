@@ -283,8 +283,7 @@ class _ContentsReader:
         return names if ids <= names.keys() else self._names(table, column)
 
     def providers(self, roots: Collection[int] | None = None) -> Ints:
-        """Return all providers, or the providers of some trees, by their ids; see
-        Contents."""
+        """Return all providers, or the providers of some trees, by id; see Contents."""
         source = _of('resource_providers', roots, 'root_provider_id')
         found: Ints = self._packed(source, _PROVIDER)
         return found[np.argsort(found[:, 0])]

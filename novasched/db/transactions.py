@@ -75,8 +75,7 @@ class Database:
         """Borrow an autocommit connection: each statement shows what is committed.
 
         The server gets only the statements: no check of the connection, no begin and no
-        end. SQLite's statements begin transactions, so there it is the same as
-        ``read``.
+        end. SQLite's statements begin transactions: there it is the same as ``read``.
         """
         if self.engine.dialect.name == 'sqlite':
             with self.read() as connection:

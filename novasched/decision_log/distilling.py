@@ -45,8 +45,7 @@ LONGEST_TEXT = 500
 LONGEST_CLAIM_TEXT = 200
 
 Diagnose = Callable[[Query], Mapping[str, Any] | None]
-"""Returns why placement has no candidates for a query; None if that is not known
-now."""
+"""Returns why placement has no candidates for a query; None if not known now."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,7 @@ class RecordBuilder:
         """Return the outlines of the decisions that are kept, by id() of their turn.
 
         They are made once. For a server after the first, a decision counts only the
-        hosts that were left then. If none were left, the decision is repeated over all
-        hosts.
+        hosts that were left then. If none were left, it is repeated over all hosts.
         """
         ask = self._questions.of_record(recorder.clock)
         for turn in recorder.turns:

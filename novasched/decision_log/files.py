@@ -273,8 +273,7 @@ def connect(path: Path, timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection
 def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a file to read, beside its writers. Raises sqlite3.Error.
 
-    On a read-only disk SQLite cannot make its files beside it; nor can any other
-    process.
+    On a read-only disk no process can make the files that SQLite wants beside it.
     """
     uri, is_used = path.absolute().as_uri(), Path(f'{path}-wal').exists()
     can_write = os.access(path.parent, os.W_OK)

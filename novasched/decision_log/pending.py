@@ -45,8 +45,7 @@ class PendingRecords:
 
     Beyond ``most_bytes``, the oldest records of scheduled requests go first, then the
     oldest others. A host list or a profile counts once. ``count`` gets an outcome and a
-    number of records. Any thread may call it, but only one at a time flush() or
-    write().
+    number of records. Any thread may call it; flush() and write(), one at a time.
     """
 
     def __init__(

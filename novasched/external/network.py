@@ -132,10 +132,9 @@ class UserAccess(BaseAuthPlugin):
 class NetworkClient:
     """Satisfies ports.Network by HTTP; threads may share it.
 
-    Ports are looked up as the user, as a user may see only some; segments with the
-    credentials of ``adapter``. If either is missing, the other stands in. Without an
-    adapter there is no network service to ask. A token of ``service`` goes along with a
-    user's token.
+    Ports are looked up as the user, who must see them; segments with the credentials of
+    ``adapter``. If either is missing, the other stands in. Without an adapter there is
+    no network service. A token of ``service`` goes along with a user's token.
     """
 
     def __init__(
@@ -210,7 +209,7 @@ class NetworkClient:
     ) -> requests.Response:
         """Ask; credentials of our own get a new token when theirs is refused.
 
-        Raises errors.NetworkFailed without an answer, and a subclass if the sender is
+        Raises errors.NetworkFailed without an answer, a subclass if the sender is
         refused.
         """
         if self._adapter is None or auth is None:
@@ -332,8 +331,7 @@ def _text(thing: Any, name: str) -> str | None:
 def _next_query(links: Any) -> str | None:
     """Return the query of the next page.
 
-    A link may name an address of its own, but tokens are only for the one in the
-    catalog.
+    A link may name another address, but tokens are only for the catalog's.
     """
     for link in links if isinstance(links, list) else ():
         if _text(link, 'rel') == 'next':

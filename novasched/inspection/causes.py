@@ -103,8 +103,7 @@ def _to_mend(
 ) -> list[Reason]:
     """Return the reasons that should be mended, those that help most first.
 
-    They come from the stage that took the last hosts, and one from another that took
-    more.
+    They come from the stage that took the last hosts, one from another that took more.
     """
 
     def alone(reason: Reason) -> int:

@@ -42,8 +42,7 @@ class Copies:
     store: ProviderStore
     hints: CloudHints = NO_HINTS
     path: Path | None = None
-    """The file where the scheduler of this machine keeps the copy that it reads by the
-    API."""
+    """Where this machine's scheduler keeps the copy that it reads by the API."""
     change: Change = unchanged  # made to what was read
     fresh: bool = False  # whether the machine's copy is never used
     max_age_s: float = math.inf  # after which store is read again

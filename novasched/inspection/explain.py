@@ -33,8 +33,8 @@ def explanation(
 
     ``index`` is the server's in the request; None means the server that ended it, or
     the first. ``long`` adds every host and its outcome. ``now_s`` is in seconds since
-    1970; None means the time of the decision. Raises errors.OptionError if there is no
-    such server.
+    1970; None means the time of the decision. Raises errors.OptionError for an unknown
+    server.
     """
     head, body = record.head, record.body
     decision = _decision(record, index)

@@ -134,8 +134,7 @@ class ListedHosts:
         }
 
     def slots(self, slots: HostSlots) -> list[int | None]:
-        """Return how many servers of a flavor each host takes; None if disabled or
-        down."""
+        """Return how many servers of a flavor each host takes; None if it is off."""
         taken: dict[str, int] = {}
         pairs = zip(slots.hosts.host.tolist(), slots.counts.tolist(), strict=True)
         for host, count in pairs:

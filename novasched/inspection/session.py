@@ -78,8 +78,7 @@ class PlacementReader:
     max_age_s: float | None = None
 
     def diagnose(self, query: Query) -> Mapping[str, Any] | None:
-        """Return the placement diagnosis of a query; None if placement cannot be
-        read."""
+        """Return the placement diagnosis of a query; None if it cannot be read."""
         copy = self._read(query)
         if copy is None or self.run is None:
             return None

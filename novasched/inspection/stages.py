@@ -33,7 +33,7 @@ def of_record(
     """Return the stages of one of the decisions, in order.
 
     Each has the name of what looked at the hosts, ``in``, ``out``, and reasons, whose
-    counts are ``in`` - ``out``. If ``decision`` is None, only placement can have taken
+    counts are ``in`` - ``out``. Without a ``decision`` only placement can have taken
     hosts.
     """
     head, diagnosis = record.head, record.body.get('placement')

@@ -131,8 +131,7 @@ _OTHERS = (
     'ExactDiskFilter ExactRamFilter GroupAffinityFilter GroupAntiAffinityFilter '
     'MetricsFilter RamFilter RetryFilter TypeAffinityFilter'
 )
-"""Filters that check what no key asks for. With the filters of the tables, these are
-all."""
+"""Filters that check what no key asks for; with the filters of the tables, all."""
 CHECKS = frozenset().union(*(row.checks for table in TABLES for row in table))
 KNOWN = CHECKS.union(_OTHERS.split())
 
@@ -206,9 +205,7 @@ class Demand(NamedTuple):
     """A demand that nothing checks."""
 
     kind: str  # A key of KINDS
-    name: str
-    """The flavor, image or aggregate with the demand; empty for a request, or a
-    count."""
+    name: str  # the flavor, image or aggregate with it; empty for a request, or a count
     what: str
     check: str  # what would check it
     number: int = 0

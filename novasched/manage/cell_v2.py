@@ -68,9 +68,8 @@ class CreateCell(Action):
     """Add the mapping of a cell; URLs not given are taken from the configuration.
 
     URLs may be templates, such as mysql://{username}:{password}@{hostname}/cell1. They
-    are filled from the configured URLs whenever they are read. Exit codes: 0 the cell
-    is made, 1 a URL is missing or invalid, 2 another cell has it, 255 the API database
-    failed.
+    are filled from the configured URLs whenever they are read. Exit codes: 0 done, 1 a
+    URL is missing or invalid, 2 another cell has it, 255 the API database failed.
     """
 
     arguments = {

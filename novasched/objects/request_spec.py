@@ -232,8 +232,7 @@ class RequestSpec(AnswersAsDict, NovaObject):
         return found or ImageMetaProps()
 
     def of_image(self, name: str) -> str | None:
-        """Return the ``name`` or the ``id`` of the image; None if it has none, as for a
-        volume."""
+        """Return the ``name`` or the ``id`` of the image; None if a volume has none."""
         image = self.if_set('image')
         return None if image is None else image.if_set(name)
 

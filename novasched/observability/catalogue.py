@@ -29,8 +29,7 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()  # their possible values stand in doc
     buckets: tuple[float, ...] = ()  # of histograms only
     across: str = ''
-    """Of gauges only: how values of several workers merge, a mode of
-    prometheus_client."""
+    """Of gauges only: how workers' values merge, as in prometheus_client."""
     values: tuple[str, ...] = ()
     """Of the only label of a counter, each shown from the start. Prometheus sees no
     change in a counter that first appears as 1."""

@@ -166,12 +166,10 @@ class Intent:
     allocations: Mapping[str, Mapping[str, int]]
     """Amounts by resource class by provider."""
     before: Mapping[str, Any] | None = None
-    """What the consumer holds already: the body that restores it, or None for
-    nothing."""
+    """What the consumer holds: the body that restores it."""
     generation: int | None = None  # the consumer's before the claim, if it has one
     undo_within_s: float | None = None
-    """For so long the caller certainly waits and makes no second claim; None if
-    unknown."""
+    """For so long the caller surely waits and makes no second claim, if known."""
     made_within_s: float | None = None
     """How long the claim can have been made; None until its request has ended."""
 

@@ -136,8 +136,7 @@ class Announcement:
 def _settle() -> None:
     """Take what lives as long as the process out of garbage collection.
 
-    An answer of placement is a hundred thousand objects, and reading it starts full
-    collections.
+    An answer of placement has 100,000 objects; reading it starts full collections.
     """
     gc.unfreeze()
     gc.collect()

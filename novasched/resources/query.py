@@ -118,8 +118,7 @@ class Query:
         return NONE.union(*of_groups)
 
     def terms_of_one(self) -> str | None:
-        """Return the query string that lists the providers with all its traits and
-        aggregates.
+        """Return the query string for the providers with all its traits and aggregates.
 
         None if they cannot be listed so. A candidate that is a tree of one provider is
         among them.

@@ -12,8 +12,7 @@ from novasched.scheduler.aggregates import Aggregate
 
 
 class Port(NamedTuple):
-    """A port of the network service; ``subnet_id`` is the subnet of its first
-    address."""
+    """A port of the network service; ``subnet_id`` belongs to its first address."""
 
     vnic_type: str | None
     network_id: str | None

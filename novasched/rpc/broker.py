@@ -54,8 +54,7 @@ class Broker:
         self._clock = clock
 
     def consumers(self, names: Iterable[str]) -> dict[str, int | None]:
-        """Count the consumers of queues: 0 if there is no such queue, None if
-        unknown."""
+        """Count the consumers of queues: 0 without such a queue, None if unknown."""
         found: dict[str, int | None] = dict.fromkeys(names)
         try:
             with borrowed(self._driver, BROKER_S) as connection:

@@ -140,8 +140,7 @@ class Lazy:
 class PerHost:
     """A column of an object for each host, made when the host is first looked at.
 
-    ``make`` returns the object of a row. Copies share the objects made, but not the
-    objects set.
+    ``make`` returns the object of a row. Copies share the objects made, not those set.
     """
 
     def __init__(self, length: int, make: Callable[[int], Any]) -> None:

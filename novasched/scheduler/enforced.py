@@ -19,8 +19,8 @@ class Limits:
 
     ``given`` is the column before. ``numbers`` has a number or another object for each
     limit and row of the snapshot; None and non-finite numbers are no limit. A host's
-    dict is made once, when first read, so plugins may write into it. Its objects are
-    the host's.
+    dict is made once, when first read, so plugins may write into it. Objects are the
+    host's.
     """
 
     def __init__(

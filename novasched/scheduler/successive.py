@@ -85,8 +85,7 @@ def _passing_still(
     index: int,
     watch: Watch,
 ) -> list[Step] | None:
-    """Return the steps of filters that pass all hosts once more; None if one may
-    not."""
+    """Return the steps of filters that pass all hosts again; None if uncertain."""
     hosts = changes.hosts
     narrowed = narrow(hosts, request)
     names_hosts = narrowed.notes or not narrowed.filters_run

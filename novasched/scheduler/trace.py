@@ -153,12 +153,10 @@ class Decision:
     order: Rows | None = None  # places of ranked among the hosts that were weighed
     filters_ran: bool = True  # if not, the hosts that the request names are the result
     cut: bool = False  # the hosts are an arbitrary part of the hosts that placement has
-    further: bool = False
-    """The hosts were asked for because no host of such a part passed."""
+    further: bool = False  # asked for, as no host of such a part passed
     from_copy: bool = False  # the hosts were computed from a copy of placement
     fallback: str = ''  # why placement was asked although a copy should exist
-    cells_left_out: tuple[str, ...] = ()
-    """Names of the cells that should have given hosts and did not answer."""
+    cells_left_out: tuple[str, ...] = ()  # names of unavailable cells
     seed: int = 0  # repeats the random numbers of the whole request
     attempt: int = 1
     """Decisions of a lower attempt are void, as placement did not grant them."""

@@ -14,8 +14,7 @@ from novasched_lab.db import schema
 class ApiDbSync(Action):
     """Make the tables of the API database that are missing.
 
-    Nova's tables are left alone. Exit codes: 0 done, 255 the database could not be
-    used.
+    Nova's tables are left alone. Exit codes: 0 done, 255 the database failed.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -74,8 +74,7 @@ def capabilities(request: RequestSpec) -> list[Capability]:
 
 
 def resolve(value: Any, path: tuple[str, ...]) -> Any:
-    """Follow a path into a value, decoding JSON text on the way; None if it ends
-    early."""
+    """Follow a path into a value, decoding JSON text on the way; None if it ends."""
     for name in path:
         if isinstance(value, str):
             try:

@@ -50,8 +50,7 @@ class HostCell:
     siblings: tuple[Cpus, ...] = ()  # in the order in which cores are used up
     mempages: tuple[Pages, ...] = ()
     network_metadata: Networks | None = None  # None if none is declared
-    socket: int | None = None
-    """None if the compute does not report it, or the cell spans several."""
+    socket: int | None = None  # None if unknown, or the cell spans several
 
     @functools.cached_property
     def free_cpus(self) -> Cpus:
@@ -126,16 +125,14 @@ class GuestCell:
     pcpuset: Cpus
     memory: int  # in MiB
     pagesize: int | None = None
-    """KiB, SMALL, LARGE or ANY; None or 0 if not asked for; once fitted, the size
-    chosen."""
+    """KiB, SMALL, LARGE, ANY; None or 0 for any size; once fitted, the size chosen."""
     cpu_policy: str | None = None
     cpu_thread_policy: str | None = None
     pinning: tuple[tuple[int, int], ...] | None = None
-    """Pairs of a dedicated guest CPU and its host CPU, by guest CPU."""
+    """Pairs of guest CPU and host CPU."""
     reserved: Cpus | None = None  # host CPUs for the emulator
     within_free_memory: bool = False
-    """If it pins, it must fit into the memory that guests of any page size leave,
-    too."""
+    """If it pins, it must fit into memory that guests of any page size leave, too."""
 
     @property
     def pins(self) -> bool:

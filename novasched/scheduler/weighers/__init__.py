@@ -53,8 +53,7 @@ class Weigher(abc.ABC):
     minval: float | None = None
     maxval: float | None = None  # both clamp the raw weights and bound normalisation
     option: ClassVar[str | None] = None
-    """Names the multiplier, in group filter_scheduler and in the overriding metadata of
-    aggregates."""
+    """Names the multiplier in group filter_scheduler; aggregates may override it."""
     multiplier: float = 1.0
     columns: ClassVar[Collection[str] | None] = None  # see depends_on()
 

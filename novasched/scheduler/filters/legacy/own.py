@@ -43,7 +43,7 @@ class DedicatedCloudFilter(ColumnFilter):
 
     The pool is the hint ``dedicated_cloud_id``, else the extra spec
     ``dedicated_cloud:id``. A host is in the pools that its aggregates list as
-    ``dedicated_cloud_id``. If the same aggregate lists projects as
+    ``dedicated_cloud_id``. If an aggregate lists projects as
     ``dedicated_cloud_project_id``, only these may use its pools. Nova has no such
     filter.
     """
