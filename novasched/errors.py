@@ -31,7 +31,7 @@
         InvalidCandidateQuery         placement answers 400 to such a query
         InconsistentProviders         rows of its database do not fit together
       DecisionNotFound                no record of a decision has such an id
-      AmbiguousDecision               the beginning of an id is that of several
+      AmbiguousDecision               several ids begin as it does
       SetupError                      the service cannot run as it is configured
         OptionError                   one option is missing, wrong or unreachable
           RequestNotKept                the request of a server is gone or unreadable
@@ -468,8 +468,11 @@ class ClassNotFound(SetupError):
 
 
 class TooOldComputeService(SetupError):
-    """The oldest nova-compute is older than the release of the cloud supports: that is
-    ``oldest``; ``release`` says which one it is, and how that is known."""
+    """The oldest nova-compute is older than the release of the cloud supports.
+
+    ``oldest`` is the lowest service version that it supports. ``release`` names the
+    release, and says how it is known.
+    """
 
     def __init__(self, minimum: int, oldest: int, name: str, release: str) -> None:
         super().__init__(minimum, oldest, name, release)

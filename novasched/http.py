@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP to other services of the cloud, through keystoneauth1.
 
-Each has an option group of nova that says where it is and who we are there.
+Each has an option group of nova with its address and our credentials.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Related options:
 
 
 def credential_options() -> list[cfg.Opt]:
-    """Return the options that say who we are, and how connections are made."""
+    """Return the options of our credentials, and of how connections are made."""
     return [
         *loading.get_session_conf_options(),
         *loading.get_auth_common_conf_options(),
@@ -74,7 +74,7 @@ def credential_options() -> list[cfg.Opt]:
 
 
 def auth_from_conf(conf: cfg.ConfigOpts, group: str) -> BaseAuthPlugin | None:
-    """Make the credentials that a group names; None: it has no ``auth_type``.
+    """Make the credentials that a group names; None if it has no ``auth_type``.
 
     Nothing is sent. Raises errors.OptionError for invalid options.
     """
@@ -117,10 +117,12 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
 
 
 def probing(adapter: Adapter) -> Adapter:
-    """Return an adapter with the same credentials and connections, each of whose
-    requests, and of those for a token before it, takes PROBE_S at most; no option lets
-    one be repeated. While another thread asks for a token with the same credentials,
-    keystoneauth1 lets all wait for it."""
+    """Return an adapter with the same credentials and connections that gives up early.
+
+    Each request, and each request for a token before it, takes at most PROBE_S and is
+    never repeated. While another thread asks for a token with the same credentials,
+    keystoneauth1 lets all wait for it.
+    """
     made, made.session = copy.copy(adapter), copy.copy(adapter.session)
     made.session.timeout = PROBE_S
     made.connect_retries = made.status_code_retries = 0
@@ -211,11 +213,11 @@ def failure_words(
     error: ksa.ClientException,
     auth: BaseAuthPlugin | None = None,
 ) -> str:
-    """Return why a service, or keystone before it, cannot be asked: where it was looked
-    for, and what failed there.
+    """Return why a service, or keystone before it, cannot be asked: the address, and
+    what failed there.
 
-    ``group`` has the options that decide it; ``auth`` is theirs, if it is not that of
-    the adapter.
+    ``group`` has the options that decide it, ``auth`` its credentials, if they differ
+    from the adapter's.
     """
     if isinstance(error, ksa.EndpointNotFound):
         return _not_in_catalog(adapter, group)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Texts from outside without control characters and passwords, for terminals and logs.
 
-Controls (C0, DEL, C1), bidirectional controls, separators of lines and lone surrogates
-are shown as \x1b or \u202e: they could rewrite a screen or forge a line.
+Controls (C0, DEL, C1, bidirectional), line separators and lone surrogates are shown as
+\x1b or \u202e. They could rewrite a screen or forge a line.
 """
 
 from __future__ import annotations

@@ -16,35 +16,28 @@ AUTO = 'auto'
 class Release:
     """A release of nova.
 
-    ``version`` is ``year.number``, ``service_version`` what its services write into
-    their rows, ``oldest_compute`` the lowest of a nova-compute that it accepts, which
-    is that of ``oldest_release``. ``image_props`` is the version of ImageMetaProps that
-    its API sends, ``image_props_payload`` that of the payload in notifications.
-
-    The behaviours: the query asks for a trait of the TPM's model, of the security of
-    its secret, of virtio sound, of the kind of encrypted memory, and of nova as the
-    owner of a provider; any key that starts with ``filter_tenant_id`` counts, not that
-    one alone; a pinned guest cell must fit into what all guests, with whatever pages,
-    leave of the memory of its host cell; its libraries read old or misspelt names of
-    options of oslo.messaging.
+    ``has_..._trait`` says whether its query asks for the trait.
     """
 
     number: int
-    version: str
+    version: str  # year.number
     name: str
-    service_version: int
-    oldest_compute: int
-    oldest_release: str
-    image_props: tuple[int, int]
-    image_props_payload: str
+    service_version: int  # written by its services into their rows
+    oldest_compute: int  # lowest service version of a nova-compute that it accepts
+    oldest_release: str  # the release of oldest_compute
+    image_props: tuple[int, int]  # version of ImageMetaProps that its API sends
+    image_props_payload: str  # version of the payload in notifications
     has_tpm_model_trait: bool = True
     has_tpm_secret_trait: bool = True
     has_virtio_sound_trait: bool = True
     has_encryption_model_trait: bool = True
-    has_owner_trait: bool = True
+    has_owner_trait: bool = True  # Nova as the owner of a provider
     has_tenant_key_suffixes: bool = True
+    """Any key that starts with ``filter_tenant_id`` counts."""
     pins_within_free_memory: bool = False
+    """A pinned guest cell must fit into memory that guests of any page size leave."""
     reads_old_messaging_names: bool = False
+    """Its libraries read old names of options of oslo.messaging."""
     reads_misspelt_messaging_names: bool = False
 
     def __str__(self) -> str:
@@ -96,8 +89,10 @@ def named(name: str) -> Release | None:
 
 
 def of_service(version: int) -> Release | None:
-    """Return the release whose services write this version: of several the oldest, of
-    one that is too new the newest; None where it is too old for all."""
+    """Return the release whose services write this version, the oldest of several.
+
+    None if the version is too old for all; the newest release if it is too new.
+    """
     if version < OLDEST.service_version:
         return None
     found = (each for each in RELEASES if version <= each.service_version)

@@ -58,7 +58,7 @@ _NUMBERS: dict[str, float] = {
     'service_disabled': False,
     'service_up': True,
 }
-"""The type of each is that of its column."""
+"""Each has the type of its column."""
 _CATEGORIES: dict[str, Any] = {
     'cell_uuid': 'cell1',
     'hypervisor_type': 'QEMU',

@@ -67,9 +67,8 @@ class CellLink(NamedTuple):
 class CellLinks:
     """Opens cells when they are first needed; keeps them until ``close``.
 
-    ``make_engine`` gets the URL of a database, ``transport_of`` that of a broker or
-    None, for the one that we are at ourselves. Every method raises
-    errors.StoreFailed.
+    ``make_engine`` gets the URL of a database, ``transport_of`` the URL of a broker, or
+    None for our own broker. Every method raises errors.StoreFailed.
     """
 
     def __init__(

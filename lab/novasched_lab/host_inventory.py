@@ -37,7 +37,7 @@ ROOT_TRAITS = frozenset(
 
 @dataclass(frozen=True)
 class Devices:
-    """Like PCI devices of a host; ``numa_node`` None: they are near to no NUMA cell."""
+    """Like PCI devices of a host, near to NUMA cell ``numa_node``, or to none."""
 
     vendor_id: str
     product_id: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of the lab: its configuration, a try of what that names, its workers.
 
-It refuses to serve in the database of a running nova: a conductor of the lab would
-take builds from the users of that cloud, and lose them.
+It refuses to serve in the database of a running nova. There a conductor of the lab
+would take builds from the users of that cloud, and lose them.
 """
 
 from __future__ import annotations

@@ -122,23 +122,19 @@ class Wrappers:
 
 @dataclass(frozen=True)
 class Reader:
-    """The parts that make decisions, and read the cloud; no RPC server is among them.
+    """The parts that make decisions and read the cloud, without an RPC server."""
 
-    ``api`` is the database itself. ``manager`` and ``profile`` are of the release that
-    was ``found``, and ``of_release`` makes the manager of another one. Who composed it
-    closes ``view``.
-    """
-
-    manager: SchedulerManager
+    manager: SchedulerManager  # decides as found, the release of the cloud
     watch: PluginTiming
-    view: ClusterView
+    view: ClusterView  # closed by the caller of compose_reader()
     profile: Profile
     placement: Placement
-    api: SqlApiStore
+    api: SqlApiStore  # the database itself, not what the view keeps of it
     mirror: PlacementMirror | None
     decision_log: DecisionLog
     found: FoundRelease
     of_release: Callable[[Release], SchedulerManager]
+    """Makes the manager of another release."""
     outages: Outages
 
     @property
@@ -251,13 +247,12 @@ def compose_reader(
     found: FoundRelease | None = None,
     patience_s: float = 0.0,
 ) -> Reader:
-    """Wire what makes decisions; nothing is read yet, and nothing is ever written but
-    by ``placement``.
+    """Wire what makes decisions. Nothing is read yet; only ``placement`` ever writes.
 
-    ``profile`` replaces that of the options, ``transport_url`` fills the templates of
-    cell mappings; ``journal`` and ``on_held`` are told of claims. Decisions go to the
-    log that ``make_log`` makes. ``found`` is the release of the cloud, if it is known.
-    Requests wait for services that are away for ``patience_s``. Raises
+    ``profile`` replaces the profile of the options. ``transport_url`` fills the
+    templates of cell mappings. ``journal`` and ``on_held`` learn of claims.
+    ``make_log`` makes the decision log. ``found`` is the release of the cloud, if
+    known. Requests wait ``patience_s`` for unavailable services. Raises
     errors.SetupError.
     """
     wrappers = wrappers or Wrappers()
@@ -322,8 +317,8 @@ def compose(
 ) -> Scheduler:
     """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
 
-    It closes its dependencies when it ends. ``profile`` replaces that of the options.
-    Raises errors.SetupError.
+    It closes its dependencies when it ends. ``profile`` replaces the profile of the
+    options. Raises errors.SetupError.
     """
     clock, instrumentation = dependencies.clock, dependencies.instrumentation
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
@@ -447,8 +442,10 @@ def _placement(
 def provider_store(
     placement: Adapter, engine: sa.Engine | None, share: float = 1.0
 ) -> ProviderStore:
-    """Return where what placement knows of providers is read: in its database, or by
-    its API, for at most a share of the time of one CPU."""
+    """Return the reader of placement's providers: its database, or else its API.
+
+    The API is read for at most ``share`` of the time of one CPU.
+    """
     if engine is not None:
         return PlacementContents(Database(engine))
     return PlacementApiContents(placement, share)

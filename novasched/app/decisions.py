@@ -119,15 +119,17 @@ class LogMaker:
         return log
 
     def tasks(self, outages: Outages, picks: PickMetrics) -> list[PeriodicTask]:
-        """Return the periodic tasks of the log that was made, and that of the state of
-        this worker."""
+        """Return the periodic tasks of the log, and the one that writes this worker's
+        state."""
         clock = self._dependencies.clock
         file = StateFile(self._store.directory, outages, picks.now, clock)
         return [*self._tasks, (INTERVAL_S, file.write_state)]
 
     def _complete_with(self, diagnosis: PlacementDiagnosis) -> None:
-        """Have the records completed that wait for a diagnosis of placement: those of a
-        machine by one of its workers, each other one in its turn."""
+        """Add the task that completes records which wait for a diagnosis of placement.
+
+        If workers share a directory, one of them leads this task; see Leadership.
+        """
         directory = self._store.directory
         lock = HostLock(f'diagnoses {directory}')
         leadership = Leadership(lambda: directory is None or lock.acquire())

@@ -31,9 +31,9 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 def sharing(
     conf: cfg.ConfigOpts, workers: int
 ) -> contextlib.AbstractContextManager[HostService | None]:
-    """Make what so many workers share, and what runs beside them.
+    """Make what the workers share, and what runs beside them; None if nothing is shown.
 
-    None: nothing is to be shown. Raises errors.OptionError.
+    Raises errors.OptionError.
     """
     settings = Settings.from_conf(conf, host_of(conf), BINARY)
     if backend.get_backend_type() == backend.BackendType.EVENTLET:

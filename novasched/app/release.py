@@ -28,13 +28,15 @@ LOG = logging.getLogger(__name__)
 
 
 def found_or_newest(conf: cfg.ConfigOpts, sources: Sources) -> FoundRelease:
-    """Return the release of the cloud for those who only read; one that cannot be found
-    is the newest, with a warning in the log."""
+    """Return the release of the cloud, for programs that only read.
+
+    If the release cannot be found, return the newest and log a warning.
+    """
     try:
         services = servicegroup.services(conf, sources.services, sources.clock)
         return find(conf, services, sources.clock)
     except errors.NovaschedError as problem:
-        LOG.warning('The rules of nova %s count: %s', NEWEST, problem)
+        LOG.warning('Using the rules of nova %s: %s', NEWEST, problem)
         return FoundRelease(NEWEST, str(problem))
 
 

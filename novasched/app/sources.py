@@ -33,41 +33,34 @@ def hints_of(view: ClusterView) -> CloudHints:
 
 @dataclass
 class Kept:
-    """What a process knows that outlives its scheduler: a reload makes another one.
-
-    ``release`` is what requests and conductors show, ``claims`` what the copy of
-    placement may not show yet, ``picks`` what the hosts may not, and ``origin`` that of
-    what was sent of these.
-    """
+    """What a process keeps when a reload replaces its scheduler."""
 
     release: KnownRelease = field(default_factory=KnownRelease)
+    """Shown by requests and conductors."""
     claims: AssumedClaims = field(default_factory=AssumedClaims)
-    picks: AssumedInstances | None = None
-    origin: str = ''
+    """Claims that the copy of placement may not show yet."""
+    picks: AssumedInstances | None = None  # picks that the hosts may not show yet
+    origin: str = ''  # the origin of the picks that were sent to other schedulers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where what decisions are made of comes from, apart from the configuration.
-
-    ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``; ``services`` are those of the main database. A scheduler
-    keeps a copy of ``providers``, if there are any and ``keeps_copy``.
-    ``instrumentation`` wraps the components; ``kept`` is what the process knows.
-    """
+    """Where the input of decisions comes from, apart from the configuration."""
 
     api_engine: sa.Engine
-    make_cell_engine: Callable[[str], sa.Engine]
-    placement: Adapter
+    make_cell_engine: Callable[[str], sa.Engine]  # gets the URL of a cell's database
+    placement: Adapter  # raises nothing for an error status
     notifier: Notifier
     clock: Clock
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
-    services: ServiceDirectory | None = None
+    services: ServiceDirectory | None = None  # services of the main database
     providers: ProviderStore | None = None
     keeps_copy: bool = True
+    """Whether a scheduler keeps a copy of ``providers``, if there are any."""
     on_decision: Callable[[Decision], None] = lambda decision: None
     instrumentation: Instrumentation = field(default_factory=Instrumentation)
+    """Wraps the components."""
     kept: Kept = field(default_factory=Kept)
 
 

@@ -105,17 +105,14 @@ class AggregateView:
 
 @dataclass(eq=False)
 class AggregateReader:
-    """Brings a view up to what the database says; threads may share it.
-
-    ``overlap_s`` is by how much the clocks of those who write may differ. ``_known`` is
-    the mark that they were read with, if an equal one is enough, and their version.
-    """
+    """Brings a view up to what the database says; threads may share it."""
 
     api: ApiStore
     view: AggregateView
     clock: Clock
-    overlap_s: float
+    overlap_s: float  # by how much the clocks of the writers may differ
     _known: tuple[AggregatesMark, int] | None = None
+    """Mark and version of the last read; None if an equal mark may hide a change."""
 
     def read(self) -> None:
         """Read the aggregates. Raises errors.StoreFailed."""
@@ -184,12 +181,11 @@ class NodeDirectory(Protocol):
 
 @dataclass(eq=False)
 class AggregateSync:
-    """Warns of an aggregate that placement lacks once, until it is found to be mended.
+    """Warns once of each aggregate that placement lacks, until it is mended.
 
-    Nova copies the hosts of an aggregate to placement when they change; where that
-    failed, placement offers no host for a request that asks for the aggregate. One host
-    of it is asked about: that costs the same for any number of hosts. Threads may
-    share it.
+    When an aggregate changes, nova copies its hosts to placement. If that failed,
+    placement offers no host for requests for the aggregate. One host of it is checked,
+    so the cost does not grow with its hosts. Threads may share it.
     """
 
     view: NodeDirectory
@@ -200,7 +196,7 @@ class AggregateSync:
     _warned: LogOnce = field(default_factory=LogOnce)
 
     def look(self, context: RequestContext, uuids: Collection[str]) -> None:
-        """Look at those of these aggregates whose time has come, and warn."""
+        """Check the aggregates of these that are due, and warn."""
         known = self.view.aggregates.all() if uuids else []
         asked_for = {a.uuid: a for a in known if a.uuid and a.uuid in uuids and a.hosts}
         now = self.clock.monotonic()

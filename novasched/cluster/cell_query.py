@@ -35,9 +35,9 @@ class QueryTime(NamedTuple):
     monotonic_s: float
 
     def before(self, later: QueryTime) -> datetime.datetime:
-        """Return the time of day that it was then, for one who looks later.
+        """Return when this was, by the clock of a later query.
 
-        A clock that was set back or forth in between makes it earlier, if at all.
+        If the clock was set in between, the earlier time counts.
         """
         elapsed = datetime.timedelta(seconds=later.monotonic_s - self.monotonic_s)
         return min(self.window.now, later.window.now - elapsed)
@@ -71,27 +71,22 @@ class CellAnswer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CellQuery:
-    """One query to a cell, on its way.
-
-    ``number`` says which began later; ``since`` is None when all is asked for.
-    ``rows`` are the nodes of the cell by id, as answers bring them; when the query
-    began they summed up to ``summed``, as ports.NodeNews does, after ``takes`` answers.
-    ``hosts_without_service`` are those known to have none, ``look_for`` those of which
-    that is to be found out again. ``heartbeats`` count instead of those in the rows.
-    """
+    """One query to a cell, on its way."""
 
     cell_uuid: str
-    number: int
+    number: int  # higher for a query that began later
     moment: QueryTime
     since: datetime.datetime | None
+    """Time stamp from which rows are read; None for all rows."""
     all_services: bool
-    rows: Mapping[int, ComputeNodeRow]
-    summed: tuple[int, int]
-    takes: int
+    rows: Mapping[int, ComputeNodeRow]  # nodes of the cell by id; answers change it
+    summed: tuple[int, int]  # rows and sum of their marks, when the query began
+    takes: int  # number of answers taken before the query began
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]
-    heartbeats: Heartbeats | None
+    """Hosts without a known service whose service is looked for again."""
+    heartbeats: Heartbeats | None  # count instead of the heartbeats in the rows, if set
 
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all, without values that no nova writes.
@@ -146,9 +141,9 @@ class CellQuery:
         return rows.news(since, since - window.span, newest_id, *alive)
 
     def _service_news(self, news: ServiceNews) -> ServiceNews:
-        """Return the services that must not be used, came or went.
+        """Return the services that are unavailable, came or went.
 
-        Where the heartbeats are not in the rows, those of all known services count.
+        If heartbeats are kept outside the rows, all known services are judged by them.
         """
         if self.heartbeats is None:
             return news
@@ -162,10 +157,10 @@ class CellQuery:
     def _changed_nodes(
         self, rows: CellStore, since: datetime.datetime, news: NodeNews
     ) -> CellAnswer:
-        """Return the rows that changed, and the ids of those that are gone.
+        """Return the rows that changed, and the ids of rows that are gone.
 
-        They are those stamped since a moment whose checksums differ; where these do not
-        explain the sum of all, others, too: first of the recent ones, then of all.
+        First come rows stamped since a moment whose checksums differ. If these do not
+        explain the sum of all rows, recent rows are compared, then all rows.
         """
         known, checksums = self.rows, news.checksums
         if checksums is None:

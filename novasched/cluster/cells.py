@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells, queried in parallel, each with a deadline and a circuit breaker.
 
-A cell that fails or is late is missing from that answer. One that is late, or has
-failed several times in a row, is unavailable from then on until a retry in the
-background has succeeded; it is then asked over new connections, by new threads,
-whatever has become of the old ones.
+If a cell fails or is late, its answer is missing. A cell that is late, or has failed
+several times in a row, is unavailable until a retry in the background succeeds. It is
+then asked over new connections, by new threads, even if old ones still hang.
 """
 
 from __future__ import annotations
@@ -66,15 +65,19 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 FAILURES = 3
-"""How often in a row a cell may fail at once before it is unavailable: what takes no
-time costs nothing to try again, as after a failover of the database."""
+"""How often in a row a cell may fail at once before it is unavailable.
+
+A repeated query costs no time, and succeeds after a failover of the database.
+"""
 
 FIRST_RETRY_S = 1.0
 """When an unavailable cell is tried for the first time: most delays are short."""
 
 STEADY_S = 60.0
-"""How long a cell must have answered for the next time to be like the first: else one
-that answers a small question only would hold up a request every other second."""
+"""How long a cell must answer before its next retry starts with FIRST_RETRY_S again.
+
+Otherwise a cell that answers only small queries would delay a request every 2 s.
+"""
 
 
 @dataclass
@@ -204,7 +207,7 @@ class Cells:
         return None if uuid == CELL0_UUID else self._cells.get(uuid)
 
     def _circuit(self, cell: Cell) -> CircuitBreaker:
-        """Return that of a cell; a closed one, if it is not mapped any more."""
+        """Return the circuit of a cell; a closed one if the cell is not mapped."""
         return self._circuits.get(cell.uuid) or CircuitBreaker()
 
     def _is_available(self, cell: Cell) -> bool:
@@ -243,10 +246,10 @@ class Cells:
     ) -> dict[str, ResultT]:
         """Ask all cells at once; return the answers in time, by cell uuid, in order.
 
-        Cells that fail or are late get a warning in nova's words, unless they are
-        unavailable already. Those that are late, or have failed ``FAILURES`` times in
-        a row, are unavailable until they answer a ``probe``, which is put to those,
-        too; unless ``judges``, the question says nothing of that.
+        If an available cell fails or is late, a warning in nova's words is logged. A
+        cell that is late, or failed ``FAILURES`` times in a row, is unavailable until
+        it answers a ``probe``; only that asks unavailable cells. Without ``judges``,
+        cells keep their state.
         """
         asked = [
             cell
@@ -309,10 +312,10 @@ class Cells:
     def _judge(
         self, cell: Cell, answered: bool, late: bool, *, is_broken: bool
     ) -> None:
-        """Close the circuit of a cell that answered; open that of one that is late or
-        keeps failing. Both are logged once.
+        """Close the circuit of a cell that answered; open it if the cell is late or
+        keeps failing. Log both once.
 
-        Calls that hang end by themselves; later ones get new threads and connections.
+        Calls that hang end by themselves; later calls get new threads and connections.
         """
         now_s = self._clock.monotonic()
         with self._lock:

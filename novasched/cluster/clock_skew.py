@@ -26,7 +26,7 @@ MOST_NAMES = 5
 class ClockSkew:
     """Looks for clocks that differ by more than ``bound_s``, and names each once.
 
-    Heartbeats may be half of ``down_time_s`` older than those of the others.
+    A heartbeat may be half of ``down_time_s`` older than the median.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class ClockSkew:
             )
 
     def compare(self, cell_uuid: str, rows: Iterable[ServiceRow]) -> None:
-        """Name the computes of a cell whose heartbeats go on, and stay older than
-        those of the others. One whose heartbeats have ended is down, no more."""
+        """Name the computes of a cell whose heartbeats continue, but stay older than
+        the others. A compute whose heartbeats have ended is only down."""
         beats = {r.host: r.last_seen_up for r in rows if r.last_seen_up}
         before = self._beats.get(cell_uuid, {})
         self._beats[cell_uuid] = beats
@@ -105,7 +105,7 @@ class ClockSkew:
             most = max(lags[host] for host in new)
             LOG.warning(
                 'Heartbeats of %d computes of cell %s are up to %.0f s older than '
-                'those of the others, and go on: %s. Check NTP there.%s',
+                'others, but continue: %s. Check NTP there.%s',
                 len(new),
                 cell_uuid,
                 most.total_seconds(),
@@ -121,11 +121,11 @@ def log_stamps(
     bound: datetime.timedelta,
     changed: Collection[ComputeNodeRow],
 ) -> None:
-    """Name the hosts of changed rows whose stamps are not those of our clock.
+    """Name the hosts of changed rows whose time stamps do not fit our clock.
 
-    A row that has changed was written after the last query began: after ``since``,
-    which is ``bound`` earlier, None for the first. Stamps may differ by ``bound``.
-    ``named`` are the hosts of the cell that were named before.
+    A changed row was written after the last query began: at ``since`` plus ``bound``.
+    ``since`` is None for the first query. Stamps may differ by ``bound``. ``named`` are
+    the hosts of the cell that were named before.
     """
     if since is None:
         return

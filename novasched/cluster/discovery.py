@@ -103,7 +103,7 @@ class Discovery:
     def _leads(self) -> bool:
         """Return whether this host is the first of the schedulers that are alive.
 
-        Who asks is alive, whether its first heartbeat is written yet or not.
+        This host counts as alive even before its first heartbeat is written.
         """
         window = Window.around(self.clock.utcnow(), self.down_time_s)
         alive = [

@@ -23,19 +23,17 @@ FIRST_BEAT_S = 5.0
 
 @dataclass(eq=False)
 class Heartbeat:
-    """Says every ``interval_s`` seconds that the service lives; 0: never.
-
-    ``on_created`` gets the row, if there was none. ``version`` is that of the services
-    of the cloud's release: it is written into the row, be it lower than what is there.
-    """
+    """Reports every ``interval_s`` seconds that the service is alive; never, if 0."""
 
     store: ServiceStore
     host: str
     interval_s: float
     on_created: Callable[[ServiceRow], None] = lambda row: None
+    """Gets the row, if there was none."""
     binary: str = BINARY
     topic: str = TOPIC
     version: int = NEWEST.service_version
+    """Service version of the cloud's release; replaces even a higher one in the row."""
     _runner: PeriodicRunner | None = None
     _failing: LogOnce = field(default_factory=LogOnce)
 
@@ -48,7 +46,7 @@ class Heartbeat:
         on_created: Callable[[ServiceRow], None],
         version: int,
     ) -> Self | None:
-        """Read the options; None: there is no row to keep fresh."""
+        """Read the options; return None if there is no row to keep fresh."""
         if store is None:
             return None
         return cls(store, host, conf.report_interval, on_created, version=version)

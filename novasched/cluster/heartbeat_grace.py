@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heartbeat grace for cells whose computes have all fallen silent at once.
 
-Then it is the way of their heartbeats that is broken, or a clock, rather than
-every compute. The log says so, and where there would be no host at all, those
-count for a while that were up when the last heartbeat came.
+Then the path of the heartbeats is broken, or a clock, rather than every compute. The
+log says so. If there would be no host at all, the computes that were up at the last
+heartbeat count as up for a while.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class HeartbeatGrace:
                 cell.services_version += 1
 
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
-        """Return whether the grace is not over, for us or for one who has just come."""
+        """Return whether the grace still lasts, also for a worker that just started."""
         silent_s = self.clock.monotonic() - self._since_s[uuid]
         age = self.clock.utcnow() - silent.since
         grace = datetime.timedelta(seconds=self.grace_s)

@@ -60,7 +60,8 @@ KINDS: dict[str, type] = {
     'stats': object,
     'updated': object,
 }
-"""The values of a host; those of kind str are few, and numbered, as is its cell."""
+"""The values of a host. Columns of kind str, and ``cell_uuid``, have few values and are
+stored as numbers."""
 
 CATEGORIES = ('cell_uuid', *(name for name, kind in KINDS.items() if kind is str))
 DTYPES: dict[type, Any] = {
@@ -173,7 +174,7 @@ def _free_disk_gb(row: ComputeNodeRow, free: int) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed_stats(text: str | None) -> Mapping[str, str | None] | None:
-    """Parse the JSON text once for all hosts that report it; None: no JSON object."""
+    """Parse the JSON text once for all hosts that report it; None if no object."""
     try:
         stats = parse_json(text or '{}') or {}
     except ValueError:
@@ -272,12 +273,11 @@ def _complain(column: str, text: str, problem: str) -> None:
 
 
 class HostColumns:
-    """The columns of all hosts, and where each host stands in them.
+    """The columns of all hosts, and the place of each host in them.
 
-    ``members`` grows whenever a place may hold another host than before, or a host
-    may belong to another service. ``by_uuid`` gives the place of each node; if
-    several hosts have one uuid, the last, and ``duplicate_uuids`` gives all of them;
-    ``keys`` are the hosts by their places.
+    ``members`` grows when a place may hold another host than before, or a host may
+    belong to another service. ``by_uuid`` gives the place of each node,
+    ``duplicate_uuids`` all places of a shared uuid. ``keys`` are the hosts by place.
     """
 
     def __init__(self) -> None:
@@ -303,9 +303,8 @@ class HostColumns:
     ) -> None:
         """Put in new or changed hosts and take out those that are gone.
 
-        The cost is that of the changed rows and one copy of each column that they
-        change; the others stay the same objects. When a value does not fit into its
-        column, nothing has changed.
+        It costs the changed rows, and one copy of each changed column; other columns
+        stay the same objects. If a value does not fit into its column, nothing changes.
         """
         going = {key for key in gone if key in self._position}
         coming = [key for key in changed if key not in self._position]
@@ -347,8 +346,8 @@ class HostColumns:
         position: Mapping[NodeKey, int],
         arrays: dict[str, NDArray[Any]],
     ) -> set[str]:
-        """Write the changed hosts, into copies of the columns that are in use; return
-        which names of hosts are others now."""
+        """Write the changed hosts into copies of the columns in use. Return which of
+        ``host`` and ``uuid`` changed."""
         names = {
             name
             for name in ('host', 'uuid')

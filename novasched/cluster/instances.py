@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances by host: reported by the computes, else read from the cells at need.
 
-A host's own word is believed once it is known to be complete; until then a
-request that asks for instances reads them, all such hosts in one query per cell. Moves
-that no compute reports are found by a periodic comparison with the database, as long as
-requests ask for instances; the first one to ask after a while reads for itself.
+A host's report counts once it is known to be complete. Until then, a request that asks
+for instances reads them, for all such hosts in one query per cell. A periodic
+comparison with the database finds moves that no compute reports. It pauses while no
+request asks for instances; the first request after a pause reads for itself.
 """
 
 from __future__ import annotations
@@ -128,12 +128,11 @@ class InstanceView:
         return object_column(table, map(found.__getitem__, hosts_of(table)))
 
     def compare(self, hosts: Mapping[str, Set[str]], read: Read) -> None:
-        """Read the instances of the hosts that are believed; stop believing those
-        that were wrong.
+        """Read the instances of believed hosts; stop believing those that were wrong.
 
-        ``hosts`` are those of the cells that can be asked. If no request has asked for
-        instances since the last time nothing is read, and no report counts until the
-        next time. Raises what ``read`` raises.
+        ``hosts`` are the hosts of available cells. If no request has asked for
+        instances since the last comparison, nothing is read, and no report counts until
+        the next. Raises what ``read`` raises.
         """
         with self._lock:
             asked, self._asked, self._doubted = self._asked, False, True

@@ -35,37 +35,31 @@ ATTEMPTS = 5
 
 @dataclass(eq=False)
 class CellNodes:
-    """Compute nodes and services of one cell.
-
-    ``services_version`` grows with what filters see, ``total`` is the sum of the marks
-    of the rows, and ``takes`` counts the answers.
-
-    Of the queries answered, ``taken`` is the newest, ``whole`` the number of the newest
-    for all nodes and ``listed`` that for all services. Since these, ``seen`` has the
-    newest that showed a node, be it alive or deleted, and ``heard`` that which showed
-    that the service of a host came or went. ``looked_s`` is when the services of
-    ``hosts_without_service`` were looked for. The LogOnce are for its log lines.
-    """
+    """Compute nodes and services of one cell."""
 
     rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
-    total: int = 0
-    takes: int = 0
+    total: int = 0  # sum of the marks of rows
+    takes: int = 0  # number of answers taken
     services: Services = field(default_factory=Services)
-    services_version: int = 0
+    services_version: int = 0  # grows with each change that filters see
     looked_s: float = float('-inf')
+    """When the services of ``hosts_without_service`` were last looked for."""
     hosts_without_service: frozenset[str] = frozenset()
-    taken: CellQuery | None = None
-    whole: int = 0
-    listed: int = 0
+    taken: CellQuery | None = None  # newest query answered
+    whole: int = 0  # number of the newest answered query for all nodes
+    listed: int = 0  # number of the newest answered query for all services
     seen: dict[int, int] = field(default_factory=dict)
+    """Number of the last query since ``whole`` that returned a node."""
     heard: dict[str, int] = field(default_factory=dict)
+    """Number of the last query since ``listed`` that showed a change of a host's
+    service."""
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
 
     def since(
         self, moment: QueryTime, overlap: datetime.timedelta
     ) -> datetime.datetime | None:
-        """Return from which time stamp on a delta must ask; None: for all."""
+        """Return the time stamp from which a delta must ask; None to ask for all."""
         if self.taken is None:
             return None
         return self.taken.moment.before(moment) - overlap
@@ -244,8 +238,8 @@ class ComputeNodes:
     def take(self, query: CellQuery, answer: CellAnswer) -> bool:
         """Take in an answer; rebuild only hosts whose row differs.
 
-        An answer of a cell that was forgotten meanwhile is dropped. False: an older
-        answer was taken meanwhile, so the question is to be put again.
+        An answer of a cell that was forgotten meanwhile is dropped. Return False if an
+        older answer may have been taken meanwhile, so the query must be repeated.
         """
         uuid, cell = query.cell_uuid, self.cells.get(query.cell_uuid)
         if cell is None or cell.rows is not query.rows:
@@ -315,8 +309,8 @@ class ComputeNodes:
     def named(
         self, cell_uuids: Iterable[str], host: str | None, node: str | None
     ) -> dict[str, list[ComputeNodeRow]]:
-        """Return the nodes of a service host and/or of a node name, by id, of each
-        cell that has any. The case of a host does not count, that of a node does."""
+        """Return the nodes of a service host and/or of a node name, by id, of each cell
+        that has any. Node names are case-sensitive, hosts are not."""
         folded = None if host is None else host.casefold()
         found = {
             uuid: [

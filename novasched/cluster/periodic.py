@@ -49,9 +49,9 @@ class RefreshedView(Protocol):
 class PeriodicTasks:
     """Runs the periodic tasks of a view when they are due, until it is stopped.
 
-    ``others`` are further tasks, which are due at once. Each has a thread of its own:
-    one that never ends delays no other. The first full read is due after a share of its
-    interval, the ``phase``, so that workers that start together do not read together.
+    ``others`` are further tasks, which are due at once. Each has its own thread, so a
+    hung task delays no other. The first full read is due after the share ``phase`` of
+    its interval, so that workers started together do not read together.
     """
 
     def __init__(

@@ -89,7 +89,7 @@ class KnownRelease:
 def find(conf: Any, services: ServiceDirectory | None, clock: Clock) -> FoundRelease:
     """Return the pinned release, else the one that is detected.
 
-    ``services`` None: nothing is known of services. Raises errors.StoreFailed, and
+    ``services`` is None if nothing is known of services. Raises errors.StoreFailed, and
     errors.OptionError for a cloud that is too old and not pinned.
     """
     pinned = named(conf.novasched.nova_release)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute service state. Per request only unusable services are queried.
 
-All rows are read at the start and periodically; before a request, only those
-that are disabled, forced down or silent, and those that came or went. A service that
-is in neither answer is enabled and was heard from in time.
+All rows are read at the start and periodically. Before a request, only services that
+are disabled, forced down, silent, new or deleted are read. Any other service is enabled
+and was heard from in time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _heartbeat(row: ServiceRow) -> datetime.datetime | None:
 
 def down_time(service_down_time: int, report_interval: int) -> tuple[int, str | None]:
     """Return the seconds after which a service is down, and nova's warning if the
-    option was too small for the report interval and had to be raised."""
+    option was raised because of the report interval."""
     if service_down_time > report_interval:
         return service_down_time, None
     raised = int(report_interval * 2.5)
@@ -119,18 +119,13 @@ class SilentComputes(NamedTuple):
 
 
 class Services(NamedTuple):
-    """The compute services of one cell by host, as they were at a moment.
-
-    ``newest_id`` is the highest id of a row that was ever among them. ``silent`` is
-    set when no compute is heard of any more; with ``kept`` those of the hosts in it
-    count as up.
-    """
+    """The compute services of one cell by host, as they were at a moment."""
 
     rows: Mapping[str, ServiceRow] = {}
-    newest_id: int = 0
+    newest_id: int = 0  # highest id of a row that was ever among them
     unavailable: Mapping[str, Unavailable] = {}
-    silent: SilentComputes | None = None
-    kept: bool = False
+    silent: SilentComputes | None = None  # set if no compute is heard from any more
+    kept: bool = False  # whether the hosts in silent count as up
 
     def knows(self, host: str | None) -> bool:
         return host in self.rows or host in self.unavailable
@@ -260,7 +255,7 @@ class Services(NamedTuple):
 
 
 def _unavailable(rows: Iterable[ServiceRow], window: Window) -> dict[str, Unavailable]:
-    """Return those of the services that must not be used, by host."""
+    """Return the services that must not be used, by host."""
     found = {}
     for row in rows:
         up = not row.forced_down and window.holds(row)
@@ -272,8 +267,10 @@ def _unavailable(rows: Iterable[ServiceRow], window: Window) -> dict[str, Unavai
 def _fallen_silent(
     found: Collection[Unavailable], window: Window
 ) -> SilentComputes | None:
-    """Return the state of services of which none is heard of; None: some is, or
-    too few were up together when the last was."""
+    """Return the state of services that have all fallen silent.
+
+    None if one is heard from, or too few were up together at the last heartbeat.
+    """
     if len(found) < LEAST_COMPUTES or any(window.holds(each.row) for each in found):
         return None
     beats = {each.row.host: _heartbeat(each.row) for each in found}

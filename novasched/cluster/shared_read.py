@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads shared by all who ask at the same time: each began after they asked."""
+"""Reads that concurrent callers share; each read began after its callers asked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Refresh:
     _running_since: float = float('-inf')
 
     def newest(self, max_age_s: float) -> float | None:
-        """Return when the newest refresh began; None: longer than that ago."""
+        """Return when the newest refresh began; None if that is longer ago."""
         oldest = self.clock.monotonic() - max_age_s
         return self._began_at if max_age_s and self._began_at >= oldest else None
 
@@ -71,8 +71,8 @@ class _Round:
 
 @dataclass(eq=False)
 class SharedVerification:
-    """Reads compute nodes for all who ask at the same time, in one round after the
-    other; each gets one that began after it asked."""
+    """Reads compute nodes for concurrent callers, in one round after the other. Each
+    caller gets a round that began after it asked."""
 
     read: Callable[[Collection[str]], set[str]]
     _turn: threading.Condition = field(default_factory=threading.Condition)

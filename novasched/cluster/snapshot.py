@@ -41,7 +41,7 @@ class Composed(NamedTuple):
     places_of_providers: Callable[[ProviderTable], Rows]
 
     def places(self, candidates: Mapping[str, Any]) -> Rows:
-        """Return the places of those of these nodes that are usable, in order."""
+        """Return the places of these nodes that are usable, in order."""
         if isinstance(candidates, CandidatesByRoot) and not self.duplicate_uuids:
             found = self.places_of_providers(candidates.table)[candidates.rows]
             found = found[found >= 0]
@@ -110,7 +110,7 @@ class Composer:
         self._kept: dict[str, tuple[Any, Any]] = {}
 
     def compose(self, cell_uuids: frozenset[str]) -> Composed:
-        """Return the snapshot of now; hosts of other cells than these are not usable.
+        """Return the current snapshot; hosts of other cells than these are not usable.
 
         The snapshot is the last, if nothing has changed.
         """
@@ -176,7 +176,7 @@ class Composer:
     def _service_columns(
         self, hosts: Objects, cells: Categories[str]
     ) -> tuple[Mask, Mask, Mask]:
-        """Return who has a service, whose is disabled, and whose is up.
+        """Return which hosts have a service, a disabled one, and one that is up.
 
         Only the unavailable few are judged one by one.
         """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cluster view: cells, hosts, services, aggregates and instances between requests.
 
-Compute nodes are read by delta on their time stamps, and by a sum over all rows, which
-shows what was written by clocks that are behind or committed late. Of the services only
-the unavailable ones are asked for; of the instances those of the hosts of a request,
-when a filter or weigher first looks at them.
+Compute nodes are read by delta on their time stamps, and checked by a sum over all
+rows. The sum shows rows that slow clocks stamped, or that were committed late. Only
+unavailable services are read. Instances are read for the hosts of a request, when a
+filter or weigher first asks for them.
 """
 
 from __future__ import annotations
@@ -275,8 +275,11 @@ class ClusterView:
             return self._shared_refresh()
 
     def known(self) -> float:
-        """Be content with a look that began at most ``max_age_s`` ago, and have the
-        cells looked at behind the scenes for as long; return when it began."""
+        """Return when the known host state was read; refresh if older than
+        ``max_age_s``.
+
+        For as long from now, the cells are refreshed in the background.
+        """
         self._known_for = self._clock.monotonic() + self.max_age_s
         self._wake.set()
         began_s = self._shared_refresh.newest(self.max_age_s)
@@ -315,10 +318,12 @@ class ClusterView:
         with_rows: bool = True,
         with_aggregates: bool = False,
     ) -> set[str]:
-        """Read compute nodes again, with their services; return those that are not as
-        they were in a snapshot, which has hosts of a disabled cell only where that is
-        ``cell_uuid``. So are those of a cell that does not answer: no host is taken
-        from it before a refresh."""
+        """Read compute nodes again, with their services; return those that changed.
+
+        ``seen`` has hosts of a disabled cell only if that cell is ``cell_uuid``. Nodes
+        of an unavailable cell count as changed: no host is taken from it before a
+        refresh.
+        """
         unread = self._verified(node_uuids) if with_rows else set[str]()
         if with_aggregates:
             self.current_aggregates()
@@ -329,8 +334,10 @@ class ClusterView:
         return composed.changed(node_uuids, seen) | (unread & {*node_uuids})
 
     def _verified(self, node_uuids: Collection[str]) -> set[str]:
-        """Read compute nodes again, those of one cell for all who ask at the same time;
-        return those that cannot be read."""
+        """Read compute nodes again; return the nodes that cannot be read.
+
+        Concurrent reads of one cell are shared.
+        """
         with self._lock:
             cells = [*self._nodes.ids_of(node_uuids)]
             verify: Callable[[Collection[str]], set[str]] = self._read_nodes
@@ -340,7 +347,7 @@ class ClusterView:
         return verify(node_uuids)
 
     def _read_nodes(self, node_uuids: Collection[str]) -> set[str]:
-        """Read compute nodes again; return those of cells that do not answer."""
+        """Read compute nodes again; return the nodes of cells that do not answer."""
         with self._lock:
             ids, looks = self._nodes.ids_of(node_uuids), self._looks
             has_others = bool(self._available - ids.keys())
@@ -393,11 +400,10 @@ class ClusterView:
     ) -> HostTable:
         """Return the hosts that have candidates, in the order of ``candidates``.
 
-        ``candidates`` are lists of allocation candidates by provider uuid; None:
-        all hosts, without candidates. ``cell_uuid`` restricts the hosts to one cell,
-        even a disabled one; otherwise they are those of the enabled cells.
-        Unavailable cells give no hosts. Call ``refresh()`` first. Raises
-        errors.StoreFailed when that cell is not known and cannot be looked up.
+        ``candidates`` are lists of allocation candidates by provider uuid; None returns
+        all hosts, without candidates. ``cell_uuid`` replaces the enabled cells by one
+        cell, even a disabled one. Unavailable cells give no hosts. Call ``refresh()``
+        first. Raises errors.StoreFailed if that cell cannot be found.
         """
         wanted = self._wanted(cell_uuid)
         with self._lock:
@@ -424,9 +430,9 @@ class ClusterView:
     ) -> tuple[str, ...]:
         """Return the names of the enabled cells, or of one, that do not answer.
 
-        They give no hosts before a refresh finds that they answer again. Only those are
-        returned that may have the ``target`` of a request, and a host among the
-        ``offered`` providers; None: any. One that was never read may have any host.
+        They give no hosts before a refresh finds that they answer again. ``target`` and
+        ``offered`` keep only cells that may have the target of a request, and a host
+        among the offered providers. A cell that was never read may have any host.
         """
         silent = {
             cell.uuid: cell.name or cell.uuid
@@ -446,7 +452,7 @@ class ClusterView:
         return tuple(name for uuid, name in silent.items() if uuid in may_have)
 
     def node_uuids(self) -> KeysView[str]:
-        """Return the uuids of the compute nodes, those of other cells included."""
+        """Return the uuids of all compute nodes, of disabled cells, too."""
         with self._lock:
             return self._nodes.hosts.by_uuid.keys()
 
@@ -459,11 +465,11 @@ class ClusterView:
     def nodes_named(
         self, host: str | None, node: str | None, cell_uuid: str | None = None
     ) -> list[tuple[str, str, str]]:
-        """Return (host, node, uuid) of the nodes of a service host, in any case,
-        and/or of a node name, by id, with or without a service.
+        """Return (host, node, uuid) of the nodes of a service host and/or a node name.
 
-        They are those of one cell: of ``cell_uuid``, or else of the first enabled one
-        that has any; if several have, that which the host is mapped to. See hosts.
+        Hosts are not case-sensitive; nodes need no service. Nodes are in order of id,
+        all of one cell: ``cell_uuid``, or the first enabled cell that has any. If
+        several cells have some, it is the cell that the host is mapped to. See hosts.
         """
         wanted = self._wanted(cell_uuid)
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]

@@ -24,7 +24,7 @@ UNREAD = 141
 def quietly(run: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
     """Run a program; return its exit code, also after Ctrl-C or on a closed pipe.
 
-    Its arguments are those of the process if ``argv`` is None.
+    ``argv`` None stands for the arguments of the process.
     """
     try:
         try:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from novasched.inspection.merged import MergedDecisions
 
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
-"""Exit codes: the question was answered; an error; wrong arguments; it was answered and
-the answer is no; it was answered in part, and the rest could change the answer."""
+"""Exit codes for an answer, an error, wrong arguments, an answer of no, and an answer
+in part, which the rest could change."""
 
 FORMAT_VERSION = 1
 """The number "v" of the JSON of all reports."""
@@ -65,7 +65,7 @@ class ConfiguredCommand(Command):
 
     def configuration_arguments(self) -> list[str]:
         """Return the arguments that name the configuration, as the daemon takes them;
-        [] for those of nova."""
+        [] for nova's."""
         options = self.app.options
         return [
             *(f'--config-file={path}' for path in options.config_file),
@@ -243,7 +243,7 @@ def positive(text: str) -> int:
 
 
 def _width_of(stream: Any) -> int:
-    """Return the width of a terminal, or that of a table in a pipe or file."""
+    """Return the width of a terminal, or the width of a table in a pipe or file."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
     except (OSError, ValueError):

@@ -45,7 +45,7 @@ class ConsoleCommand(ConfiguredCommand):
     def of_console(
         self, parsed_args: argparse.Namespace, path: str, given: Given = ()
     ) -> dict[str, Any] | None:
-        """Return the answer of the console of ``--console``; None: it knows no such
+        """Return the answer of the console of ``--console``; None if it knows no such
         thing.
 
         Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.
@@ -70,11 +70,10 @@ def of_host(name: str) -> str:
 
 
 def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
-    """Return the JSON object that a console has at a path of its interface; None: it
-    has none.
+    """Return the JSON object that a console has at a path of its interface, if any.
 
-    ``where`` is its URL, or the path of its socket. Raises errors.OptionError for
-    what it refuses, and errors.ConsoleFailed where it does not answer.
+    ``where`` is its URL, or the path of its socket. Raises errors.OptionError for what
+    it refuses, and errors.ConsoleFailed if it does not answer.
     """
     import http.client
 

@@ -58,10 +58,10 @@ _TIME, _SHORT_TIME = '%Y-%m-%dT%H:%M:%S.%fZ', '%m-%d %H:%M:%S'
 
 
 def moment(text: str) -> int:
-    """Return a time in microseconds since 1970: so long ago, as 90m or 7d, or a time in
-    ISO 8601, which is UTC where it names no zone.
+    """Return the time that an age, such as 90m or 7d, or ISO 8601 means, in us since
+    1970.
 
-    Raises argparse.ArgumentTypeError.
+    Without a zone the time is UTC. Raises argparse.ArgumentTypeError.
     """
     try:
         if ago := _AGO.fullmatch(text):
@@ -125,8 +125,8 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
 class ListDecisions(DecisionsCommand):
     """List the decisions of all schedulers, the newest first.
 
-    A table has the most important columns; --long has all, and the other formats have
-    all that is kept of each but its body, for which see novasched explain.
+    A table has the most important columns; --long has all. Other formats have all that
+    is kept of each but its body, which novasched explain shows.
 
     Exit codes: 0 answered, 1 error, 2 usage, 3 there is no decision --before, 4 a
     scheduler did not answer, and may have more.
@@ -297,9 +297,8 @@ def _line(values: Sequence[str]) -> str:
 class CountDecisions(DecisionsCommand):
     """Count the decisions of all schedulers by what they have in common.
 
-    By plugin, blocker or code, only those that were not scheduled are counted; by host,
-    a decision on several servers counts for each of their hosts. Most often: the
-    reason, or the result, that most of them have.
+    By plugin, blocker or code, scheduled requests are left out. By host, a decision
+    counts for each of its hosts. Most often is the most frequent reason, or result.
 
     Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer, and may have
     more.

@@ -67,21 +67,19 @@ class Subject(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The records that were found, the newest first, and the schedulers that did not
-    answer; without records, when the oldest one was made, in us since 1970."""
+    """The records that were found, and the schedulers that did not answer."""
 
-    records: Sequence[DecisionRecord] = ()
+    records: Sequence[DecisionRecord] = ()  # the newest first
     unanswered: Sequence[str] = ()
     oldest_at: int | None = None
+    """If there are no records, when the oldest one was made, in us since 1970."""
 
 
 class ExplainDecision(ConsoleCommand, InspectionCommand):
     """Explain why a server went where it went, or why it got no host.
 
-    Shown is the newest decision; of a uuid or id, the newest of this machine if it has
-    any. It says how many hosts each stage left and why, by what the host won or what
-    ended it, what would have to change, and how long it took: see
-    docs/reference/explain.md.
+    Shows the newest decision; for a uuid or id, the newest of this machine, if any. See
+    docs/reference/explain.md for its parts.
 
     Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 not found,
     and some schedulers did not answer.
@@ -131,7 +129,10 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
         """Return the verdict of a host now on the request of a record, with ``text`` in
-        words; None: it cannot be asked."""
+        words.
+
+        None if the host cannot be asked.
+        """
         if 'request' not in record.body:
             return None
         from oslo_config import cfg

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``novasched host``: what a host has, what is free of it, and who holds the rest."""
+"""``novasched host``: resources of a host, what is free, and the servers on the
+rest."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ HOLDING = ('pages', 'pcpu', 'pci')
 class ShowHost(ConsoleCommand, InspectionCommand):
     """Show a host: its state, what is free of it, and which servers hold the rest.
 
-    Decisions are those of all schedulers. Exit codes: 0 answered, 4 a cell or a
-    scheduler does not answer.
+    Decisions come from all schedulers. Exit codes: 0 answered, 4 a cell or a scheduler
+    does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

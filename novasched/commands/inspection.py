@@ -77,7 +77,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
         '--seed',
         type=int,
         metavar='N',
-        help='make what is random from this number, as a plan before did',
+        help='random seed, to repeat an earlier plan',
     )
 
 

@@ -236,9 +236,9 @@ def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest
 class PlanBoot(ConsoleCommand, PlanCommand):
     """Say where new servers would go, or what would have to change.
 
-    It is a dry run: nothing is claimed, written or notified. Exit codes: 0 all fit,
-    3 they do not, or there is no decision to be like, 4 a cell or a part of placement
-    that does not answer could have hosts for them, or the plan is not the expected one.
+    It is a dry run: nothing is claimed, written or notified. Exit codes: 0 all fit, 3
+    they do not, or --like finds no decision. Exit code 4: not the expected plan, or a
+    cell or part of placement that may have hosts does not answer.
     """
 
     ONLY_HERE = MappingProxyType(
@@ -305,12 +305,11 @@ def add_move(parser: argparse.ArgumentParser) -> None:
 
 
 class PlanMove(PlanCommand):
-    """Say where servers would go that are migrated, resized or evacuated.
+    """Say where migrated, resized or evacuated servers would go.
 
-    It is a dry run: nothing is claimed, written or notified. Each server sees those
-    before it. Exit codes: 0 all can move, 3 some cannot, 4 a cell does not answer that
-    may have more servers of a name, or a part of placement that may have a place, or
-    the plan is not the expected one.
+    It is a dry run: nothing is claimed, written or notified. Each server sees the
+    servers before it. Exit codes: 0 all can move, 3 some cannot. Exit code 4: not the
+    expected plan, or a cell or part of placement that may matter does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -366,10 +365,9 @@ class PlanMove(PlanCommand):
 class PlanDrain(PlanCommand):
     """Say where all servers of some hosts would go, the largest first.
 
-    It is a dry run: nothing is claimed, written or notified. No server goes to any of
-    the hosts. Exit codes: 0 all have a place, 3 some have none, 4 a cell does not
-    answer that may have more of the hosts, or a part of placement that may have a
-    place, or the plan is not the expected one.
+    It is a dry run: nothing is claimed, written or notified. No server goes to these
+    hosts. Exit codes: 0 all have a place, 3 some have none. Exit code 4: not the
+    expected plan, or a cell or part of placement that may matter does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -25,15 +25,15 @@ HEAD_LINES = 8
 QUIT, PAUSE = 'q', 'p'
 
 Key = Callable[[float | None], str]
-"""Returns the key that was pressed within so many seconds, or ''. None: for ever."""
+"""Waits for a key so many seconds, or for ever if None; returns it, or ''."""
 
 
 class WatchSchedulers(ReportCommand):
-    """Show what all schedulers decide: requests, results, times and blockers.
+    """Show requests, results, times and blockers of all schedulers.
 
-    On a terminal the picture is drawn every two seconds, of the last minute; p pauses,
-    q ends it. Into a pipe, with --once or in another format it is printed once. in
-    flight is the mean of the minute; cells are as the last decision saw them.
+    A terminal shows the last minute, drawn every two seconds; p pauses, q ends it. A
+    pipe, --once or another format prints it once. in flight is the mean of the minute;
+    cells are as last seen.
 
     Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer.
     """

@@ -17,8 +17,8 @@ class WhyNot(InspectionCommand):
     """Say which conditions of a request a host meets now, and which it does not.
 
     All are asked, not only the first that fails. It is a dry run: nothing is claimed,
-    written or notified. Exit codes: 0 the host fits, 3 it does not, 4 the host is in
-    none of the cells that answer, or a part of placement did not, which may offer it.
+    written or notified. Exit codes: 0 it fits, 3 it does not. Exit code 4: no cell that
+    answers has it, or part of placement does not answer.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Availability zones by host, for plugins: from the aggregates of the decision at hand.
 
-Nova: availability_zones.py. There they are read from the database; here they are those
-that the decision began with, of all hosts of the cloud, and nothing is asked.
+Nova: availability_zones.py. Nova reads the database. Here the zones are known from the
+start of the decision, for all hosts of the cloud, and nothing is queried.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ DRIVERS = {
 
 
 def warnings(conf: Any) -> Iterator[str]:
-    """Yield a line for each thing that is set and is today called otherwise, is not
-    served any more, or is not what clouds should have."""
+    """Yield a line for each setting that is renamed, no longer served, or not what
+    clouds should have."""
     named = conf.scheduler.driver
     name = NOVA_DRIVERS.get(named, named)
     if name != named and name != CACHING:

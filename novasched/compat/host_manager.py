@@ -31,7 +31,7 @@ Asked = RequestSpec | Mapping[str, Any]
 
 
 class Serving(NamedTuple):
-    """The request that a driver works on: who watches it, what was complained of."""
+    """The request that a driver works on, its timer, and the complaints logged."""
 
     request: RequestSpec | None
     timer: RequestTimer

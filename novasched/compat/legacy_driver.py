@@ -196,7 +196,7 @@ def _arguments(
 
 
 class _Choice(NamedTuple):
-    """A host that a driver chose, and what is claimed there; None: nothing."""
+    """A host that a driver chose, and the candidate to claim there, if any."""
 
     selection: Selection
     host: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of options of oslo.messaging that the libraries of older releases read, too.
 
-Those of today ignore them, but all other services of such a cloud act on them: they say
-whether TLS is spoken, and how exchange and queues are declared.
+Today's library ignores them, but all other services of such a cloud act on them. They
+decide whether TLS is spoken, and how exchange and queues are declared.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def apply(
     values: Mapping[tuple[str, str], Sequence[str]],
     release: Release | None,
 ) -> None:
-    """Give options the values that old names have in the files of a cloud of a release,
-    where their present names have none; None: take those values back.
+    """Make values that files give under old names the defaults of the present options.
 
-    ``values`` are those of the files, by group and name, in their order.
+    ``values`` are the values in the files, by group and name, in order. The old names
+    of ``release`` count; if it is None, all these defaults are taken back.
     """
     for each in OLD_NAMES:
         conf.clear_default(each.present, each.present_group)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapter of plugins: what the pipeline calls, whichever hooks of nova they define.
 
-A class written for nova becomes a filter or weigher of ours, and its object is wrapped
-in PluginFilter or PluginWeigher, which decide once by which of its methods it goes.
+A class written for nova becomes a filter or weigher of ours. PluginFilter or
+PluginWeigher wraps its object, and decides once which of its methods to call.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Adapter:
         self.config_warnings = _our_method(plugin, 'config_warnings')
 
     def depends_on(self, request: RequestSpec) -> None:
-        """Return None: unknown, though what it is made of may."""
+        """Return None, as the columns of a plugin are unknown."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plugin, name)
@@ -288,9 +288,9 @@ def make(cls: Any, conf: Any, option: str) -> Any:
 def _made(cls: Any, conf: Any) -> Any:
     """Make a plugin from the options.
 
-    A subclass of a built-in whose constructor takes nothing, as in nova, finds what
-    the built-in would have read set on itself, before and after it calls the
-    constructor of the built-in; by super(), or by its name, which sets the defaults.
+    Constructors of plugins may take nothing, as in nova. A subclass of a built-in finds
+    the built-in's options set on itself, before and after it calls the built-in's
+    constructor. It may call that by super(), or by name, which sets the defaults.
     """
     built_in = _built_in_of(cls)
     if built_in is None:

@@ -2,7 +2,7 @@
 """Nova itself beside novasched, for plugins that ask its database or its clients.
 
 It is imported for plugins alone, and only where [novasched] plugins_use_nova says so.
-Filters, weighers and hosts stay those of novasched; all other modules are nova's.
+Filters, weighers and hosts stay novasched's; all other modules are nova's.
 """
 
 from __future__ import annotations

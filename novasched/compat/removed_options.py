@@ -55,7 +55,7 @@ _RENAMED = {group: {o.name for o in OLD_NAMES if o.group == group} for group in 
 
 
 def instead_of(group: str, name: str) -> str | None:
-    """Return the successor of an option; None: it is none of these."""
+    """Return the successor of an option; None if the option is not removed."""
     if name in _RENAMED.get(group, ()):
         return f'[{group}] {name}, by the name that it has today'
     for groups, names, instead in REMOVED:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulkhead executor of the console: questions of one kind, a few at a time.
 
-However many clients ask, each question is worked out once. A client holds a thread of
-the server while it waits; as only some may wait for one kind, one that hangs leaves
-threads for the others.
+However many clients ask, each question is worked out once. A waiting client holds a
+thread of the server. Only some clients may wait for one kind, so a hung question leaves
+threads for the other kinds.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class _SharedAnswer:
 
 
 class Bulkhead:
-    """Answers questions in ``at_once`` threads; who asks the same shares the answer.
+    """Answers questions in ``at_once`` threads; concurrent equal questions share an
+    answer.
 
-    ``kind`` is what the questions are called in errors. Beside those under way
-    ``most_waiting`` may wait, and ``most_kept`` answers are kept. At most
-    ``most_clients`` wait for answers, shared ones included. Threads may share it.
+    Errors name the questions ``kind``. ``most_waiting`` more questions may wait, and
+    ``most_kept`` answers are kept. At most ``most_clients`` wait for answers, shared
+    ones included. Threads may share it.
     """
 
     def __init__(
@@ -79,13 +80,12 @@ class Bulkhead:
         max_age_s: float = 0.0,
         within_s: float | None = None,
     ) -> T:
-        """Return the answer to a question that ``key`` tells from others; one that is
-        being worked out, or is not older than ``max_age_s``, is shared. ``within_s`` is
-        how long this client waits at most; an answer that comes later is kept for those
-        who ask again.
+        """Return the answer to the question that ``key`` identifies.
 
-        Raises errors.Busy where too many are waiting, or it takes too long; and what
-        the question raises.
+        An answer that is being worked out, or is not older than ``max_age_s``, is
+        shared. This client waits ``within_s`` at most; a later answer is kept for the
+        next client. Raises errors.Busy if too many are waiting, or it takes too long.
+        Raises what the question raises.
         """
         within_s = self._within_s if within_s is None else within_s
         with self._waiting(key, question, max_age_s) as asked:

@@ -67,13 +67,12 @@ MOST_DECISIONS_KEPT = 8
 
 
 class Cloud:
-    """Reads a cloud for the console.
+    """Reads a cloud for the console. Close it in the end.
 
-    Many threads may ask; questions of each kind have their own threads: decisions, the
-    cloud as it is, plans and health. Each answer is a JSON object. All raise
-    errors.OptionError for what is asked wrongly, errors.Busy where too much is under
-    way, and other errors.NovaschedError where something does not answer. Close it in
-    the end.
+    Many threads may ask. Decisions, the cloud as it is, plans and health have their own
+    threads. Each answer is a JSON object. All methods raise errors.OptionError for
+    wrong arguments, errors.Busy under overload, and other errors.NovaschedError if
+    something does not answer.
     """
 
     def __init__(
@@ -226,17 +225,21 @@ class Cloud:
         )
 
     def heat(self, flavor: str) -> Report:
-        """Return ``flavor`` and ``groups``: for each zone and aggregate ``zone``,
-        ``aggregate`` and ``hosts``, each ``[name, slots]``; slots None: it is disabled
-        or down; and ``cells_left_out``."""
+        """Return ``flavor``, ``cells_left_out``, and ``groups`` by zone and aggregate.
+
+        A group has ``zone``, ``aggregate`` and ``hosts``, each ``[name, slots]``;
+        ``slots`` is None if the host is disabled or down.
+        """
         return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
 
     def hosts(self, order: HostsOrder) -> Report:
-        """Return ``hosts`` of a page, each with ``host, cell, zone, aggregates, state``
-        (enabled, disabled or down), ``reason``, ``used`` ({class: [used, total]}),
-        ``servers`` and ``slots``; ``total``, ``page``, ``pages``, ``cells``,
-        ``zones`` and ``aggregates`` to choose from, ``cells_left_out`` and ``problem``:
-        why ``used`` is not known, or None."""
+        """Return a page of ``hosts``, and values to choose hosts by.
+
+        A host has ``host, cell, zone, aggregates, reason, used, servers, slots`` and
+        ``state``: enabled, disabled or down. ``used`` is ``{class: [used, total]}``; if
+        it is unknown, ``problem`` says why. The choices are ``cells, zones,
+        aggregates``. There are ``total, page, pages, cells_left_out``, too.
+        """
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> Report:
@@ -265,9 +268,11 @@ class Cloud:
     # -- health
 
     def health(self) -> Report:
-        """Return ``status`` (pass, warn, fail) and ``checks`` by name, as the health of
-        the scheduler has them, and ``free_slots``: [flavor, zone, number] of the
-        flavors that are configured."""
+        """Return ``status`` (pass, warn, fail), ``checks`` by name, and ``free_slots``.
+
+        Checks are the scheduler's. ``free_slots`` has ``[flavor, zone, number]`` for
+        the configured flavors.
+        """
         return self._checks.ask('health', self._health, HEALTH_AGE_S)
 
     def _health(self) -> Report:

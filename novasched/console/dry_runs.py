@@ -23,7 +23,7 @@ SAID = ('image', 'zone', 'hints')
 class DryRuns:
     """Answers what would be, one question at a time; nothing is claimed.
 
-    ``decisions`` returns those of all schedulers.
+    ``decisions`` returns the decisions of all schedulers.
     """
 
     def __init__(

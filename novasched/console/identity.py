@@ -33,11 +33,14 @@ TOKENS = (HEADER, 'HTTP_X_SERVICE_TOKEN')
 A_TOKEN = re.compile(r'[!-~]+')
 """Characters that a token may have; no others can be sent in a header."""
 IDENTITY = ('HTTP_X_', 'HTTP_OPENSTACK_')
-"""Beginnings of the headers in which keystonemiddleware says who has sent a request, or
-looks for a token. Those of a client are dropped, but for TOKENS."""
+"""Beginnings of the headers by which keystonemiddleware names the sender of a request,
+or looks for a token. All but TOKENS are dropped if a client sends them."""
 CACHED_S = 60
-"""How long a token that was valid is taken for valid, at most: one that was revoked
-elsewhere, or logged out at another process of this console, works on for so long."""
+"""How long a token that was valid is taken for valid, at most.
+
+A token that was revoked elsewhere, or logged out at another process of this console,
+works on for so long.
+"""
 KEYSTONE_S = 10.0
 BUSY = 'novasched.keystone_busy'
 """The errors.Busy that kept the token of a request from being validated."""
@@ -73,8 +76,8 @@ class KeystoneLimit:
 
 
 class TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
-    """A WSGI application around another: says who the token of a request is of, or,
-    under BUSY, why that was not found out."""
+    """A WSGI application around another: finds the owner of the token of a request, or
+    the reason why it could not, under BUSY."""
 
     def __init__(self, app: Application, conf: cfg.ConfigOpts, limit: KeystoneLimit):
         self._limit = limit

@@ -97,7 +97,7 @@ class AccessCheck:
         self._ended = EndedTokens()
 
     def check(self) -> Any:
-        """Return the answer instead of a page; None: the client is authorized."""
+        """Return the answer instead of a page; None if the client is authorized."""
         request = flask.request
         if request.endpoint in OPEN:
             return None
@@ -125,7 +125,7 @@ class AccessCheck:
         return _form(403, 'Not authorized', text, may_log_in=False)
 
     def log_in(self) -> Any:
-        """Show the form, or get a token for who has filled it in."""
+        """Show the form, or get a token for the user that it names."""
         given = flask.request.form
         if flask.request.method != 'POST':
             return _form(200, 'Log in')
@@ -174,7 +174,7 @@ def _from() -> str:
 def _unauthenticated() -> Any:
     """Return the way to the form for browsers, and words for other clients.
 
-    Who gathers metrics would take a form for them.
+    A program that gathers metrics would take a form for them.
     """
     request = flask.request
     has_sent_token = HEADER in request.environ and COOKIE not in request.cookies

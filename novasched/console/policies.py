@@ -56,9 +56,9 @@ class Rule(NamedTuple):
 def enforcer_of(conf: cfg.ConfigOpts) -> Any:
     """Return the policy as its files are now: they are not read again.
 
-    Raises errors.OptionError where they say less than is meant: files that are named
-    and missing, or cannot be read; a rule of ours, or one that it refers to, that is
-    misspelt, empty, not understood, or allows who has no role without an ``@``.
+    Raises errors.OptionError if a named file is missing or cannot be read. The same
+    goes for a rule of ours, or one that it refers to, that is misspelt, empty or not
+    understood. A rule may admit users without a role only with an ``@``.
     """
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(POLICIES)
@@ -151,10 +151,10 @@ def _written(node: yaml.Node) -> Any:
 def _understood(
     rules: Mapping[str, Rule], name: str, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """Yield a rule and those that it refers to, with their names.
+    """Yield a rule and the rules that it refers to, with their names.
 
-    What oslo.policy does not understand, and what a user or a target does not have, is
-    refused by it at each request, which ``not`` turns round. So it is refused here.
+    At each request oslo.policy refuses what it does not understand, and what a user or
+    a target lacks. A ``not`` would turn that round, so it is refused here.
     """
     rule = rules[name]
     if name in above:

@@ -40,7 +40,7 @@ def configure(
 ) -> cfg.ConfigOpts:
     """Read the configuration of nova-scheduler, and set up logging as it does.
 
-    Without files, that of no cloud, and nothing but errors is logged. Raises
+    Without files there is no cloud, and nothing but errors is logged. Raises
     oslo_config.cfg.Error and errors.OptionError.
     """
     conf = cfg.ConfigOpts()

@@ -76,7 +76,7 @@ class Guard:
     def _refusal(
         self, environ: Environ
     ) -> tuple[str, str, list[tuple[str, str]]] | None:
-        """Return status, words and headers of a refusal; None: there is none."""
+        """Return status, words and headers of a refusal, if there is one."""
         if not self._settings.has_keystone:
             client = environ.get('REMOTE_ADDR') or 'localhost'  # unix sockets have none
             if not is_loopback(client):
@@ -127,7 +127,7 @@ def is_of_other_site(environ: Environ) -> bool:
 
 
 def is_open_to_other_sites(environ: Environ) -> bool:
-    """Return whether a request may be answered as far as the site that caused it goes.
+    """Return whether a request may be answered in view of the site that caused it.
 
     Another site may link to pages. It may not embed or fetch them, nor ask for the API:
     a page open in a browser could keep the console busy. Other names of the same domain

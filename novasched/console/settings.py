@@ -106,9 +106,9 @@ class ConsoleSettings:
 
     @classmethod
     def from_conf(cls, conf: Any, listen: str | None = None) -> ConsoleSettings:
-        """Read the options; ``listen`` comes before that of the same name.
+        """Read the options; ``listen`` overrides the option of its name.
 
-        Raises errors.OptionError, also where anybody could look from elsewhere.
+        Raises errors.OptionError, also if anybody could look from elsewhere.
         """
         own = conf[GROUP]
         made = cls(
@@ -149,7 +149,7 @@ def is_local(address: Address) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address is that of the machine itself."""
+    """Return whether a name or an address means the machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -355,7 +355,7 @@ class ConsoleServer:
 
 
 def _oldest(conns: Iterable[Connection]) -> Connection:
-    """Return the first, of those of the address that has most."""
+    """Return the first connection of the address that has most."""
     conns = list(conns)
     most, _ = Counter(conn.address for conn in conns).most_common(1)[0]
     return next(conn for conn in conns if conn.address == most)

@@ -30,7 +30,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'api_database': list(options.database_opts),
     'placement_database': list(options.database_opts),
 }
-"""Those of oslo.db; nova takes the same list for the groups."""
+"""Options of oslo.db; nova takes the same list for the groups."""
 
 TIMEOUT_S = 60.0
 """How long one statement may take: as long as nova waits for a cell, and as a full
@@ -95,8 +95,8 @@ def cell_engine(
 ) -> sa.Engine:
     """Return an engine for the database of a cell; see api_engine.
 
-    All options but ``connection`` are those of [database]. Its replica serves the
-    database that is named there alone: nova reads every cell from it.
+    All options but ``connection`` come from [database]. Its replica serves only the
+    database that is named there: nova reads every cell from it.
     """
     engine = _engine(conf.database, url, CELL, timeout_s)
     if _same_database(engine.url, conf.database.connection):
@@ -153,11 +153,10 @@ def check(
     retry_interval_s: float = 10,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Connect once, to find out whether the database can be used.
+    """Connect once, to find out whether the database, and its replica, can be used.
 
-    So is its replica, if it has one. A server that cannot be reached is asked again
-    ``max_retries`` times, or for ever if that is -1. Raises errors.OptionError that
-    names ``option``, or that of the replica.
+    A server that cannot be reached is asked again ``max_retries`` times, or for ever if
+    that is -1. Raises errors.OptionError that names ``option``, or the replica's.
     """
     attempt = functools.partial(
         _check, max_retries=max_retries, retry_interval_s=retry_interval_s, wait=wait

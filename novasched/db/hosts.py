@@ -194,7 +194,7 @@ def _row(found: Sequence[Any]) -> ComputeNodeRow:
 def _rows(
     connection: sa.Connection, query: sa.Select[Any], values: dict[str, Any]
 ) -> list[ComputeNodeRow]:
-    """Return rows; nodes without a host get that of the service they belong to."""
+    """Return rows; nodes without a host get the host of their service."""
     rows = list(map(_row, connection.execute(query, values)))
     wanted = {row.service_id for row in rows if row.host is None}
     if not wanted:

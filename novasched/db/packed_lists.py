@@ -17,8 +17,10 @@ def packed_columns(
     number: sa.ColumnElement[int],
     where: sa.ColumnElement[bool],
 ) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
-    """Return two aggregates of the rows of which that is true: a list of their ids,
-    each with a number, and the sum of these ids."""
+    """Return two aggregates of the rows that meet ``where``.
+
+    They are a list of their ids, each with a number, and the sum of these ids.
+    """
     one = sa.cast(id_, sa.String(20)) + ':' + sa.cast(number, sa.String(20))
     zero = sa.literal_column('0', sa.Integer)
     return (
@@ -28,9 +30,9 @@ def packed_columns(
 
 
 def unpack(found: str | None, sum_of_ids: int) -> dict[int, int] | None:
-    """Return the numbers of a list by id; None: it was cut.
+    """Return the numbers of a list by id; None if it was cut.
 
-    One that is cut within its last number only gives another number.
+    A list that is cut within its last number only gives another number.
     """
     split = (each.partition(':') for each in (found or '').split(',') if each)
     numbers = {int(id_): int(number or 0) for id_, _, number in split}

@@ -97,7 +97,7 @@ class PlacementContents:
     """The contents of placement's database, read in one snapshot at a time.
 
     Satisfies ports.ProviderStore. Every method raises errors.StoreFailed for whatever
-    the driver raises, and for tables that are not those of placement.
+    the driver raises, and for tables that are not placement's.
     """
 
     reads_fast = True
@@ -200,10 +200,10 @@ class PlacementContents:
 
 
 def _quiet_since(connection: sa.Connection) -> object | None:
-    """Return when tables that show every change were written last; None: just now, or
-    the server does not say.
+    """Return when the tables that show every change were last written.
 
-    The time may be that of the start of a transaction, in whole seconds.
+    None if that was just now, or the server does not say. The time may be the start of
+    a transaction, in whole seconds.
     """
     if connection.dialect.name not in ('mysql', 'mariadb'):
         return None
@@ -251,8 +251,8 @@ class _ContentsReader:
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
         """Return the rows of the providers of these ids.
 
-        The ids of traits and aggregates are not used again while the server runs, so
-        their names are read only where there are others than before.
+        The server never uses an id of a trait or aggregate again. So their names are
+        read only if there are ids that ``before`` lacks.
         """
         listed = ids.tolist()
         inventories, usage = self._inventories(listed), self.usage(listed)
@@ -283,7 +283,7 @@ class _ContentsReader:
         return names if ids <= names.keys() else self._names(table, column)
 
     def providers(self, roots: Collection[int] | None = None) -> Ints:
-        """Return all providers, or those of some trees, by their ids; see Contents."""
+        """Return all providers, or the providers of some trees, by id; see Contents."""
         source = _of('resource_providers', roots, 'root_provider_id')
         found: Ints = self._packed(source, _PROVIDER)
         return found[np.argsort(found[:, 0])]

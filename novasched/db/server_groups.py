@@ -42,8 +42,10 @@ class ServerGroup(NamedTuple):
 
 
 def members_of(connection: sa.Connection, group_uuid: str) -> list[str]:
-    """Return the members of a group, the newest first, without those that are deleted:
-    they are members until they are archived, and may have left allocations behind."""
+    """Return the members of a group that are not deleted, the newest first.
+
+    Deleted members stay until they are archived, and may have left allocations behind.
+    """
     members = (
         sa.select(_x.instance_uuid)
         .join_from(instance_group_member, instance_groups, _x.group_id == _g.id)

@@ -87,7 +87,7 @@ class SqlServers(SqlApiStore):
         return self._ask(lambda c: server_groups.by_name(c, name, project_id))
 
     def cell_of(self, uuid: str) -> str | None:
-        """Return the uuid of the cell that has an instance; None: none yet."""
+        """Return the uuid of the cell that has an instance; None if none has it yet."""
         mapped = instance_mappings.outerjoin(cell_mappings, _m.cell_id == _c.id)
         query = sa.select(_c.uuid).select_from(mapped).where(_m.instance_uuid == uuid)
         found: str | None = self._ask(lambda c: c.execute(query).scalar())

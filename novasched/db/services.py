@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of services: those of the computes, and a scheduler's own."""
+"""Rows of services: the computes' rows, and a scheduler's own."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled statements, shared by the engines of this process.
 
-SQLAlchemy keeps them for each engine. A cloud has an engine for each cell, and to
-compile a statement takes some ten milliseconds: eighty cells would take a second for
-each statement that is new to them.
+SQLAlchemy keeps them for each engine, and a cloud has an engine for each cell. To
+compile a statement takes some ten milliseconds, so eighty cells would take a second for
+each new statement.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _PLAIN = (bool, int, str, tuple, type(None))
 
 
 class CompiledStatements(dict[Any, Any]):
-    """The execution option ``compiled_cache`` of engines. In its keys, which begin with
-    the dialect of an engine, stands instead what dialects are compared by: all settings
-    of one, such as the version of its server."""
+    """The execution option ``compiled_cache`` of engines.
+
+    Its keys begin with the dialect of an engine. Here the settings of the dialect stand
+    instead, such as the version of its server, as dialects are compared by these.
+    """
 
     def __init__(self) -> None:
         super().__init__()

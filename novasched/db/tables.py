@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of nova that scheduling reads or writes, as nova declares them.
 
-``API`` holds those of the API database, ``CELL`` those of a cell's database;
-names, types and nullability are nova's on each back-end. Nova makes the tables, and
+``API`` holds the tables of the API database, ``CELL`` the tables of a cell's database.
+Names, types and nullability are nova's on each back-end. Nova makes the tables, and
 their keys and indexes.
 """
 

@@ -36,11 +36,13 @@ AWAY_ERRORS = (
     *(2002, 2003, 2006, 2013),
     *(9001, 9002),
 )
-"""Those of MariaDB and of its clients that end by themselves: too many connections; no
-quorum, a server that stops or is read-only, a lock that is held, a connection that was
-ended; no connection; and of ProxySQL, which reaches no server in time."""
+"""Errors that end by themselves, of MariaDB, its clients and ProxySQL.
+
+The server has too many connections. It has no quorum, stops, is read-only, holds a lock
+or ended the connection. A client has no connection. ProxySQL reaches no server in time.
+"""
 AWAY_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
-"""Those of PostgreSQL: it stops or starts, too many connections, a standby."""
+"""States of PostgreSQL: it stops or starts, too many connections, a standby."""
 
 _LOCKED = 'database is locked'
 REPLICA = 'novasched_replica'
@@ -70,11 +72,10 @@ class Database:
 
     @contextmanager
     def steady(self) -> Iterator[sa.Connection]:
-        """Lend a connection that stays open; each statement shows what is committed.
+        """Borrow an autocommit connection: each statement shows what is committed.
 
-        Nothing is asked of the server but the statements: there is no check of the
-        connection, no begin and no end. SQLite's statements begin transactions: there
-        it is as with ``read``.
+        The server gets only the statements: no check of the connection, no begin and no
+        end. SQLite's statements begin transactions: there it is the same as ``read``.
         """
         if self.engine.dialect.name == 'sqlite':
             with self.read() as connection:
@@ -307,7 +308,7 @@ def _cause(problem: BaseException) -> BaseException:
 
 
 UNREACHABLE_ERRORS = (2002, 2003, 2005)
-"""Those of a client of MariaDB whose server cannot be reached."""
+"""Errors of a client of MariaDB whose server cannot be reached."""
 _NO_CONNECTION = re.compile(
     r'could not translate host name|'
     r'connection to server .* failed: (?!FATAL)'
@@ -318,4 +319,4 @@ _NOT_NOW = re.compile(
     r'too many clients already|remaining connection slots|'
     r'server login has been failing|no more connections allowed|server_login_retry'
 )
-"""What PostgreSQL says to those who connect while it starts, stops or is full."""
+"""What PostgreSQL says to clients while it starts, stops or is full."""

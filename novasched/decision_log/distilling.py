@@ -45,7 +45,7 @@ LONGEST_TEXT = 500
 LONGEST_CLAIM_TEXT = 200
 
 Diagnose = Callable[[Query], Mapping[str, Any] | None]
-"""Says why placement has no candidates for a query; None: it is not known now."""
+"""Returns why placement has no candidates for a query; None if not known now."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def policy_of(profile: Profile, conf: Any = None) -> dict[str, Any]:
 
 
 def _multiplier(weigher: Weigher) -> float | None:
-    """Return a multiplier as a plain number; None: it is none."""
+    """Return a multiplier as a plain number, if it is one."""
     try:
         return float(weigher.multiplier)
     except (TypeError, ValueError):
@@ -105,9 +105,9 @@ def _multiplier(weigher: Weigher) -> float | None:
 class RecordBuilder:
     """Makes records of recorded requests, in any thread.
 
-    ``policy`` is what the operator chose, as far as it is kept; ``worker`` is host:pid,
-    ``known`` returns how many hosts there are, ``left_out`` the names of cells that do
-    not answer, and ``ages_s`` how old each is.
+    ``policy`` is the kept part of what the operator chose, ``worker`` is host:pid.
+    ``known`` returns how many hosts there are, ``left_out`` the names of unavailable
+    cells, ``ages_s`` how old the view of each part of the cloud is.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class RecordBuilder:
     def outlines(self, recorder: RequestRecorder) -> dict[int, Outline]:
         """Return the outlines of the decisions that are kept, by id() of their turn.
 
-        They are made once. Of a server after the first, a decision counts only the
-        hosts that were left then: where there is none, it is made once more over all.
+        They are made once. For a server after the first, a decision counts only the
+        hosts that were left then. If none were left, it is repeated over all hosts.
         """
         ask = self._questions.of_record(recorder.clock)
         for turn in recorder.turns:
@@ -380,7 +380,7 @@ def _asked(query: Query, answer: Candidates | QueryFailed) -> dict[str, Any]:
 
 
 def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
-    """Return the outcome of claims; that of one server has the host."""
+    """Return the outcomes of claims; the claim of one server has its host."""
     single = [each.wanted[0] for each in recorder.claims if len(each.wanted) == 1]
     hosts = _hosts_of(
         {p for one in single for p in one.candidate['allocations']}, recorder

@@ -56,10 +56,10 @@ class RecordEncoder:
         self._known: dict[str, bytes] = {}
 
     def __call__(self, record: DecisionRecord) -> EncodedRecord | None:
-        """Return a record as it is written; None: it is not.
+        """Return a record as it is written; None if it is not written.
 
-        Of one whose body cannot be encoded, or is not kept, the head and the servers
-        are; it cannot wait for a diagnosis then.
+        If its body cannot be encoded, or is not kept, only the head and the servers are
+        written; then it cannot wait for a diagnosis.
         """
         if self._keep == files.NONE:
             return None

@@ -71,9 +71,9 @@ UNKNOWN = (
 
 
 class Level(enum.StrEnum):
-    """Audience of the text; ``NONE``: it says no more than that of nova."""
+    """Audience of the text."""
 
-    NONE = 'none'
+    NONE = 'none'  # the text says no more than nova's
     USER = 'user'
     ADMIN = 'admin'
 
@@ -212,7 +212,7 @@ def log_failure(
 ) -> None:
     """Write the line of a request that had no valid host; its keys stay as they are.
 
-    ``context`` is that of the request: the line is written in another thread.
+    ``context`` is the request's, as the line is written in another thread.
     """
     asked = (record_body or {}).get('asked') or [{}]
     left_out = ((record_body or {}).get('view') or {}).get('left_out') or []

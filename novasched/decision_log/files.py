@@ -271,10 +271,9 @@ def connect(path: Path, timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection
 
 @contextlib.contextmanager
 def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a file to read, beside those who write it. Raises sqlite3.Error.
+    """Open a file to read, beside its writers. Raises sqlite3.Error.
 
-    On a disk that is not to be written SQLite cannot make what it wants beside the
-    file; no other process can, then.
+    On a read-only disk no process can make the files that SQLite wants beside it.
     """
     uri, is_used = path.absolute().as_uri(), Path(f'{path}-wal').exists()
     can_write = os.access(path.parent, os.W_OK)
@@ -316,7 +315,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def can_write(path: Path) -> bool:
-    """Return whether a file may be written; not so that of another user."""
+    """Return whether this user may write a file."""
     return os.access(path, os.R_OK | os.W_OK, effective_ids=True)
 
 

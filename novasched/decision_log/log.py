@@ -29,8 +29,11 @@ LOG = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 MOST_HELD = 500_000
-"""Requests that may wait to be written down, and the hosts that they may hold, of 0.2
-KB each, where a candidate counts as several; of more only the head is."""
+"""How many requests may wait for their records, and how many hosts they may hold.
+
+A host takes 0.2 KB, and a candidate counts as several. Beyond that, only the head of a
+record is written.
+"""
 MOST_REDUCED = 4096
 """Heads that may wait, should a plugin hang that is asked for reasons; more are
 lost."""
@@ -178,8 +181,10 @@ class RecordingLog:
     def _made(
         self, recorder: RequestRecorder, whole: bool = True
     ) -> DecisionRecord | None:
-        """Return the record of a request, ``whole`` or its head and servers; None: it
-        cannot be made, which is a defect that no request may suffer from."""
+        """Return the record of a request, ``whole`` or its head and servers.
+
+        None if it cannot be made: no request may suffer from such a defect.
+        """
         since = self._clock.monotonic()
         try:
             record = self._record(recorder, whole)
@@ -202,7 +207,7 @@ class RecordingLog:
             try:
                 return self._builder.record(recorder)
             except BaseException:  # plugins are asked; the thread goes on
-                LOG.exception('Only the head of record %s can be made', recorder.id)
+                LOG.exception('Record %s is stored without its body', recorder.id)
         return self._builder.outcome(recorder)
 
     def close(self) -> None:

@@ -121,7 +121,7 @@ def _lost(reader: DecisionReader, since: int) -> int:
 
 
 def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
-    """Return times of requests that stand for those of ``number``, sorted."""
+    """Return times of requests that represent ``number`` requests, sorted."""
     statement = 'SELECT took_us FROM decisions WHERE at >= ? AND rowid % ? = 0'
     lists = reader.select(statement, (since, number // MOST_TIMES + 1))
     took = sorted(took_us for rows in lists for (took_us,) in rows)

@@ -43,10 +43,9 @@ _Queue = deque[_Waiting]
 class PendingRecords:
     """Writes records in their order, and keeps them while that fails or hangs.
 
-    It keeps ``most_bytes``, of which a host list or a profile counts once for all that
-    have it; then the oldest of scheduled requests go, then the oldest of others.
-    ``count`` is called with an outcome and a number of records. Any thread may call it;
-    flush(), and so write(), one at a time.
+    Beyond ``most_bytes``, the oldest records of scheduled requests go first, then the
+    oldest others. A host list or a profile counts once. ``count`` gets an outcome and a
+    number of records. Any thread may call it; flush() and write(), one at a time.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class PendingRecords:
         self._lost = 0  # what the writer has not been given yet
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
-        """Why records wait, for the health check; None: they are written."""
+        """Why records wait, for the health check; None if they are written."""
 
     def __len__(self) -> int:
         with self._lock:
@@ -144,7 +143,7 @@ class PendingRecords:
 
     @property
     def again_s(self) -> float | None:
-        """The seconds after which to call flush() again; None: nothing waits."""
+        """The seconds after which to call flush() again; None if nothing waits."""
         return RETRY_S if len(self) else None
 
     def retry_now(self) -> None:

@@ -29,8 +29,10 @@ _HEAD = {field.name for field in fields(Head)}
 
 
 def origin_of(directory: Path | None, process: str) -> str:
-    """Return the id of a log among those of other machines; one in memory is that of a
-    process alone."""
+    """Return the id of a log among the logs of all machines.
+
+    A log in memory belongs to one process alone.
+    """
     return f'{socket.gethostname()}:{directory or process}'
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading the decision log: lists, counts and single records.
 
-The order is that of writing, by file and row, never by the clock.
+Their order is the order of writing, by file and row, never by the clock.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MISTYPED = str.maketrans('ilou', '110v')
 
 @dataclass(frozen=True)
 class Criteria:
-    """Conditions that records meet; None: any value. Times are in microseconds since
+    """Conditions that records meet; None for any value. Times are in microseconds since
     1970, ``until`` is not included."""
 
     server: str | None = None
@@ -344,9 +344,9 @@ class DecisionReader(abc.ABC):
         return found[0][0] if found else None
 
     def read(self, id_prefix: str) -> DecisionRecord | None:
-        """Return a record by its id, or by the beginning of it; None: there is none.
+        """Return a record by its id, or by the beginning of it; None if there is none.
 
-        Raises errors.AmbiguousDecision where several begin so, and DecisionNotFound
+        Raises errors.AmbiguousDecision if several ids begin so, and DecisionNotFound
         for what is no id.
         """
         place = self._one(id_prefix)

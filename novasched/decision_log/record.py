@@ -54,48 +54,38 @@ def time_of_id(id: str) -> int:
 
 @dataclass(frozen=True)
 class Head:
-    """The columns of a record: lists show them, and records are found by them.
-
-    ``at`` is in microseconds since 1970, ``took_us`` in microseconds. ``result`` is
-    scheduled, unschedulable or error; ``blocker``, ``plugin`` and ``code`` say what
-    ended a request that was not scheduled, and are '' else. ``hosts`` are those known,
-    ``candidates`` those that placement offered; -1: it was not asked. ``diagnosis``:
-    '' (none), waiting or made. ``worker`` is host:pid.
-    """
+    """The columns of a record: lists show them, and records are found by them."""
 
     id: str
-    at: int
+    at: int  # in microseconds since 1970
     request_id: str = ''
     global_request_id: str = ''
     project_id: str = ''
     user_id: str = ''
     flavor: str = ''
     zone: str = ''
-    result: str = ''
+    result: str = ''  # scheduled, unschedulable or error
     blocker: str = ''
     plugin: str = ''
-    code: str = ''
-    hosts: int = 0
-    candidates: int = -1
+    code: str = ''  # blocker, plugin and code say why a request was not scheduled
+    hosts: int = 0  # how many are known
+    candidates: int = -1  # how many placement offered; -1 if it was not asked
     servers: int = 1
     took_us: int = 0
-    worker: str = ''
-    diagnosis: str = ''
+    worker: str = ''  # host:pid
+    diagnosis: str = ''  # empty for none, else waiting or made
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A record with all that it refers to.
-
-    ``body`` is the map of docs/reference/decisions.md. ``host_lists`` are the names of
-    hosts by the hash under which decisions refer to them, ``profiles`` what the
-    operator had chosen by the hash in the body: each is written once to a file.
-    """
+    """A record with all that it refers to."""
 
     head: Head
-    body: Mapping[str, Any]
+    body: Mapping[str, Any]  # the map of docs/reference/decisions.md
     host_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of hosts by the hash in decisions; each list is written once to a file."""
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the operator chose, by the hash in the body; likewise."""
 
     def to_primitive(self) -> dict[str, Any]:
         """Return the record as it travels between schedulers."""

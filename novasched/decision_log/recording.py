@@ -69,11 +69,7 @@ Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
 class RequestRecorder:
     """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
 
-    It begins when it is made, ``at`` seconds since 1970. ``stages_s`` are seconds by
-    name; ``turns`` are in the order in which they were taken. ``explain`` returns the
-    error with what the caller may read; ``failing``: it is about to, and the request
-    has not ended. ``outlines``, by id() of a turn, and ``diagnosis`` are made when
-    first needed.
+    It begins when it is made, ``at`` seconds since 1970.
     """
 
     clock: Clock
@@ -83,20 +79,23 @@ class RequestRecorder:
     instance_uuids: Sequence[str] | None
     when_ended: Callable[[RequestRecorder], None]
     explain: Explain = lambda recorder, error: error
+    """Returns the error with what the caller may read."""
     started_s: float = 0.0
     took_s: float = 0.0
-    stages_s: dict[str, float] = field(default_factory=dict)
+    stages_s: dict[str, float] = field(default_factory=dict)  # seconds by name
     notes: list[str] = field(default_factory=list)
     queries: list[Asked] = field(default_factory=list)
     blocker: Blocker | None = None
     plugin: str = ''
     turns: list[InstanceDecision] = field(default_factory=list)
+    """In the order in which they were taken."""
     claims: list[ClaimOutcome] = field(default_factory=list)
     claims_total: int = 0
     answer: Answer | None = None
     error: Exception | None = None
-    failing: bool = False
+    failing: bool = False  # the request is about to fail, and has not ended
     outlines: dict[int, Outline] = field(default_factory=dict)
+    """By id() of a turn; like ``diagnosis``, made when first needed."""
     diagnosis: Mapping[str, Any] | None = None
 
     def __post_init__(self, rng: random.Random) -> None:

@@ -102,7 +102,7 @@ def _image(request: RequestSpec) -> dict[str, Any] | None:
 
 
 def _hints(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hints by name; those of nova itself, such as _nova_check_type, too."""
+    """Return the hints by name, nova's own included, such as _nova_check_type."""
     return {
         cut(name): _texts(hints[name]) if name in HINTS else None
         for name in sorted(hints)[:MOST_KEYS]

@@ -93,7 +93,7 @@ def _size(file: NumberedFile) -> int:
 def _written_at(file: NumberedFile) -> float:
     """Return when a file was last written; 0 if it is gone.
 
-    Who reads one leaves an empty file beside it.
+    A reader leaves an empty file beside it.
     """
     written = (s.st_mtime for s in _statuses(file, '-shm') if s.st_size)
     return max(written, default=0.0)

@@ -23,12 +23,12 @@ from novasched.runtime.clock import Clock
 
 
 class DecisionStore(NamedTuple):
-    """Where a worker keeps its records; ``directory`` None: in memory."""
+    """Where a worker keeps its records."""
 
     pending: PendingRecords
     store: DecisionWriter | MemoryDecisions
     reader: DecisionReader
-    directory: Path | None
+    directory: Path | None  # None if they are kept in memory
 
     def size(self) -> int:
         """Return how many bytes the files have."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of now, beside the records: a file of each worker where requests wait for
-an outage to end, or picks are assumed."""
+"""The present state, beside the records.
+
+Each worker has a file while requests wait for an outage to end, or picks are assumed.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,26 @@ FRESH_S = 3 * INTERVAL_S
 """A file that is older is of a worker that was killed."""
 
 State = Mapping[str, Any]
-"""``outages``: the fields of each Outage; ``picks``: those of PickMetrics.now."""
+"""``outages`` has the fields of each Outage, ``picks`` the values of
+PickMetrics.now."""
 
 
 @dataclass(frozen=True)
 class StateFile:
-    """The file of this worker; ``directory`` None: there are no files. ``picks``
-    returns what is assumed, nothing where no pick is."""
+    """The file of this worker."""
 
-    directory: Path | None
+    directory: Path | None  # None if there are no files
     outages: Outages
     picks: Callable[[], Mapping[str, float]] = dict
+    """Returns what is assumed, nothing if no pick is."""
     clock: Clock = SYSTEM_CLOCK
 
     def write_state(self) -> None:
-        """Write the state of now, and remove old files, or the own one if there is
-        nothing to say. Raises errors.StoreFailed."""
+        """Write the present state, or remove the file if there is none. Remove old
+        files, too.
+
+        Raises errors.StoreFailed.
+        """
         if self.directory is None:
             return
         path = self.directory / f'state-{os.getpid()}.json'

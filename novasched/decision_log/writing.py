@@ -35,7 +35,7 @@ MOST_AT_ONCE = 100
 """Records that are completed in one go, of those that wait for a diagnosis."""
 CLOSE_S = 2.0
 Diagnoses = Mapping[str, Mapping[str, Any] | None]
-"""Placement diagnoses by the id of the record; None: there will be none."""
+"""Placement diagnoses by the id of the record; None if there will be none."""
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 MOST_VALUES = 999
 """Values that one statement of an old SQLite takes."""

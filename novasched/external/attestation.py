@@ -123,14 +123,11 @@ class Attested(NamedTuple):
 
 @dataclass(frozen=True)
 class AttestationServer:
-    """Asks the server at ``url``, the full address of its API; None: there is none.
+    """Asks the attestation server, over a new connection each time."""
 
-    ``verify`` as in requests: a file of authorities, or whether to check the
-    certificate. A new connection is made each time.
-    """
-
-    url: str | None
+    url: str | None  # the full address of its API; None if there is none
     verify: str | bool = True
+    """As in requests: a file of authorities, or whether to check the certificate."""
     auth_blob: str | None = None
     timeout_s: float = 10.0
     clock: Clock = SYSTEM_CLOCK
@@ -185,8 +182,8 @@ class AttestationServer:
 def attested(answer: Any, now: datetime.datetime) -> dict[str, Attested]:
     """Read the answer: levels by node. What cannot be read is left out.
 
-    A level whose time cannot be read is unknown, as of now. Raises ValueError for
-    an answer of another shape.
+    If the time of a level cannot be read, the level is unknown and starts now. Raises
+    ValueError for an answer of another shape.
     """
     if answer is None:
         return {}
@@ -203,7 +200,7 @@ def attested(answer: Any, now: datetime.datetime) -> dict[str, Attested]:
 
 
 def time_of(text: Any) -> datetime.datetime | None:
-    """Read a time, ISO 8601 or as C prints it; None: it is neither."""
+    """Read a time, in ISO 8601 or as C prints it; None if it is neither."""
     if not isinstance(text, str):
         return None
     try:

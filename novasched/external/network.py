@@ -84,10 +84,10 @@ def adapter_from_conf(conf: cfg.ConfigOpts) -> Adapter:
 
 
 def service_auth_from_conf(conf: cfg.ConfigOpts) -> BaseAuthPlugin | None:
-    """Return the credentials for the service token; None: none is to be sent.
+    """Return the credentials for the service token; None if none is to be sent.
 
-    Neutron accepts an expired user token that comes with a service token.
-    Raises errors.OptionError for invalid options.
+    Neutron accepts an expired user token that comes with a service token. Raises
+    errors.OptionError for invalid options.
     """
     if not conf.service_user.send_service_user_token:
         return None
@@ -121,7 +121,7 @@ class UserAccess(BaseAuthPlugin):
         return self._token
 
     def get_endpoint(self, session: Session, **wanted: Any) -> str | None:
-        """Return the URL of the network service; None: neither catalog has it."""
+        """Return the URL of the network service; None if neither catalog has it."""
         keys = ('service_type', 'interface', 'service_name', 'region_name')
         try:
             return self._catalog.url_for(**{key: wanted.get(key) for key in keys})
@@ -132,10 +132,9 @@ class UserAccess(BaseAuthPlugin):
 class NetworkClient:
     """Satisfies ports.Network by HTTP; threads may share it.
 
-    Ports are looked up as the user, who must see them; segments with the
-    credentials of ``adapter``. Where one is missing, the other stands in. Without
-    an adapter there is no network service to ask. A token of ``service`` goes along
-    with that of a user.
+    Ports are looked up as the user, who must see them; segments with the credentials of
+    ``adapter``. If either is missing, the other stands in. Without an adapter there is
+    no network service. A token of ``service`` goes along with a user's token.
     """
 
     def __init__(
@@ -210,8 +209,8 @@ class NetworkClient:
     ) -> requests.Response:
         """Ask; credentials of our own get a new token when theirs is refused.
 
-        Raises errors.NetworkFailed without an answer, and a kind of it for an
-        answer that is about who asks.
+        Raises errors.NetworkFailed without an answer, a subclass if the sender is
+        refused.
         """
         if self._adapter is None or auth is None:
             raise errors.NetworkUnauthorized('Not authorized.')
@@ -279,10 +278,10 @@ def _read(
 
 
 class SubnetPage(NamedTuple):
-    """Some subnets of a network; ``next_query`` asks for more, None: there are none."""
+    """Some subnets of a network."""
 
     segments: frozenset[str]
-    next_query: str | None
+    next_query: str | None  # asks for more; None if there are no more
 
 
 def parse_port(body: Any) -> Port:
@@ -330,8 +329,10 @@ def _text(thing: Any, name: str) -> str | None:
 
 
 def _next_query(links: Any) -> str | None:
-    """Return the query of the next page: a link may name an address of its own,
-    and tokens are for no other than the one in the catalog."""
+    """Return the query of the next page.
+
+    A link may name another address, but tokens are only for the catalog's.
+    """
     for link in links if isinstance(links, list) else ():
         if _text(link, 'rel') == 'next':
             query = urlsplit(_text(link, 'href') or '').query

@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 OPTS: dict[str, list[cfg.Opt]] = {
     str(group): list(options) for group, options in cache.list_opts()
 }
-"""Those of oslo.cache, which ``servicegroup_driver = mc`` needs."""
+"""Options of oslo.cache, which ``servicegroup_driver = mc`` needs."""
 
 LOOK_S = 1.0
 """How long what was found counts: a beat holds for much longer."""
@@ -107,7 +107,7 @@ def reach(conf: Any) -> None:
 
 
 def heartbeats(conf: Any, clock: Clock) -> Beats | None:
-    """Return the heartbeats of computes; None: they are in the rows of services."""
+    """Return the heartbeats of computes; None if they are in the rows of services."""
     if conf.servicegroup_driver == 'db':
         return None
     return Beats.from_conf(conf, clock)
@@ -125,9 +125,8 @@ def services(
 class Beats:
     """What is known of heartbeats. Satisfies ports.Heartbeats.
 
-    A beat that was seen counts as long as it is young enough, whatever becomes of
-    its key meanwhile: memcached forgets, and its servers come and go. ``region`` is one
-    of dogpile.cache.
+    A beat that was seen counts while it is young enough, even if its key is gone:
+    memcached forgets, and its servers come and go. ``region`` is one of dogpile.cache.
     """
 
     def __init__(self, region: Any, clock: Clock, within_s: float = WAIT_S) -> None:
@@ -169,7 +168,7 @@ class Beats:
     def dated(self, rows: Iterable[ServiceRow]) -> list[ServiceRow]:
         """Return the rows, ``last_seen_up`` the newest beat seen in memcached.
 
-        A beat ahead of our clock is as good as one of now: it is what nova takes.
+        A beat ahead of our clock counts as a beat at this moment, as in nova.
         """
         rows = list(rows)
         found = self.latest([_key(row) for row in rows])
@@ -182,8 +181,8 @@ class Beats:
     def latest(self, keys: Collection[str]) -> Mapping[str, datetime.datetime]:
         """Return the newest beat seen of these keys, and maybe of others.
 
-        Each is looked up once in ``LOOK_S`` at most; who is kept waiting for longer
-        than ``within_s`` gets what was known before.
+        Each is looked up once in ``LOOK_S`` at most. If that takes longer than
+        ``within_s``, return what was known before.
         """
         deadline = SYSTEM_CLOCK.monotonic() + self._within_s
         looks = False
@@ -219,7 +218,7 @@ class Beats:
                 self._seen[key] = value.replace(tzinfo=None)
 
     def put(self, key: str) -> None:
-        """Write a heartbeat of now, and make sure that it is there.
+        """Write a heartbeat with the present time, and make sure that it is there.
 
         Raises errors.StoreFailed.
         """

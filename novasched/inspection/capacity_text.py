@@ -10,7 +10,7 @@ from novasched.inspection.text import columns, counted
 
 Report = Mapping[str, Any]
 NOTHING = '-'
-"""No number; as a group, that of the hosts that are in no aggregate."""
+"""No number; as a group, the hosts that are in no aggregate."""
 
 
 def as_text(report: Report, by: str | None, stranded: bool) -> str:

@@ -19,7 +19,7 @@ BY_STAGES = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.UNKNOWN_HOSTS)
 WHILE_WAITING = 'Why is being found out: ask again in a minute.'
 UNKNOWN = 'Placement gives no reasons, and none were found out.'
 OUT_OF_SCOPE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.NOT_NAMED)
-"""Reasons of hosts that were not asked for: those of the others count more."""
+"""Reasons of hosts that were not asked for; reasons of other hosts count more."""
 
 SENTENCES: Mapping[str, str] = {
     Code.NOT_IN_TREE: '{hosts} {are} not the one that is named',
@@ -59,8 +59,10 @@ def blocked(explained: Explained) -> str:
 
 
 def remedies(explained: Explained) -> list[str]:
-    """Return the advice for the most frequent reasons: those of the
-    stage that took the last hosts first."""
+    """Return the advice for the most frequent reasons.
+
+    Reasons of the stage that took the last hosts come first.
+    """
     last = last_taking(explained)
     blocker = explained['blocker'] or Blocker.ERROR
     if blocker == Blocker.NO_CANDIDATES and not explained['placement']:
@@ -99,8 +101,10 @@ def _to_mend(
     last: Mapping[str, Any],
     diagnosed: Mapping[tuple[str, str], Reason],
 ) -> list[Reason]:
-    """Return the reasons that should be mended, those that help most first: of the
-    stage that took the last hosts, and one of another that took more."""
+    """Return the reasons that should be mended, those that help most first.
+
+    They come from the stage that took the last hosts, one from another that took more.
+    """
 
     def alone(reason: Reason) -> int:
         return int(diagnosed.get(_key(reason), {}).get('only', 0))

@@ -23,8 +23,10 @@ from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.nearest import Change, asked_of_all, joined, nearest
 
 Conditions = Callable[[Query, Sequence[str]], Mapping[str, Mask] | None]
-"""Says which compute nodes, by uuid, meet each condition of a query to placement; None:
-nothing is known of its providers."""
+"""Returns which compute nodes, by uuid, meet each condition of a query to placement.
+
+None if nothing is known of its providers.
+"""
 
 MOST_SHOWN = 2
 PLACEMENT, NAMED, IGNORED, ZONE = 'placement', 'named host', 'ignored hosts', 'zone'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of placement for inspections: that of the machine, or one that is read."""
+"""Copies of placement for inspections: the machine's, or one that is read."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ def unchanged(contents: Contents) -> Contents:
 class Copies:
     """Gives copies of placement, which know the members of some aggregates.
 
-    The copy that the scheduler of this machine keeps in the file ``path``, by the API,
-    is used while it is younger than ``machine_max_age_s``, unless ``fresh`` asks for a
-    new one; else ``store`` is read, and again after ``max_age_s``. ``change`` is made
-    to what was read. Threads may share it. Raises errors.StoreFailed.
+    The machine's copy is used while it is young enough, else ``store`` is read. Threads
+    may share it. Raises errors.StoreFailed.
     """
 
     store: ProviderStore
     hints: CloudHints = NO_HINTS
     path: Path | None = None
-    change: Change = unchanged
-    fresh: bool = False
-    max_age_s: float = math.inf
-    machine_max_age_s: float = JUST_READ_S
+    """Where this machine's scheduler keeps the copy that it reads by the API."""
+    change: Change = unchanged  # made to what was read
+    fresh: bool = False  # whether the machine's copy is never used
+    max_age_s: float = math.inf  # after which store is read again
+    machine_max_age_s: float = JUST_READ_S  # up to which the machine's copy is used
     clock: Clock = SYSTEM_CLOCK
     newest: PlacementCopy | None = None
     """What was given last."""
@@ -90,7 +89,7 @@ class Copies:
         return copy if same else PlacementCopy.of(contents, copy.as_of)
 
     def _known(self, wanted: set[str], max_age_s: float) -> PlacementCopy | None:
-        """Return the newest fitting copy; None: there is none."""
+        """Return the newest fitting copy, if there is one."""
         found = [self._own] if self.fresh else [self._own, self._kept()]
         fit = [
             each

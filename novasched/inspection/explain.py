@@ -31,10 +31,10 @@ def explanation(
 ) -> Explanation:
     """Return the request of a record, and the decision for one server.
 
-    ``index`` is that of the server in the request; None: the one that ended it, or
-    the first. ``long`` adds every host and its outcome. ``now_s`` is the time in
-    seconds since 1970, None: that of the decision. Raises errors.OptionError if there
-    is no such server.
+    ``index`` is the server's in the request; None means the server that ended it, or
+    the first. ``long`` adds every host and its outcome. ``now_s`` is in seconds since
+    1970; None means the time of the decision. Raises errors.OptionError for an unknown
+    server.
     """
     head, body = record.head, record.body
     decision = _decision(record, index)
@@ -87,9 +87,9 @@ def explanation(
 def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Explanation:
     """Return the outcome of one host in a decision.
 
-    ``outcome`` is that of the host; None: the record does not say. ``reasons`` are
-    those of the stage that took it: of several, it is not kept which was that of the
-    host, unless ``is_exact``. Raises errors.OptionError for a host that was not known.
+    ``outcome`` is None if the record does not say. ``reasons`` belong to the stage that
+    took the host. Unless ``is_exact``, it is not kept which of them is the host's.
+    Raises errors.OptionError for a host that was not known.
     """
     decision = _decision(record, index)
     whole = _whole(record, decision)
@@ -130,8 +130,10 @@ def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Expl
 
 
 def index_of(servers: Sequence[Mapping[str, Any]], server: str) -> int | None:
-    """Return the index of a server among those of its request, if there are several,
-    by its uuid or the beginning of it."""
+    """Return the index of a server in its request, by the beginning of its uuid.
+
+    None if there is only one server, or none begins so.
+    """
     uuids = [each['uuid'] or '' for each in servers] if server else []
     found = (n for n, uuid in enumerate(uuids) if uuid.startswith(server))
     return next(found, None) if len(uuids) > 1 else None
@@ -191,8 +193,11 @@ def _decision(record: DecisionRecord, index: int | None) -> Mapping[str, Any] | 
 def _whole(
     record: DecisionRecord, decision: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
-    """Return a decision that says how its server ended. None: it is kept without its
-    steps, or found no host, and placement, asked once more, had no candidates left."""
+    """Return a decision, if it says how its server ended.
+
+    It does not if it is kept without its steps. Nor does it if it found no host, and
+    placement, asked once more, had no candidates left.
+    """
     if decision is None or not stages.is_whole(decision):
         return None
     asked_again = record.head.blocker == Blocker.NO_CANDIDATES
@@ -225,8 +230,11 @@ def _weight(weigher: Mapping[str, Any], place: int) -> dict[str, float | None]:
 
 
 def _margin(decision: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return by how much the picked host is ahead of the best of the others, in all
-    and by each weigher; negative: the other one has more."""
+    """Return the lead of the picked host over the best of the others, in all and by
+    weigher.
+
+    A lead is negative if the other has more.
+    """
     top = {row['host']: row for row in _top(decision)}
     picked = top.pop(decision['host'], None)
     second = next(iter(top.values()), None)

@@ -29,10 +29,10 @@ MOST_OF_ROOT = 32
 
 
 def room_by_copies(query: Query, table: ProviderTable) -> Ints | None:
-    """Return how many servers the tree of each provider has room for; None: it depends
-    on which of several candidates are taken.
+    """Return how many servers the tree of each provider has room for.
 
-    What a fallback gives comes after what the query itself does.
+    None if it depends on which of several candidates are taken. Room for a fallback
+    counts after the query itself.
     """
     found = np.zeros(len(table), np.int64)
     for each in _queries(query):

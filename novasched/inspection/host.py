@@ -97,8 +97,11 @@ def holders(
     holding: str | None = None,
     log: MergedDecisions | None = None,
 ) -> list[Report]:
-    """Return the servers that hold something of a host, the newest first; those that
-    hold pages, dedicated CPUs or devices, if one of HOLDERS is named."""
+    """Return the servers that hold something of a host, the newest first.
+
+    ``holding`` is one of HOLDERS, and keeps only servers that hold pages, dedicated
+    CPUs or devices.
+    """
     cell = _cell(inspection, _hosts(inspection, host))
     found = [
         _holder(each, log)

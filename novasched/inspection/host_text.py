@@ -14,7 +14,7 @@ NOTHING = '-'
 
 
 def as_text(report: Report, style: Style) -> str:
-    """Return a host: its state, what is free of it, and who holds the rest."""
+    """Return a host: its state, what is free of it, and which servers hold the rest."""
     lines = []
     for node in report['nodes']:
         lines += _state(report, node, style)

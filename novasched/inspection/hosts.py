@@ -134,8 +134,7 @@ class ListedHosts:
         }
 
     def slots(self, slots: HostSlots) -> list[int | None]:
-        """Return how many servers of a flavor each host takes; None: it is disabled or
-        down."""
+        """Return how many servers of a flavor each host takes; None if it is off."""
         taken: dict[str, int] = {}
         pairs = zip(slots.hosts.host.tolist(), slots.counts.tolist(), strict=True)
         for host, count in pairs:
@@ -165,8 +164,7 @@ class ListedHosts:
     def groups(self, slots: HostSlots) -> list[Report]:
         """Return the hosts with their slots, by zone and aggregate.
 
-        Each host is in one group: that of the first of its aggregates that makes no
-        zone, by name.
+        Each host is in one group: its first aggregate, by name, that makes no zone.
         """
         counts = self.slots(slots)
         aggregates = self.nodes.aggregates[self.first].map(group_of, object)

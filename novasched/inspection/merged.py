@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions of all schedulers, as those of one log."""
+"""The decisions of all schedulers, as if they were in one log."""
 
 from __future__ import annotations
 

@@ -155,8 +155,10 @@ def _outages(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _picks(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return how many picks are assumed, by the worker that assumes most, as each hears
-    of all of them, and the sums of the counts of all workers."""
+    """Return the number of assumed picks, and the sums of the counts of all workers.
+
+    Each worker hears of all picks, so the one that assumes most gives their number.
+    """
     workers = [each for part in parts for each in part.get('picks', ())]
     names = dict.fromkeys(name for each in workers for name in each)
     return {

@@ -27,7 +27,7 @@ def check(
 
 
 def zones(run: DryRun) -> dict[str, set[str]]:
-    """Return the hosts of each zone; those in none are in that of the options."""
+    """Return the hosts of each zone; the default zone has the hosts without one."""
     known = _hosts(run)
     found: dict[str, set[str]] = {}
     for each in run.reader.view.current_aggregates():

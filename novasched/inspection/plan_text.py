@@ -137,7 +137,7 @@ def _alternates(names: Sequence[str]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows in columns; those of numbers are on the right."""
+    """Yield rows in columns; columns of numbers are on the right."""
     return (f'{INDENT}{line}' for line in columns(heads, rows))
 
 

@@ -23,8 +23,7 @@ def of_hosts(
 ) -> dict[str, int]:
     """Return the remaining slots of hosts on which a request has placed servers.
 
-    Those of which it cannot be counted simply are left out: there are several
-    candidates, or a server group counts, too.
+    Hosts with several candidates are left out; so are all if a server group counts.
     """
     answer = recorder.queries[-1].answer if recorder.queries else None
     if not isinstance(answer, Candidates):
@@ -33,8 +32,10 @@ def of_hosts(
 
 
 def in_all(run: DryRun, recorder: RequestRecorder) -> int | None:
-    """Return how many more servers of a request all hosts take now; None: it cannot be
-    counted simply. Placement is asked once more."""
+    """Return how many more servers of a request all hosts take now.
+
+    None if they cannot be counted simply. Placement is asked once more.
+    """
     query = recorder.queries[-1].query if recorder.queries else None
     if query is None or recorder.request.if_set('instance_group') is not None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedulers of other machines: who they are, and asking them."""
+"""The schedulers of other machines: finding and asking them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 RETRY_AFTER_S = 20.0
 """A scheduler that did not answer is asked again after so long."""
 HOSTS_FOR_S = 60.0
-"""After so long it is looked who is live, and what they run."""
+"""After so long, live schedulers are looked for again."""
 ALL_OTHERS = 'other schedulers'
 
 
 class OtherSchedulers:
-    """The live schedulers but our own; ``without_log`` are those that keep no log.
+    """The live schedulers but our own; ``without_log`` are schedulers that keep no log.
 
-    ``find_hosts`` and ``connect`` are called when the first is asked, and the former
-    again after HOSTS_FOR_S; they may raise errors.NovaschedError. One that did not
-    answer is left alone for RETRY_AFTER_S. Threads may share it: they ask one after the
-    other, as a scheduler answers few at a time.
+    ``find_hosts`` and ``connect`` are called at the first question, ``find_hosts``
+    again after HOSTS_FOR_S; they may raise errors.NovaschedError. A silent scheduler is
+    left alone for RETRY_AFTER_S. Threads ask one after the other, as a scheduler
+    answers few at a time.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class OtherSchedulers:
             ]
 
     def _look(self) -> None:
-        """Find out who is live; if that cannot be known now, they are as before."""
+        """Find the live schedulers; if that fails, keep those found before."""
         if not self._is_due(ALL_OTHERS):
             return
         try:

@@ -76,7 +76,7 @@ class PlacementReader:
     max_age_s: float | None = None
 
     def diagnose(self, query: Query) -> Mapping[str, Any] | None:
-        """Return the placement diagnosis of a query; None: it cannot be read."""
+        """Return the placement diagnosis of a query; None if it cannot be read."""
         copy = self._read(query)
         if copy is None or self.run is None:
             return None
@@ -89,13 +89,15 @@ class PlacementReader:
     def conditions(
         self, query: Query, uuids: Sequence[str]
     ) -> Mapping[str, Mask] | None:
-        """Return which nodes meet each condition of a query; None: see diagnose()."""
+        """Return which nodes meet each condition of a query; None as in diagnose()."""
         copy = self._read(query)
         return None if copy is None else conditions(query, copy.table, uuids)
 
     def reason(self, query: Query, uuid: str, host: str) -> str | None:
-        """Return the code of the first condition that a node does not meet; None: it
-        meets all, or see diagnose()."""
+        """Return the code of the first condition that a node does not meet.
+
+        None if it meets all, or as in diagnose().
+        """
         copy = self._read(query)
         if copy is None:
             return None

@@ -33,8 +33,8 @@ def of_record(
     """Return the stages of one of the decisions, in order.
 
     Each has the name of what looked at the hosts, ``in``, ``out``, and reasons, whose
-    counts are ``in`` - ``out``. None: there was no decision, and only placement can
-    have taken hosts.
+    counts are ``in`` - ``out``. Without a ``decision`` only placement can have taken
+    hosts.
     """
     head, diagnosis = record.head, record.body.get('placement')
     if decision is None:
@@ -74,7 +74,7 @@ def outcomes(
     record: DecisionRecord, decision: Mapping[str, Any] | None
 ) -> dict[str, str] | None:
     """Return the outcome of each host: the name of the stage that took it, PASSED_ALL
-    or WAS_NOT_NAMED. None: the record does not say."""
+    or WAS_NOT_NAMED. Return None if the record does not say."""
     codes = _codes(record, decision)
     if decision is None or codes is None:
         return None
@@ -116,7 +116,7 @@ def is_whole(decision: Mapping[str, Any]) -> bool:
 def _first(
     record: DecisionRecord, decision: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """Return the decision for the first server, where that of a later one is meant."""
+    """Return the decision for the first server, if ``decision`` is for a later one."""
     return next(
         (
             each
@@ -200,7 +200,7 @@ def _stage(
     rest: dict[str, Any],
     reasons: Sequence[dict[str, Any]] = (),
 ) -> Stage:
-    """Return a stage; hosts for which there is no reason get that of the rest."""
+    """Return a stage; hosts without a reason get the reason ``rest``."""
     missing = start - end - sum(each['count'] for each in reasons)
     every = [*reasons, {**rest, 'count': missing}] if missing > 0 else reasons
     return {'name': name, 'in': start, 'out': end, 'reasons': most_first(every)}
@@ -209,10 +209,10 @@ def _stage(
 def reasons_of(
     made: Iterable[Mapping[str, Any]], outcome: str | None, host: str
 ) -> tuple[Reasons, bool]:
-    """Return the reasons of the stage that took a host, and whether they are those of
-    the host: of several, it is kept for examples only which was whose.
+    """Return the reasons of the stage that took a host, and whether they are its own.
 
-    A reason of one host alone is that of its example, and of no other.
+    If there are several, only examples have one of their own. A reason of one host
+    alone belongs to its example, and to no other host.
     """
     reasons = [
         r for stage in made if stage['name'] == outcome for r in stage['reasons']

@@ -83,8 +83,10 @@ def columns(
     rows: Sequence[Sequence[str]],
     left: Collection[str] | None = None,
 ) -> list[str]:
-    """Return lines of a table. The columns in ``left`` are aligned there; None: all
-    but those of numbers."""
+    """Return lines of a table, with the columns in ``left`` aligned there.
+
+    If it is None, these are all columns but numbers.
+    """
     lines = [list(names), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if left is None:

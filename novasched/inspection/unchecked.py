@@ -131,7 +131,7 @@ _OTHERS = (
     'ExactDiskFilter ExactRamFilter GroupAffinityFilter GroupAntiAffinityFilter '
     'MetricsFilter RamFilter RetryFilter TypeAffinityFilter'
 )
-"""Filters that check what no key asks for; they, and those of the tables, are all."""
+"""Filters that check what no key asks for; with the filters of the tables, all."""
 CHECKS = frozenset().union(*(row.checks for table in TABLES for row in table))
 KNOWN = CHECKS.union(_OTHERS.split())
 
@@ -148,19 +148,14 @@ _RATIOS = {
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """The filters, weighers and options that are on.
+    """The filters, weighers and options that are on."""
 
-    ``filters`` are names of classes, those that they are made of included; ``plugins``
-    are those of which it is not known what they check. ``weighers`` are multipliers by
-    name; None: no number. ``options`` are those of group scheduler; None: unknown.
-    ``demanded`` are options of group filter_scheduler that demand something.
-    """
-
-    filters: frozenset[str]
-    weighers: Mapping[str, float | None]
-    options: frozenset[str] | None = None
-    plugins: tuple[str, ...] = ()
+    filters: frozenset[str]  # names of classes and of their base classes
+    weighers: Mapping[str, float | None]  # multipliers by name; None if it is no number
+    options: frozenset[str] | None = None  # of group scheduler; None if unknown
+    plugins: tuple[str, ...] = ()  # filters of which it is not known what they check
     demanded: tuple[Row, ...] = ()
+    """Options of group filter_scheduler that demand something."""
     enabled: str = 'enabled_filters'
 
     @classmethod
@@ -181,7 +176,7 @@ class Policy:
 
     @classmethod
     def of_record(cls, kept: Mapping[str, Any] | None) -> Self | None:
-        """Return the policy that a decision record keeps; None: it keeps none."""
+        """Return the policy that a decision record keeps; None if it keeps none."""
         if not kept or not _goes_by_filters(kept.get('driver', '')):
             return None  # a dry run keeps no driver: its answer has the demands itself
         plugins = tuple(name for name in kept['filters'] if name not in KNOWN)
@@ -202,21 +197,17 @@ def _goes_by_filters(driver: str) -> bool:
 
 
 def _names(plugin: Any) -> set[str]:
-    """Return the name of a filter or weigher, and those of what it is made of."""
+    """Return the names of the class of a filter or weigher, and of its base classes."""
     return {each.__name__ for each in type(getattr(plugin, 'plugin', plugin)).__mro__}
 
 
 class Demand(NamedTuple):
-    """A demand that nothing checks; ``check`` is what would.
+    """A demand that nothing checks."""
 
-    ``kind`` is a key of KINDS, and ``name`` is that of who has the demand; '': it is
-    that of a request, or one of a ``number``.
-    """
-
-    kind: str
-    name: str
+    kind: str  # A key of KINDS
+    name: str  # the flavor, image or aggregate with it; empty for a request, or a count
     what: str
-    check: str
+    check: str  # what would check it
     number: int = 0
 
 
@@ -235,8 +226,8 @@ def of_request(
 ) -> list[Demand]:
     """Return the demands of a request that nothing checks.
 
-    ``kept`` is the request as a record keeps it, decision_log.request.summary();
-    ``keys`` are those of the metadata of aggregates; None: they are not known.
+    ``kept`` is the request as a record keeps it, decision_log.request.summary().
+    ``keys`` are the keys of the metadata of aggregates; None if they are not known.
     """
     hints = kept.get('hints') or {}
     skips_filters = kept.get('forced') and '_nova_check_type' not in hints
@@ -334,7 +325,7 @@ def _of_group(policy: Policy, name: str, keys: Collection[str]) -> Iterator[Dema
 
 
 def sentences(policy: Policy | None, demands: Iterable[Demand]) -> list[str]:
-    """Return a sentence for each kind of who has demands, and each remedy."""
+    """Return a sentence for each kind of demand, and each remedy."""
     groups: dict[tuple[str, str], list[Demand]] = {}
     for each in demands:
         groups.setdefault((each.kind, each.check), []).append(each)

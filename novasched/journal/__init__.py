@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of claims: those that are under way, and those of killed workers."""
+"""The journal of claims: claims under way, and claims of killed workers."""

@@ -53,8 +53,10 @@ INTERVAL_S = 5.0
 MARGIN_S = 5.0
 """So long before its caller may give up the claim of a killed worker was made."""
 ARRIVES_WITHIN_S = 25.0
-"""A claim that was lost on its way is looked for so long after placement has said that
-it does not stand: while placement is away, what it was sent waits, too."""
+"""How long a lost claim is looked for after placement has said that it does not stand.
+
+While placement is unavailable, requests that were sent to it wait, too.
+"""
 PATIENCE_S = 30.0
 """A caller waits for so long at least where the line does not say: half of nova's
 default rpc_response_timeout."""
@@ -89,12 +91,12 @@ class ClaimUndo(Protocol):
 
 
 class Recovery:
-    """Undoes what was claimed and not answered: by workers that are no more, and by
-    requests of this process that could not undo it themselves.
+    """Undoes claims that were made and not answered.
 
-    A caller that has given up may have the same claim made again. So a claim is undone
-    only if placement got it while its request was under way. What is older than
-    ``at_most_s`` is named in the log, if it stands.
+    They are left by workers that are gone, or by requests of this process that could
+    not undo them. A caller that has given up may repeat a claim, so it is undone only
+    if placement got it while its request was under way. Older claims than ``at_most_s``
+    are only logged.
     """
 
     def __init__(
@@ -135,21 +137,19 @@ ClaimKey = tuple[str, Moment]
 
 @dataclass
 class Look:
-    """One look at all claims that are to be undone.
-
-    ``absent_before`` and ``absent`` say since which uptime claims do not stand, as the
-    look before has seen it and as this one does, ``unreadable`` are the files that
-    cannot be read or written, by path, ``kept`` the reasons why claims are kept for the
-    next look.
-    """
+    """One look at all claims that are to be undone."""
 
     now: Callable[[], Moment]
     claims: ClaimUndo
     at_most_s: float
     absent_before: Mapping[ClaimKey, float]
+    """Since which uptime claims do not stand, as the look before has seen it."""
     absent: dict[ClaimKey, float] = field(default_factory=dict)
+    """The same, as this look sees it."""
     unreadable: dict[str, OSError] = field(default_factory=dict)
+    """Files that cannot be read or written, by path."""
     kept: list[errors.AllocationDeleteFailed] = field(default_factory=list)
+    """Why claims are kept for the next look."""
     is_away: bool = False
 
     def take_over(self, file: File) -> None:
@@ -206,7 +206,7 @@ class Look:
         return now_s - since_s < ARRIVES_WITHIN_S
 
     def _undo(self, record: Record, ages_s: tuple[float, float]) -> UndoOutcome | None:
-        """Try to undo a claim; None: it is kept for the next look."""
+        """Try to undo a claim; None if it is kept for the next look."""
         intent = record.intent
         if self.is_away:
             return None
@@ -277,9 +277,9 @@ def _name(record: Record, why: str) -> None:
 
 
 class JournalSetup(NamedTuple):
-    """What a scheduler has of the journal; ``journal`` None: there is none."""
+    """What a scheduler has of the journal."""
 
-    journal: FileJournal | None = None
+    journal: FileJournal | None = None  # None if there is none
     on_held: Callable[[str, Mapping[str, Any] | None, int | None], None] = (
         lambda consumer_uuid, before, generation: None
     )

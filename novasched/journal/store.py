@@ -3,8 +3,8 @@
 
 A line is one byte for the state of a claim, then its intent as JSON with a checksum.
 The state is overwritten in place, which needs no room on the disk, and is never half
-done. Nothing waits for the disk: what a process wrote before it was killed is there;
-what a machine wrote in the half minute before it lost its power may not be.
+done. Nothing waits for the disk. What a process wrote before it was killed is there.
+What a machine wrote in the half minute before it lost its power may not be.
 
 The lock ends with the worker, however it ends: a process that locks a file of another
 worker takes it over.
@@ -70,8 +70,8 @@ class Moment(NamedTuple):
     uptime_s: float
 
     def since(self, earlier: Moment) -> float | None:
-        """Return the seconds between two moments; None: there was a start between, or
-        a container with a clock of its own."""
+        """Return the seconds between two moments; None if they are of two boots, or if
+        a container has a clock of its own."""
         if self.boot_id is None or self.boot_id != earlier.boot_id:
             return None
         seconds = self.uptime_s - earlier.uptime_s
@@ -349,8 +349,10 @@ class FileJournal:
             return list(self._to_undo.values())
 
     def close(self) -> None:
-        """Remove the file if nothing in it is open; else it is ours as long as there
-        are requests that have not ended yet, and then for another journal."""
+        """Remove the file if nothing in it is open.
+
+        Otherwise it is ours until all requests have ended, and then another journal's.
+        """
         with self._lock:
             self._is_closed = True
             self._remove_doomed()
@@ -388,7 +390,7 @@ class FileJournal:
             del self._claiming[entry.key]
 
     def end(self, entry: FileEntry, state: bytes | None) -> None:
-        """Write down the state of an entry after its claim; None: it stays open."""
+        """Write down the state of an entry after its claim; None leaves it open."""
         with self._lock:
             self._is_made(entry)
             self._to_undo.pop(id(entry), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about cells; arguments and exit codes are those of nova-manage."""
+"""Commands about cells, with nova-manage's arguments and exit codes."""
 
 from __future__ import annotations
 
@@ -67,10 +67,9 @@ class MapCell0(Action):
 class CreateCell(Action):
     """Add the mapping of a cell; URLs not given are taken from the configuration.
 
-    URLs may be templates, such as mysql://{username}:{password}@{hostname}/cell1, that
-    are filled from the configured URLs whenever they are read. Exit codes: 0 the cell
-    is made, 1 a URL is missing or invalid, 2 another cell has one of the URLs,
-    255 the API database could not be used.
+    URLs may be templates, such as mysql://{username}:{password}@{hostname}/cell1. They
+    are filled from the configured URLs whenever they are read. Exit codes: 0 done, 1 a
+    URL is missing or invalid, 2 another cell has it, 255 the API database failed.
     """
 
     arguments = {
@@ -176,12 +175,12 @@ class ListHosts(Listing):
 
 
 class DiscoverHosts(Action):
-    """Map the compute hosts that the databases of the cells show to their cells.
+    """Map the compute hosts in the databases of cells to their cells.
 
-    A host gets instances only when it is mapped. A cell whose database is away does not
-    keep the others from being searched. Exit codes: 0 done, 1 nothing was found and
-    --strict is given, 2 another discovery mapped a host meanwhile, so run it again, 255
-    a cell is unknown or a database could not be used.
+    A host gets instances only when it is mapped. An unavailable cell does not stop the
+    search of the others. Exit codes: 0 done, 1 nothing found with --strict, 2 another
+    discovery mapped a host meanwhile, so run it again. Exit code 255: unknown cell, or
+    database failure.
     """
 
     arguments = {
@@ -226,7 +225,7 @@ class DiscoverHosts(Action):
 
 
 def check_transport(url: str) -> str | None:
-    """Return the problem of the URL of a message queue; None: there is none."""
+    """Return the problem of the URL of a message queue, if there is one."""
     try:
         oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), url)
     except oslo_messaging.InvalidTransportURL as problem:

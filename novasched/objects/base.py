@@ -9,9 +9,9 @@ A class declares its fields as annotated class attributes::
         host: str = fields.string()
         node: str | None = fields.string(nullable=True)
 
-A field that was never set differs from one that is None: ``'host' in
-destination`` says whether it is set, and reading an unset field gives the
-field's default, or the one in UNSET_DEFAULTS, or raises NotLoaded.
+A field that was never set differs from one that is None; ``'host' in destination`` says
+whether it is set. Reading an unset field gives its default, or its entry in
+UNSET_DEFAULTS, or raises NotLoaded.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class NotLoaded(
 
 
 class NovaObjectRegistry(ovo.VersionedObjectRegistry):
-    """Our classes by name, apart from those of other programs in the process.
+    """Our classes by name, apart from the classes of other programs in the process.
 
-    oslo's registry is one per process; a plugin that imports nova would replace
-    our classes there by nova's.
+    oslo's registry is one per process; a plugin that imports nova would replace our
+    classes there by nova's.
     """
 
     _own: ClassVar[Any] = collections.defaultdict(list)
@@ -281,11 +281,10 @@ def parse(
 ) -> NovaObject:
     """Read an object of any known class.
 
-    Raises errors.UnsupportedObject for an unknown name or namespace, oslo's
-    IncompatibleObjectVersion when it or an object inside is newer than what we
-    know, and errors.InvalidRequest for a field that is mistyped or nonsense.
-    With ``accept_newer``, newer minor versions are read and their new fields
-    ignored.
+    Raises errors.UnsupportedObject for an unknown name or namespace, and
+    errors.InvalidRequest for a mistyped or nonsensical field. Raises oslo's
+    IncompatibleObjectVersion if the object, or one inside it, is newer than we know.
+    With ``accept_newer``, newer minor versions are read without their new fields.
     """
     try:
         with bounded_depth():

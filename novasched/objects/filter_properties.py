@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dicts that requests were before RequestSpec, made of one.
 
-Replies to old callers and notifications have them, and a plugin of that time
-reads them: ``request_spec`` with the image, the flavor and properties of the
-instance, and ``filter_properties`` with everything else. A plugin finds the
-former in the latter, with a few keys more, and may write there.
+Replies to old callers, notifications and plugins of that time use them.
+``request_spec`` has the image, the flavor and properties of the instance;
+``filter_properties`` has everything else. A plugin finds the former in the latter, with
+a few keys more, and may write there.
 """
 
 from __future__ import annotations
@@ -201,9 +201,8 @@ class Notes(NamedTuple):
 class FilterProperties(MutableMapping[str, Any]):
     """The dict of a request, with what plugins write to it.
 
-    What they assign is kept apart from the request and lasts as long as the
-    notes. A value made of the request is made once, and again when the fields
-    that it is made of are others.
+    Values that plugins assign stay apart from the request and last as long as the
+    notes. A value made of the request is made once, and again when its fields change.
     """
 
     __slots__ = ('_notes', '_spec')

@@ -273,7 +273,7 @@ def with_present_names(properties: Mapping[str, Any]) -> dict[str, Any]:
 def cpu_ids(text: str, named: parsing.NamedCPUs | None = None) -> set[int]:
     """Return the numbers in text such as ``0-3,8,^2``. Raises ValueError.
 
-    ``named`` counts those of several texts.
+    ``named`` counts the numbers of several texts.
     """
     wanted, unwanted = (named or parsing.NamedCPUs()).read(text, _ends)
     return wanted - unwanted

@@ -155,9 +155,9 @@ class Instance(ovo.VersionedObjectDictCompat, NovaPersistentObject):
 
 
 class KnownInstance(NamedTuple):
-    """What the scheduler knows of an instance; all else is that of an Instance.
+    """What the scheduler knows of an instance; all else is read from an Instance.
 
-    ``host`` is that of the service, not the node.
+    ``host`` is the host of the service, not the node.
     """
 
     uuid: str

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dicts that requests were before RequestSpec, in both directions.
 
-Version 4.0 of the interface, old plugins and old notifications have them: a
-``request_spec`` with the image, the flavor and properties of the instance, and
-``filter_properties`` with everything else.
+Version 4.0 of the interface, old plugins and old notifications use them.
+``request_spec`` has the image, the flavor and properties of the instance;
+``filter_properties`` has everything else.
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ class MonitorMetricList(NovaObjectList[MonitorMetric]):
 
 
 def name_and_value(entry: dict[str, Any]) -> tuple[str, int | None]:
-    """Return both as a compute reported them; None: it is not a single number.
+    """Return both as a compute reported them; the value is None if it is no single
+    number.
 
     A fraction is read as percent. Raises ValueError for a name that is unknown.
     """

@@ -138,8 +138,10 @@ SERVICE_STATUS = Payload(
 def request_spec(
     spec: RequestSpec, image_props: str = NEWEST.image_props_payload
 ) -> Primitive:
-    """Return the RequestSpecPayload of a request; ``image_props`` is the version of the
-    ImageMetaPropsPayload in it. The fields that are there are those of the request."""
+    """Return the RequestSpecPayload of a request, with the fields that the request has.
+
+    ``image_props`` is the version of the ImageMetaPropsPayload in it.
+    """
     instance = spec.if_set('instance_uuid')
     return REQUEST_SPEC.of(
         spec,

@@ -77,7 +77,7 @@ class SchedulerRetries(NovaObject):
 
 @NovaObjectRegistry.register
 class SchedulerLimits(FilledObject):
-    """How far a host may be filled. None: no limit was set."""
+    """How far a host may be filled; None means no limit."""
 
     VERSION = '1.0'
 
@@ -232,8 +232,7 @@ class RequestSpec(AnswersAsDict, NovaObject):
         return found or ImageMetaProps()
 
     def of_image(self, name: str) -> str | None:
-        """Return the ``name``, or the ``id``, of the image; None when it has none, as
-        that of a volume."""
+        """Return the ``name`` or the ``id`` of the image; None if a volume has none."""
         image = self.if_set('image')
         return None if image is None else image.if_set(name)
 
@@ -256,7 +255,7 @@ class RequestSpec(AnswersAsDict, NovaObject):
 
     @property
     def target_cell_uuid(self) -> str | None:
-        """The cell that the hosts must be of; None: any enabled one."""
+        """The cell that the hosts must be of; None for any enabled cell."""
         destination = self.requested_destination
         if destination is None or destination.allow_cross_cell_move:
             return None

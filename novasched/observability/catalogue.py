@@ -24,21 +24,17 @@ CANDIDATE_BUCKETS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000)
 
 
 class Metric(NamedTuple):
-    """One metric.
-
-    ``labels`` have their possible values in ``doc``. Histograms, and only they, have
-    ``buckets``. Gauges, and only they, say in ``across`` what becomes of the values of
-    several workers, as a mode of prometheus_client. A counter whose only label has few
-    ``values`` is shown for each from the start: Prometheus takes what is 1 when it
-    first appears for something that has not changed.
-    """
+    """One metric."""
 
     name: str
     doc: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()  # their possible values stand in doc
+    buckets: tuple[float, ...] = ()  # of histograms only
     across: str = ''
+    """Of gauges only: how workers' values merge, as in prometheus_client."""
     values: tuple[str, ...] = ()
+    """Of the only label of a counter, each shown from the start. Prometheus sees no
+    change in a counter that first appears as 1."""
 
     @property
     def kind(self) -> str:

@@ -34,9 +34,9 @@ class DecisionMetrics:
     """Counts what the decision log makes and writes. Satisfies
     decision_log.log.RecordObserver.
 
-    ``problem`` says why records cannot be written now, ``waits_s`` for how long the
-    oldest request has waited for its record, ``unwritten_s`` for how long the oldest
-    record has waited to be written, ``size`` how many bytes the store has.
+    ``problem`` says why records cannot be written now. ``waits_s`` is the longest wait
+    of a request for its record, ``unwritten_s`` of a record for its write. ``size`` is
+    how many bytes the store has.
     """
 
     def __init__(self, recorder: Recorder) -> None:

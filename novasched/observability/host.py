@@ -115,7 +115,7 @@ class Workers:
 
 
 def merged(reports: list[WorkerReport]) -> dict[str, Check]:
-    """Return for each component the worst of what the workers say, and who says it."""
+    """Return for each component the worst that a worker says, and the worker."""
     found: dict[str, list[tuple[int, Check]]] = {}
     for each in reports:
         for name, check in each.checks.items():
@@ -169,7 +169,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     @functools.cached_property
     def observer(self) -> Observer:
-        """That of a worker; look at it in its process only."""
+        """The observer of a worker; to be used in its process only."""
         return Observer(
             self._settings,
             self._clock,
@@ -267,7 +267,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 def shared(
     settings: Settings, workers: int, clock: Clock
 ) -> Iterator[HostService | None]:
-    """Make what so many workers share, before they are forked; None: nothing is shown.
+    """Make what the workers share, before they are forked; None if nothing is shared.
 
     Its directory, for this user alone, is removed by the process that made it.
     """

@@ -114,10 +114,10 @@ def _one(option: str, text: str) -> Address:
 
 @dataclass(frozen=True)
 class Settings:
-    """The options, and those of others that health and metrics depend on.
+    """The options, and other options that health and metrics depend on.
 
-    ``host`` and ``description`` are shown with the health. ``patience_s`` is how long
-    a caller waits, ``stop_s`` how long workers may take to end.
+    ``host`` and ``description`` are shown with the health. ``patience_s`` is how long a
+    caller waits, ``stop_s`` how long workers may take to end.
     """
 
     host: str = ''

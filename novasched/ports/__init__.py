@@ -66,8 +66,10 @@ class Network(Protocol):
     def segments(
         self, context: RequestContext, place: NetworkOrSubnet
     ) -> frozenset[str]:
-        """Return the ids of the segments of a subnet, or of all of a network; a subnet
-        has none where the service does not know of segments."""
+        """Return the ids of the segments of a subnet, or of all of a network.
+
+        A subnet has none if the service does not know of segments.
+        """
 
 
 class Notifier(Protocol):
@@ -133,12 +135,14 @@ class Caller(Protocol):
         """
 
     def patience_left_s(self) -> float | None:
-        """Return for how long from now the caller certainly still waits, even if this
-        process dies now and sends no further sign of life. None: unknown."""
+        """Return for how long from now the caller certainly still waits, if known. It
+        does so even if this process dies now and sends no further sign of life."""
 
     def answer_left_s(self) -> float:
-        """Return how long the caller waits for the answer from now, as long as it gets
-        signs of life; infinite: for ever, or it is not known."""
+        """Return how long from now the caller waits if it gets signs of life.
+
+        Infinite if it waits for ever, or this is not known.
+        """
 
     def resting(self) -> contextlib.AbstractContextManager[None]:
         """Return a context manager for work that only waits: another request may be
@@ -155,24 +159,20 @@ class Caller(Protocol):
 
 @dataclass(frozen=True)
 class Intent:
-    """A claim that is about to be made.
-
-    ``allocations`` are amounts by resource class by provider. ``before`` is what the
-    consumer holds already: the body that restores it, or None for nothing.
-    ``generation`` is the consumer's before the claim; None: it has none.
-    ``undo_within_s`` is for how long from now the caller certainly still waits, and
-    makes no second claim; None: unknown. ``made_within_s`` is for how long the claim
-    can have been made, once its request has ended; None: it has not.
-    """
+    """A claim that is about to be made."""
 
     request_id: str | None
     consumer_uuid: str
     project_id: str | None
     allocations: Mapping[str, Mapping[str, int]]
+    """Amounts by resource class by provider."""
     before: Mapping[str, Any] | None = None
-    generation: int | None = None
+    """What the consumer holds: the body that restores it."""
+    generation: int | None = None  # the consumer's before the claim, if it has one
     undo_within_s: float | None = None
+    """For so long the caller surely waits and makes no second claim, if known."""
     made_within_s: float | None = None
+    """How long the claim can have been made; None until its request has ended."""
 
 
 class Entry(Protocol):
@@ -193,7 +193,7 @@ class Entry(Protocol):
 
 
 class Journal(Protocol):
-    """Journal of claims, by which those of a killed process can be undone.
+    """Journal of claims, by which claims of a killed process can be undone.
 
     What cannot be written down keeps no claim from being made.
     """

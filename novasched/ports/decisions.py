@@ -22,8 +22,8 @@ Answer = Sequence[Sequence[Selection]]
 
 
 class DecisionRecorder(Protocol):
-    """Takes down one request. It keeps references and returns at once; nothing that
-    it is given may be modified later. ``id`` is that of the record."""
+    """Takes down one request. It keeps references and returns at once; nothing that it
+    is given may be modified later. ``id`` is the record's."""
 
     id: str
 
@@ -38,8 +38,10 @@ class DecisionRecorder(Protocol):
         """Placement, or its copy, has answered a query."""
 
     def blocked(self, blocker: Blocker, plugin: str = '') -> None:
-        """The request is about to fail before there is a decision, by a prefilter,
-        because of the host that it names, or of the answer of placement."""
+        """The request is about to fail before there is a decision.
+
+        The cause is a prefilter, the host that it names, or the answer of placement.
+        """
 
     def decided(self, decision: Decision, index: int) -> None:
         """The filters and weighers have run for instance ``index``."""
@@ -54,7 +56,7 @@ class DecisionRecorder(Protocol):
         """Claims of some instances ended, in the claim stage that ended last."""
 
     def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
-        """It has waited for services, each with what was the matter; ``again``: all is
+        """It has waited for services, each with its problem; if ``again``, all is
         decided from the start."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:

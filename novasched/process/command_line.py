@@ -51,7 +51,7 @@ class CommandLine(App):
             )
 
     def get_fuzzy_matches(self, cmd: str) -> list[str]:
-        """Return commands that may have been meant; that of the shell is none."""
+        """Return commands that may have been meant; the shell's is none of them."""
         return [
             each
             for each in super().get_fuzzy_matches(cmd)

@@ -52,7 +52,7 @@ def read(
     *,
     prog: str | None = None,
 ) -> None:
-    """Read the files that ``argv`` names, or those of a service of nova.
+    """Read the files that ``argv`` names, or the files of a service of nova.
 
     Raises errors.OptionError for a file or directory that cannot be read or parsed, and
     oslo_config.cfg.Error for what else is invalid.
@@ -118,8 +118,8 @@ def copied(
 ) -> cfg.ConfigOpts:
     """Return a configuration of its own that knows these options, by group.
 
-    Its values are those of the files that ``conf`` has read, and what else ``conf`` has
-    been given for options that it knows.
+    Its values come from the files that ``conf`` has read, and from what else ``conf``
+    was given for options that it knows.
     """
     made = cfg.ConfigOpts()
     for group, opts in known.items():

@@ -83,7 +83,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def with_logging() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return (group, options), those of oslo.log with them."""
+    """Return (group, options), with oslo.log's."""
     logged = [(group or 'DEFAULT', options) for group, options in logging.list_opts()]
     return [*list_opts(), *logged]
 

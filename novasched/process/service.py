@@ -165,8 +165,11 @@ class Scheduler:
         return self.finished()
 
     def state(self) -> dict[str, Any]:
-        """Return the values for a report: what is known of the cloud and how old it is,
-        how long requests have been under way, in seconds, and what decides."""
+        """Return the values for a report.
+
+        They say what is known of the cloud and how old it is, how many seconds requests
+        have been under way, and what decides.
+        """
         now, asked_at = SYSTEM_CLOCK.monotonic(), self.view.asked_at()
         unavailable = {cell.uuid for cell in self.view.cells.unavailable()}
         cells = {

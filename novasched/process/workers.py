@@ -134,8 +134,9 @@ class Announcement:
 
 
 def _settle() -> None:
-    """Take what lives as long as the process out of garbage collection: an answer of
-    placement is a hundred thousand objects, and reading it starts full collections.
+    """Take what lives as long as the process out of garbage collection.
+
+    An answer of placement has 100,000 objects; reading it starts full collections.
     """
     gc.unfreeze()
     gc.collect()
@@ -156,12 +157,10 @@ def _outcome(do: Callable[[], Result]) -> Result | Exception:
 class Worker(service.ServiceBase):  # type: ignore[misc]
     """One worker: makes its scheduler after the fork, replaces it, and stops it.
 
-    What keeps it from starting is one line of the log, and exit code 1. ``reread``
-    reads the configuration again, or raises and leaves it as it was. In the process
-    that starts the workers nothing but that is done: those that it starts later are
-    to know it; after that it waits for ``pause_s`` before it signals them. ``begin`` is
-    called once, in the process of the worker. ``announcement`` is what the log says
-    of all workers. ``settle`` is called once a scheduler serves.
+    If it cannot start, it logs one line and exits with 1. ``reread`` reads the
+    configuration again, or raises and changes nothing. The parent does only that, for
+    later workers, waits ``pause_s`` and signals the workers. ``begin`` is called once
+    per worker, ``settle`` once a scheduler serves.
     """
 
     def __init__(
@@ -328,7 +327,7 @@ class _Beside(_Process):
 
 def _survive() -> None:
     """Let a worker of eventlet's launcher live through a second SIGHUP that comes while
-    it handles the first: the launcher leaves it to what kills by default."""
+    it handles the first. The launcher restores the default, which kills."""
     handler = service.SignalHandler()
     clear = handler.clear
 

@@ -35,8 +35,8 @@ class CPUs:
 def cpus(request: RequestSpec) -> CPUs:
     """Return the demands of the CPU and thread policies.
 
-    Raises errors.InvalidDemand, or a more special one, for policies that do not
-    exist, or that flavor and image do not share, and for masks that do not fit.
+    Raises errors.InvalidDemand, or a subclass, for unknown policies and for masks that
+    do not fit, or if flavor and image differ.
     """
     policy = cpu_policy(request)
     threads = thread_policy(request)

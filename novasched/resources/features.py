@@ -46,10 +46,10 @@ def flavor_name(request: RequestSpec) -> str | None:
 
 
 def agreed(request: RequestSpec, name: str) -> str | None:
-    """Return the value of the extra spec, else of the property; None: neither.
+    """Return the value of the extra spec, else of the property; None if both are unset.
 
-    An empty extra spec says nothing. Raises what conflict() returns where both
-    speak and differ.
+    An empty extra spec counts as unset. If both are set and differ, raises what
+    conflict() returns.
     """
     wanted = request.extra_specs.get(name) or None
     of_image: str | None = request.image_properties.get(property_of(name))

@@ -67,23 +67,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Query:
-    """A whole query. ``limit`` None: all candidates.
-
-    ``for_ports``: some group is that of a port. ``fallback`` is asked, too, and its
-    candidates come after those of this query. ``warnings`` are about what the flavor
-    asks for and cannot have; ``notes`` say what was made up for it.
-    """
+    """A whole query."""
 
     groups: tuple[Group, ...]
     root_required: frozenset[str] = NONE
     root_forbidden: frozenset[str] = NONE
     same_subtree: tuple[frozenset[str], ...] = ()
     group_policy: str | None = None
-    limit: int | None = None
-    for_ports: bool = False
-    fallback: Query | None = None
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    limit: int | None = None  # None for all candidates
+    for_ports: bool = False  # some group belongs to a port
+    fallback: Query | None = None  # asked, too; its candidates come last
+    warnings: tuple[str, ...] = ()  # about what the flavor asks for and cannot have
+    notes: tuple[str, ...] = ()  # what was added without being asked for
 
     def encode(self) -> str:
         """Return the query string."""
@@ -123,10 +118,10 @@ class Query:
         return NONE.union(*of_groups)
 
     def terms_of_one(self) -> str | None:
-        """Return the query string that lists the providers which have all traits and
-        aggregates that it asks for; None: they cannot be listed so.
+        """Return the query string for the providers with all its traits and aggregates.
 
-        One that is a tree of its own has to be among them to be a candidate.
+        None if they cannot be listed so. A candidate that is a tree of one provider is
+        among them.
         """
         if any(group.required_any for group in self.groups):
             return None

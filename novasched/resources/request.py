@@ -128,11 +128,10 @@ def build_query(
 ) -> Query:
     """Return the query for all that a request needs; the request stays as it is.
 
-    ``added`` is what prefilters added. ``nodes`` are the uuids of the compute
-    nodes that the request names: None for a request that names none, several
-    for a service host with many nodes. With ``falls_back``, a query for dedicated
-    CPUs has the one for shared CPUs as its fallback. ``features`` are those that the
-    release of the cloud knows. Raises what asked_by() raises.
+    ``added`` is what prefilters added. ``nodes`` are the uuids of the compute nodes
+    that the request names; None if it names none. With ``falls_back``, a query for
+    dedicated CPUs gets a fallback to shared CPUs. ``features`` depend on the cloud's
+    release. Raises what asked_by() raises.
     """
     asked = asked_by(request, added.group_required, features=features)
     query = _query(request, asked, added, nodes, limit)

@@ -12,7 +12,7 @@ from novasched.scheduler.aggregates import Aggregate
 
 
 class Port(NamedTuple):
-    """A port of the network service; ``subnet_id`` is that of its first address."""
+    """A port of the network service; ``subnet_id`` belongs to its first address."""
 
     vnic_type: str | None
     network_id: str | None
@@ -27,24 +27,27 @@ class NetworkOrSubnet(NamedTuple):
 
 
 Reach = Mapping[NetworkOrSubnet, frozenset[str] | None]
-"""The aggregates of the hosts that reach each one. Empty: all hosts do, it has no
-segments; None: it cannot be found out, or a segment has no aggregates."""
+"""The aggregates of the hosts that reach each one.
+
+Empty if all hosts do, as it has no segments. None if this is unknown, or a segment has
+no aggregates.
+"""
 
 
 @dataclass(frozen=True)
 class PrefilterContext:
-    """Cloud state that prefilters may read; see ``novasched.facts``.
+    """Cloud state that prefilters may read.
 
-    ``minimum_compute_version`` is over all cells, cell0 included; 0: no computes.
-    Functions ask other services, and are called only where it matters:
-    ``required_traits`` of all groups of the query to come, the ``ports`` that the
-    request names, by id, and the ``reach`` of networks and subnets.
+    Functions ask other services, so they are called only if the answer matters.
     """
 
     aggregates: Iterable[Aggregate] = ()
     minimum_compute_version: int = 0
+    """Over all cells and cell0; 0 if there are no computes."""
     required_traits: Callable[[], frozenset[str]] = frozenset
+    """Of all groups of the query to come."""
     ports: Callable[[], Mapping[str, Port]] = dict
+    """The ports that the request names, by id."""
     reach: Callable[[Iterable[NetworkOrSubnet]], Reach] = dict.fromkeys
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to requests: sent at once, or parked while their caller reads none.
 
-oslo.messaging tries for a minute, in the thread of the request, to deliver an answer
-whose queue is missing, and forgets one whose queue has no reader. Here such an answer
-waits outside the threads of requests: until its queue is read, or until its caller is
-gone and what was claimed for it is undone.
+If the queue of an answer is missing, oslo.messaging tries to deliver it for a minute,
+in the thread of the request. It forgets an answer whose queue has no reader. Here such
+an answer waits outside the threads of requests. It waits until its queue is read, or
+until its caller is gone and its claims are undone.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ PARKED_AT_MOST = 256
 THREADS = 4
 """So many parked answers are sent, or undone, at a time."""
 HOLD_BACK_S = 5.0
-"""The answer to the second copy of a request, which claimed nothing, waits so long: the
-caller takes the first answer that it gets, and that must be the first copy's."""
+"""How long the answer to the second copy of a request, which claimed nothing, waits.
+
+The caller takes the first answer that it gets, which must be the first copy's.
+"""
 
 
 class Incoming:
@@ -96,8 +98,8 @@ class Incoming:
 class Answers:
     """Sends the answers of one server, and parks those without a reader.
 
-    At most ``most`` are parked, each for twice the time after which a caller is gone;
-    those without claims take no more than half of the room.
+    At most ``most`` are parked, each for twice the time after which a caller is gone.
+    Answers without claims take no more than half of the room.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class Broker:
         self._clock = clock
 
     def consumers(self, names: Iterable[str]) -> dict[str, int | None]:
-        """Count the consumers of queues; 0: there is no such queue; None: unknown."""
+        """Count the consumers of queues: 0 without such a queue, None if unknown."""
         found: dict[str, int | None] = dict.fromkeys(names)
         try:
             with borrowed(self._driver, BROKER_S) as connection:
@@ -67,7 +67,7 @@ class Broker:
     def clock_behind_s(self) -> float | None:
         """Return how far the broker's clock is behind ours, by a message of our own.
 
-        None: the broker stamps no messages, or does not let us make a queue.
+        None if the broker stamps no messages, or does not let us make a queue.
         """
         try:
             with (
@@ -167,7 +167,7 @@ class BrokerClock:
 def waited_s(
     incoming: Any, now_s: Callable[[], float] = SYSTEM_CLOCK.time
 ) -> float | None:
-    """Return how long an incoming message of oslo.messaging has waited; None: unknown.
+    """Return how long an incoming message of oslo.messaging has waited, if known.
 
     ``now_s`` returns the broker's time. It counts if the broker stamped the message;
     else it is since a thread of ours took the message from the queue.
@@ -183,7 +183,7 @@ def waited_here_s(incoming: Any) -> float | None:
 
 
 def stamp_s(message: Any) -> float | None:
-    """Return the broker's time when it got a message; None: it does not say."""
+    """Return the broker's time when it got a message; None if it does not say."""
     headers = getattr(getattr(message, '_raw_message', message), 'headers', None)
     stamp_ms = headers.get(BROKERS_TIME) if isinstance(headers, Mapping) else None
     return stamp_ms / 1000 if isinstance(stamp_ms, int | float) else None

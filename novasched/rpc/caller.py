@@ -72,9 +72,8 @@ def _positive(value: Any) -> float:
 class RpcCaller:
     """The caller of one request over oslo.messaging. Satisfies ports.Caller.
 
-    ``queues`` knows who reads answers, ``has_room`` whether one more answer may wait
-    for its reader; ``broker_clock`` is the broker's. ``resting`` lets another thread
-    work while that of the request waits.
+    ``queues`` knows the readers of answers, ``has_room`` whether one more answer may be
+    parked. ``resting`` lets another thread work while the request's thread waits.
     """
 
     def __init__(
@@ -142,9 +141,8 @@ class RpcCaller:
     def check_turn(self) -> None:
         """Raise CallerGone when the request waited longer than its caller.
 
-        One that waits for long already gets a sign of life at once. Where more is asked
-        for than can be done, the next one is always one whose caller is about to give
-        up.
+        A request that has waited long gets a sign of life at once. Under overload the
+        next request is always one whose caller is about to give up.
         """
         if self._queues is not None:
             self._queues.expect(self._queue)

@@ -57,8 +57,8 @@ class InspectionClient:
     ) -> Iterator[InspectionReply]:
         """Ask the schedulers of all hosts at once; yield replies as they come.
 
-        Connecting to a broker that is away has no end: the threads are daemons, and a
-        host is not asked while one that should have ended long ago still asks it.
+        Connecting to an unavailable broker has no end, so the threads are daemons. A
+        host is not asked while a thread that should have ended long ago still asks it.
         """
         replies: queue.SimpleQueue[InspectionReply] = queue.SimpleQueue()
         end_s = SYSTEM_CLOCK.monotonic() + self._within_s

@@ -42,9 +42,11 @@ if _tracing is not None:
     OPTS['oslo_messaging_tracing'] = _tracing.oslo_messaging_tracing
 
 POLL_S = 0.25
-"""After each message oslo.messaging polls again after so long, twice as long, and so on
-up to 5 s. Its own 1 ms is for acknowledgements that other threads send, which servers
-of RPC never do; the polls took a tenth of the CPU time of a request."""
+"""Time until oslo.messaging polls again after a message; it doubles up to 5 s.
+
+Its own 1 ms is for acknowledgements that other threads send, which servers of RPC never
+do. These polls took a tenth of the CPU time of a request.
+"""
 # There is no option for it; where it has moved, there are more polls.
 amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = POLL_S
 

@@ -31,7 +31,7 @@ KNOWN_QUEUES = 1000
 """So many queues are remembered: each process that calls has one."""
 
 Count = Callable[[Iterable[str]], Mapping[str, int | None]]
-"""Counts the consumers of queues; None: unknown."""
+"""Counts the consumers of queues; None if unknown."""
 
 
 class Readers(enum.Enum):

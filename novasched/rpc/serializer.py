@@ -88,10 +88,10 @@ def decode(
 ) -> Any:
     """Return a value with every primitive of an object in it read.
 
-    An object that is newer than we know, inside or as a whole, is asked for
-    through ``backport``; if that fails, what a newer minor version added is
-    ignored. Raises errors.InvalidRequest for another major version, a bad field or
-    what is nested too deep, and errors.UnsupportedObject for a name that is unknown.
+    A whole or inner object that is newer than we know is asked for through
+    ``backport``. If that fails, additions of a newer minor version are ignored. Raises
+    errors.InvalidRequest for another major version, a bad field or what is nested too
+    deep. Raises errors.UnsupportedObject for an unknown name.
     """
     try:
         with bounded_depth():

@@ -54,8 +54,10 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 TOPIC = 'scheduler'
 MARK = '{}.{}.novasched'
-"""The queue, by topic and host, that shows who serves that of the host: nova-scheduler
-reads none of this name, and is not asked what only novasched answers."""
+"""The queue, by topic and host, that shows that novasched serves the host's own queue.
+
+nova-scheduler reads none of this name, and is not asked what only novasched answers.
+"""
 LAST_PART = 0.8
 """The rest of a server's time to stop is for undoing claims of unread answers."""
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
@@ -235,7 +237,7 @@ class BaseEndpoint:
         return {'service': TOPIC, 'arg': arg}
 
     def get_backdoor_port(self, context: RequestContext) -> int | None:
-        """Return None: there is no backdoor."""
+        """Return None, as there is no backdoor."""
         return None
 
 
@@ -288,8 +290,8 @@ def _check_message(message: Any) -> None:
 
 
 class RequestThreads(CellExecutor):
-    """Executor of requests as oslo.messaging calls it; its threads sleep while there is
-    nothing to do, where those of futurist wake up every second."""
+    """Executor of requests as oslo.messaging calls it. Its idle threads sleep;
+    futurist's wake up every second."""
 
     def __init__(self, max_workers: int) -> None:
         super().__init__('requests', max_workers)

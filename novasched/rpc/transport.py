@@ -53,9 +53,8 @@ def transport_from_conf(
 ) -> Any:
     """Make the RPC transport; it connects when it is first used.
 
-    ``url`` is that of another broker, which ``option`` names. Raises
-    errors.OptionError for an invalid URL, and for options of the driver
-    that keep it from being loaded.
+    ``url`` leads to another broker, and ``option`` names it. Raises errors.OptionError
+    for an invalid URL, and for options of the driver that keep it from being loaded.
     """
     try:
         return oslo_messaging.get_rpc_transport(conf, url=url)
@@ -86,8 +85,10 @@ def is_rabbit(conf: cfg.ConfigOpts, url: str | None = None) -> bool:
 
 
 def notifications_url(conf: cfg.ConfigOpts) -> str | None:
-    """Return the URL of a broker that is for notifications alone; None: there is none,
-    or nothing is sent to it."""
+    """Return the URL of a broker that is for notifications alone.
+
+    None if there is none, or nothing is sent to it.
+    """
     group = conf.oslo_messaging_notifications
     sends = any(name.startswith('messaging') for name in group.driver)
     return group.transport_url if sends else None
@@ -134,7 +135,7 @@ def check(
     answers.
 
     A broker that refuses the connection is tried once more after ``retry_s``. Only
-    RabbitMQ is tried. ``url`` is that of another broker, which ``option`` names.
+    RabbitMQ is tried. ``url`` leads to another broker, and ``option`` names it.
     """
     conf = transport.conf
     if not is_rabbit(conf, url):

@@ -89,8 +89,7 @@ _PHRASES = tuple((re.compile(pattern), words) for pattern, words in PHRASES)
 def reason(problem: BaseException) -> str:
     """Return why a connection failed, in a few words.
 
-    Those of TLS, of the system and of PHRASES come first, else the first line of the
-    text.
+    Words for TLS, the system and PHRASES come first, else the first line of the text.
     """
     for each in causes(problem):
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -108,7 +107,7 @@ def reason(problem: BaseException) -> str:
 
 
 def phrase(said: str) -> str | None:
-    """Return the words for what a library or a server says; None: there are none."""
+    """Return the words for what a library or a server says, if there are some."""
     for pattern, words in _PHRASES:
         if found := pattern.search(said):
             return words.format(*found.groups())

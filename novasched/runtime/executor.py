@@ -25,8 +25,10 @@ all take longer."""
 
 
 FAST_S = 0.5
-"""A read that breaks off sooner is made once more: it took next to nothing of the time
-that there is, and the first new connection shows whether the database serves."""
+"""A read that breaks off sooner is made once more.
+
+It took almost no time, and the first new connection shows whether the database serves.
+"""
 
 
 def retry_once(read: Callable[[], ResultT]) -> ResultT:

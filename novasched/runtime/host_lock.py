@@ -13,9 +13,9 @@ class HostLock:
     """Host-wide lock, held by one process until it ends, however it ends.
 
     It is the name of an abstract socket: no file is left behind, and the kernel
-    releases it with the process. The file locks of oslo.concurrency and fasteners need
-    a directory that every user can write, and leave a file there that another user
-    may not open. The name is hashed, so it may hold a secret.
+    releases it. File locks of oslo.concurrency and fasteners need a directory that all
+    users can write, and leave files that others may not open. The name is hashed, so
+    may be secret.
     """
 
     def __init__(self, name: str) -> None:

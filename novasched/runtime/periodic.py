@@ -86,9 +86,11 @@ FOLLOWS_EVERY = 10
 
 
 class Leadership:
-    """Whether a process does a task that one of several is to do: each time if it
-    ``leads``, and now and then if it does not, so that a leader that is alive and does
-    nothing costs no more than time."""
+    """Whether a process does a task that one of several is to do.
+
+    It does each run if it ``leads``, and a run now and then if not. So a leader that is
+    alive and does nothing costs no more than time.
+    """
 
     def __init__(self, leads: Callable[[], bool]) -> None:
         self._leads = leads

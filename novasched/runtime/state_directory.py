@@ -32,17 +32,16 @@ that the others have."""
 
 
 class Candidate(NamedTuple):
-    """A directory in question; ``option`` names it, None: it is a default."""
+    """A directory in question."""
 
     path: str
-    option: str | None = None
+    option: str | None = None  # names it; None if it is a default
 
 
 class Directory(NamedTuple):
-    """The directory that was chosen, None: no candidate can be written, and what the
-    operator must know of it."""
+    """The directory that was chosen, and what the operator must know of it."""
 
-    path: str | None
+    path: str | None  # None if no candidate can be written
     warning: str | None = None
 
 

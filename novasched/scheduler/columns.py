@@ -60,10 +60,10 @@ def combined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 class PerValue(Generic[S]):
-    """What follows from each value of a column, kept from request to request.
+    """Answers for each value of a column, kept from request to request.
 
-    ``answer`` is called once per value that a host has, as long as the lists of
-    values of the tables begin alike; it returns a number, or several: ``shape``.
+    ``answer`` is called once for each value that a host has. It returns a number, or an
+    array of ``shape``. Answers are kept while lists of values begin alike.
     """
 
     def __init__(
@@ -140,8 +140,7 @@ class Lazy:
 class PerHost:
     """A column of an object for each host, made when the host is first looked at.
 
-    ``make`` returns that of a row. Copies share what was made, but for what they were
-    given.
+    ``make`` returns the object of a row. Copies share the objects made, not those set.
     """
 
     def __init__(self, length: int, make: Callable[[int], Any]) -> None:
@@ -169,7 +168,7 @@ class PerHost:
         return copied
 
     def item(self, row: int) -> Any:
-        """Return that of the host in a row."""
+        """Return the object of the host in a row."""
         if row in self._given:
             return self._given[row]
         if row not in self._made:

@@ -17,10 +17,10 @@ from novasched.scheduler.hosts import HostTable
 class Limits:
     """The column of limits after filters set some of them on many hosts.
 
-    ``given`` is the column before. ``numbers`` has for each limit one value per
-    row of the snapshot, a number or another object; what is None or not finite is
-    no limit. A host's dict is made when it is first read and stays the same one, so
-    that a plugin may write into it; the objects in it are the host's own.
+    ``given`` is the column before. ``numbers`` has a number or another object for each
+    limit and row of the snapshot; None and non-finite numbers are no limit. A host's
+    dict is made once, when first read, so plugins may write into it. Objects are the
+    host's.
     """
 
     def __init__(

@@ -36,24 +36,22 @@ class Conflict(Generic[Host]):
 
 @dataclass(frozen=True)
 class HardPolicy:
-    """The policy of a server group; ``most``: members that one host may run;
-    ``is_bound``: a filter binds the request to hosts where members were.
+    """The policy of a server group.
 
-    A request may be answered only if the policy holds among its own members and all
-    others that hold resources, looked at after its claim. Then of two that claim at the
-    same time at least the later one sees the other. Which of them is senior, by uuid,
-    makes it likely that one stays; it does not say that one may be answered that sees a
-    conflict: the other may have been answered before.
+    A request is answered only if, after its claim, the policy holds among its members
+    and all others with resources. Of two simultaneous claims, at least the later sees
+    the other. Seniority, by uuid, only makes it likely that one stays; the other may
+    have been answered before.
     """
 
     name: str
-    most: int = 1
+    most: int = 1  # members that one host may run
     is_bound: bool = False
+    """Whether a filter binds the request to hosts where members were."""
 
     @classmethod
     def of(cls, request: RequestSpec) -> Self | None:
-        """Return that of a request; None: it has none that another request may
-        break."""
+        """Return the policy of a request; None if another request cannot break it."""
         group = request.instance_group if 'instance_group' in request else None
         if group is None:
             return None
@@ -70,10 +68,10 @@ class HardPolicy:
     def conflict(
         self, mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
     ) -> Conflict[Host] | None:
-        """Return why the policy does not hold; None: it does.
+        """Return why the policy does not hold; None if it holds.
 
-        ``mine`` are the members of the request and the hosts claimed for them,
-        ``others`` those that hold resources, and where; during a move, on two hosts.
+        ``mine`` are the members of the request and the hosts claimed for them.
+        ``others`` are other members with resources, and their hosts: two during a move.
         """
         if self.name == AFFINITY:
             return self._apart(mine, others)
@@ -106,11 +104,11 @@ class HardPolicy:
     def _apart(
         self, mine: Mapping[str, Host], others: Mapping[str, Collection[Host]]
     ) -> Conflict[Host] | None:
-        """Return the conflict of affinity: with those elsewhere who are on the host of
-        the senior one of them. All on the host of the senior one of all are senior.
+        """Return the conflict of affinity with the senior of the members on other
+        hosts.
 
-        One that is bound may join a group that is on several hosts, as in nova; but the
-        members that it is bound to may have left since.
+        The request is senior if a member on its host is senior to that one. A bound
+        request may join a group on several hosts, as in nova, if a member is here.
         """
         here = {*mine.values()}
         elsewhere = {u: hosts for u, hosts in others.items() if here.isdisjoint(hosts)}

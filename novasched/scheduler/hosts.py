@@ -60,9 +60,9 @@ S = TypeVar('S')
 class Column(Generic[A, S]):
     """One column: A is its type on a table, S its type on a host.
 
-    ``decode`` turns the value in the table into what a host shows; what is set on a
-    host is that already. ``kept``: it is a copy, made once for each host and request,
-    as plugins may change it in place; HostTable.keep() brings that into the table.
+    ``decode`` turns the value in the table into what a host shows; values set on a host
+    are decoded already. ``kept`` makes a copy once for each host and request, as
+    plugins may change it in place. HostTable.keep() brings the copy into the table.
     """
 
     def __init__(
@@ -311,7 +311,7 @@ def added_member(instances: Mapping[str, Any], uuid: str, host: str) -> dict[str
 class HostState(Columns):
     """One host, under nova's attribute names. Nova: scheduler/host_manager.py.
 
-    Plugins may set other attributes, too, as on any object: they stand in the
+    Plugins may set other attributes, too, as on any object. They stand in the
     instance's dict, which all views of a host share for the length of a request.
     """
 
@@ -363,8 +363,8 @@ class HostState(Columns):
     def over(self, snapshot: Snapshot) -> HostState:
         """Return this host as it is, over a snapshot that its own was made of.
 
-        It keeps no column alive that was made since, and shows the values of those;
-        but the instances, which may not have been read, are those of the snapshot.
+        It shows the values of columns made since, but keeps no such column alive.
+        Instances, which may not have been read, come from ``snapshot``.
         """
         host = HostState(snapshot, self._row)
         changed = self._snapshot.changed_since(snapshot) - {'instances'}

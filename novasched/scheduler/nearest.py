@@ -74,9 +74,9 @@ def nearest(
 ) -> list[Change]:
     """Return the conditions to change, those that give the most hosts first.
 
-    ``met`` says by condition which of the hosts meet it, ``names`` are these hosts.
-    They are single ones, and, as far as there is room, those that give no host, which
-    most hosts fail first; or else pairs, if there is no single one that gives hosts.
+    ``met`` says by condition which hosts meet it; ``names`` are these hosts. Single
+    conditions without a gain follow if there is room, those that most hosts fail first.
+    If no single condition gives hosts, return the pairs that do, if any.
     """
     failing = {name: ~mask for name, mask in met.items() if not mask.all()}
     if not failing or not len(names):

@@ -49,13 +49,12 @@ def why(filter_: BaseHostFilter, host: HostState, request: RequestSpec) -> Reaso
 
 
 class ReasonCount(NamedTuple):
-    """For how many hosts a filter gave a reason, and its text for one of them: the one
-    that has most of what is asked for, where the texts say so."""
+    """How many hosts a filter rejected for one reason."""
 
     code: str
-    text: str
+    text: str  # the reason of the example
     hosts: int
-    example: str
+    example: str  # the host with most of what is asked for, if the texts tell
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,7 @@ class Outline:
 
     @property
     def blocking(self) -> StepOutline | None:
-        """The filter that took the last host; None: there were hosts left, or none
-        before the filters."""
+        """The filter that took the last host; None if hosts were left, or none came."""
         last = self.steps[-1] if self.steps and not self.left else None
         return last if last is not None and last.before else None
 
@@ -155,9 +153,9 @@ def _reasons(
 ) -> list[ReasonCount]:
     """Return the reasons of a filter, the most frequent first.
 
-    A filter with a single code is asked once; one whose reason follows from some
-    columns once for each combination of them; else ``most`` hosts are asked about.
-    The counts add up to the hosts rejected, of which plugins may have given some twice.
+    A filter with a single code is asked once. If columns decide the reason, it is asked
+    once for each combination of them. Otherwise it is asked about ``most`` hosts. The
+    counts add up to the rejected hosts; plugins may have given a host twice.
     """
     if step.passed_all:
         return []
@@ -205,7 +203,7 @@ def _to_ask(
 class _Scores:
     """The scores of the best hosts of a decision.
 
-    Weighers score in an order of their own: ``_places`` are those of the ranked.
+    Weighers score in an order of their own, where ``_places`` are the ranked hosts.
     """
 
     def __init__(self, decision: Decision) -> None:
@@ -280,7 +278,7 @@ class _Scores:
 
 
 def host_names(hosts: Objects, nodes: Objects) -> list[str]:
-    """Return a name for each host: of the nodes of one host, with that of the node."""
+    """Return a name for each host; nodes that share a host get their own name, too."""
     names: list[str] = hosts.tolist()
     times = Counter(names)
     if len(times) == len(names):

@@ -210,11 +210,11 @@ def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing
 
 
 def descending(totals: Floats) -> Rows:
-    """Return positions, the highest total first; equal ones in the order given.
+    """Return positions, the highest total first; equal totals in the order given.
 
-    An unstable sort, and one of those that tie, is several times faster than a
-    stable sort; not where the order is almost right: one more instance was placed.
-    What NaN does to the order is what it does in nova.
+    An unstable sort, and a sort of the ties, is several times faster than a stable
+    sort. If the order is almost right, as after one more instance, a stable sort is
+    faster. NaN has the same effect on the order as in nova.
     """
     if np.isnan(totals).any():
         scores = totals.tolist()
@@ -238,7 +238,7 @@ def descending(totals: Floats) -> Rows:
 
 
 def _moved(keys: Floats, at: int) -> Rows | None:
-    """Return the order of keys that fall only after ``at``; None: several must move.
+    """Return the order of keys that fall only after ``at``; None if several must move.
 
     Placing one more instance moves one host, mostly down.
     """

@@ -9,9 +9,8 @@ import re
 from typing import NamedTuple, Self
 
 NOT_A_CANDIDATE, PASSED, FIRST_STEP, LAST_STEP, NOT_NAMED = 0, 1, 2, 254, 255
-"""Outcomes of a host: placement did not offer it; it passed; step n of the filters,
-from FIRST_STEP on, rejected it; the request names other hosts. Later steps share
-LAST_STEP."""
+"""Outcomes of a host: not offered by placement, passed, rejected by a step of the
+filters from FIRST_STEP on, or not named by the request. Later steps share LAST_STEP."""
 
 
 class Blocker(enum.StrEnum):

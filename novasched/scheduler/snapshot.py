@@ -48,8 +48,8 @@ class _ShownValue(NamedTuple):
 class Snapshot:
     """Columns of equal length, by name; they are never modified.
 
-    ``plugin_attributes`` are those that plugins set on hosts, by row. They belong to
-    one request: each snapshot made of this one shares them, but for that of
+    ``plugin_attributes`` are the attributes that plugins set on hosts, by row. They
+    belong to one request: all snapshots made of this one share them, except by
     for_new_request().
     """
 
@@ -88,7 +88,7 @@ class Snapshot:
         return self._columns is other._columns
 
     def changed_since(self, other: Snapshot) -> set[str]:
-        """Return the names of the columns that are others than those of ``other``."""
+        """Return the names of the columns that ``other`` does not share."""
         before = other._columns
         return {n for n, column in self._columns.items() if column is not before[n]}
 

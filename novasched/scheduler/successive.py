@@ -39,11 +39,11 @@ def decide_next(
     index: int,
     watch: Watch = unwatched,
 ) -> Decision:
-    """Return the result of decide() for the instance after that of ``last``.
+    """Return the result of decide() for the next instance after ``last``.
 
-    ``hosts`` are those that it ranked, of which one took an instance since: the one in
-    ``row`` of the snapshot. Filters and weighers are asked about this host alone, and
-    only if they depend on what it changed. Raises errors.ExtensionFailed as decide().
+    ``hosts`` are the hosts that it ranked; the host in ``row`` of the snapshot took an
+    instance since. Filters and weighers are asked about this host alone, and only if
+    they depend on what it changed. Raises errors.ExtensionFailed as decide().
     """
     changes = _Changes(hosts, row, hosts.snapshot.changed_since(last.ranked.snapshot))
     steps = _passing_still(profile.filters, changes, request, index, watch)
@@ -85,7 +85,7 @@ def _passing_still(
     index: int,
     watch: Watch,
 ) -> list[Step] | None:
-    """Return the steps of filters that pass all hosts once more; None: maybe not."""
+    """Return the steps of filters that pass all hosts again; None if uncertain."""
     hosts = changes.hosts
     narrowed = narrow(hosts, request)
     names_hosts = narrowed.notes or not narrowed.filters_run
@@ -114,9 +114,9 @@ def _weighed_again(
     request: RequestSpec,
     watch: Watch,
 ) -> Weighed | None:
-    """Return the result of weigh() for the hosts that were ranked; None: maybe not.
+    """Return the result of weigh() for the hosts that were ranked; None if uncertain.
 
-    Where there is NaN, the order of the hosts matters to the bounds.
+    If there is NaN, the order of the hosts matters to the bounds.
     """
     hosts, before = changes.hosts, last.weighed
     if len(hosts) < 2 or last.order is None or hosts.rows is not last.ranked.rows:

@@ -87,7 +87,7 @@ class Weighing:
             return self.multipliers * self.normalized
 
     def score(self, place: int) -> float:
-        """Return the score of one host, without those of the others."""
+        """Return the score of one host, without scoring the others."""
         low, high = self.bounds
         scaled = 0.0 if low == high else (self.raw.item(place) - low) / (high - low)
         return self.multipliers.item(place) * scaled
@@ -117,14 +117,14 @@ class Weighing:
 class Weighed:
     """The hosts in their order before ranking, and their scores.
 
-    ``scored`` and ``sums`` have the hosts in an order that stays from one instance of a
-    request to the next: host i is at ``places[i]``. None: in that of ``hosts``.
+    ``scored`` and ``sums`` have one order for all instances of a request.
     """
 
     hosts: HostTable
     scored: tuple[Weighing, ...]
     sums: Floats
     places: Rows | None = None
+    """The places of ``hosts`` in that order; None if it is their own."""
 
     @functools.cached_property
     def totals(self) -> Floats:
@@ -141,40 +141,27 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Decision:
-    """The hosts in the order in which to try them, and how it came about.
-
-    ``totals`` belong to ``ranked``; ``order`` says where these hosts are among those
-    that were weighed. ``notes`` are nova's log lines about the hosts that the request
-    names; without ``filters_ran``, those hosts were the result.
-    ``cut``: the hosts were an arbitrary part of those that placement has;
-    ``further``: they were asked for because those of such a part would not do.
-    ``from_copy``: they were computed from a copy of placement; ``fallback`` says why
-    placement was asked, if there should be one.
-    ``cells_left_out`` are the names of the cells that should have given hosts and did
-    not answer.
-    ``seed`` is that of the random numbers of the whole request: who knows it can have
-    its decisions again. Those of a lower ``attempt`` are void: placement did not grant
-    them. ``took_s`` says of each filter and weigher how long it ran, if
-    somebody watched.
-    """
+    """The hosts in the order in which to try them, and how it came about."""
 
     request: RequestSpec
     hosts: HostTable
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # Nova's log lines about the hosts that the request names
     steps: tuple[Step, ...]
     weighed: Weighed
     ranked: HostTable
-    totals: Floats
-    order: Rows | None = None
-    filters_ran: bool = True
-    cut: bool = False
-    further: bool = False
-    from_copy: bool = False
-    fallback: str = ''
-    cells_left_out: tuple[str, ...] = ()
-    seed: int = 0
+    totals: Floats  # of the hosts in ranked
+    order: Rows | None = None  # places of ranked among the hosts that were weighed
+    filters_ran: bool = True  # if not, the hosts that the request names are the result
+    cut: bool = False  # the hosts are an arbitrary part of the hosts that placement has
+    further: bool = False  # asked for, as no host of such a part passed
+    from_copy: bool = False  # the hosts were computed from a copy of placement
+    fallback: str = ''  # why placement was asked although a copy should exist
+    cells_left_out: tuple[str, ...] = ()  # names of unavailable cells
+    seed: int = 0  # repeats the random numbers of the whole request
     attempt: int = 1
+    """Decisions of a lower attempt are void, as placement did not grant them."""
     took_s: Mapping[str, float] = field(default_factory=dict)
+    """Time of each filter and weigher, if measured."""
 
     def funnel(self) -> list[str]:
         """Return nova's filter results: ``Name: (start: n, end: m)``.

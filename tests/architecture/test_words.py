@@ -3,6 +3,7 @@
 
 import ast
 import collections
+import inspect
 import pathlib
 import re
 
@@ -30,6 +31,25 @@ OF_STORIES = re.compile(r'\b([Nn]obody|told|anew)\b')
 """More of them, which pages and help texts do without."""
 RIDDLES = re.compile(r'(Return (what|True)|Say whether|Tell whether)\b')
 """How no docstring begins: it names the thing, or is `Return whether ...`."""
+VAGUE = re.compile(
+    r'\b([Tt]h(at|ose) of|in vain|by and by|of late|of now|the matter)\b|'
+    r'\b(None|True|False):'
+)
+"""What docstrings name or leave out instead; `None if ...` says when."""
+LONGEST_SENTENCE, LONGEST_DOCSTRING = 25, 60
+"""In words; a docstring of a module may be longer."""
+TERM = re.compile(r'``[^`]*``')
+END_OF_SENTENCE = re.compile(r"""(?<=[.!?])['")]*\s+""")
+NO_PROSE = re.compile(r'^\s*([-*]|\d+\.) |^ {2}|\|', re.MULTILINE)
+"""In a paragraph that is a list, a block of code or a table."""
+NOT_YET = re.compile(
+    r'novasched/(claiming|drivers|manager|mirror|placement|providers)/|'
+    r'novasched/outages\.py|novasched/(app|rpc)/shared_picks\.py|'
+    r'novasched/cluster/(assumed|host_picks|look)\.py|novasched/manage/(audit|status)\.py|'
+    r'novasched/inspection/(capacity|dry|pci_aliases|plan|requests|server_request|'
+    r'what_if|why_not)\.py|novasched/ports/(placement|stores)\.py'
+)
+"""Files whose docstrings are not judged yet."""
 HERE = pathlib.Path(__file__).name
 
 
@@ -83,6 +103,72 @@ def test_help_is_plain(package_files):
     found = {path: ' '.join(helps(text)) for path, text in package_files.items()}
     assert any(found.values())
     assert files_with(OF_STORIES, found) == []
+
+
+def docstrings(text):
+    """Yield line, whether it is of a module, and text of each; of fields, too."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        for number, each in enumerate(node.body if isinstance(node, owners) else ()):
+            match each:
+                case ast.Expr(value=ast.Constant(value=str(said))):
+                    of_module = isinstance(node, ast.Module) and number == 0
+                    yield each.lineno, of_module, TERM.sub('x', inspect.cleandoc(said))
+
+
+def sentences(docstring):
+    """Yield the sentences of its prose; a colon or a semicolon ends none."""
+    for paragraph in re.split(r'\n\s*\n', docstring):
+        if not NO_PROSE.search(paragraph):
+            yield from END_OF_SENTENCE.split(paragraph.strip())
+
+
+def wordy(text):
+    """Yield line and words of sentences and docstrings that are too long or vague."""
+    for line, of_module, docstring in docstrings(text):
+        if not of_module and len(docstring.split()) > LONGEST_DOCSTRING:
+            yield line, f'{len(docstring.split())} words'
+        for sentence in sentences(docstring):
+            if len(sentence.split()) > LONGEST_SENTENCE:
+                yield line, f'{len(sentence.split())} words: {sentence}'
+            if found := VAGUE.search(sentence):
+                yield line, found.group()
+
+
+def test_docstrings_are_short_and_plain(package_files):
+    judged = {p: t for p, t in package_files.items() if not NOT_YET.match(str(p))}
+    found = [f'{p}:{n}: {said}' for p, t in judged.items() for n, said in wordy(t)]
+    assert found == []
+
+
+WORDS = ' '.join(['word'] * LONGEST_SENTENCE)
+
+
+@pytest.mark.parametrize(
+    ('docstring', 'is_wordy'),
+    [
+        (f'{WORDS}.', False),
+        (f'{WORDS} more.', True),
+        (f'{WORDS}: more.', True),
+        (f'{WORDS}; more.', True),
+        (f'{WORDS}. {WORDS}.', False),
+        (f'{WORDS[5:]} ``one long term``.', False),
+        (f'Title.\n\n- {WORDS} more\n- item', False),
+        (f'Title\n\n    Code::\n\n        {WORDS} more', False),
+        (f'Title.\n\n{WORDS}.\n\n{WORDS}.\n\n{WORDS}.', True),
+        ('Return a host; None: there is none.', True),
+        ('Return the name, else that of the node.', True),
+    ],
+)
+def test_long_or_vague_docstring_is_found(docstring, is_wordy):
+    text = f'def function():\n    """{docstring}"""'
+    assert bool([*wordy(text)]) is is_wordy
+
+
+def test_only_modules_may_have_long_docstrings():
+    text = '\n\n'.join([f'{WORDS}.'] * 3)
+    assert not [*wordy(f'"""{text}"""')]
+    assert [*wordy(f'limit = 1\n"""{text}"""')]
 
 
 def test_docstrings_name_the_thing(package_files):

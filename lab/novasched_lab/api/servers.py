@@ -83,7 +83,7 @@ class Servers:
         return self._servers(self._api.database.with_builds(), None)
 
     def some(self, uuids: Sequence[str]) -> list[ServerSummary]:
-        """Return those of some servers that there are, in the order asked for."""
+        """Return the servers that exist among these, in the order asked for."""
         mapped = self._api.database.with_builds(uuids)
         found = {each.uuid: each for each in self._servers(mapped, uuids)}
         return [found[uuid] for uuid in uuids if uuid in found]
@@ -202,7 +202,7 @@ class MoveRefused(errors.RequestError):
 
 
 class MoveProgress(NamedTuple):
-    """How far a move is; ``status`` is that of its migration."""
+    """How far a move is; ``status`` is the status of its migration."""
 
     status: str
     source: str | None
@@ -283,7 +283,7 @@ class DeleteRequest:
         self._force = force
 
     def run(self, uuid: str) -> bool:
-        """Delete a server; False: its host was told to, then see is_done()."""
+        """Delete a server; return False if its host does it, then see is_done()."""
         # A conductor that works on one that is asked for lets go of it.
         if not self._api.database.delete_build(uuid):
             link = self._api.cells.of_instance(uuid)

@@ -43,7 +43,7 @@ class ApiContext:
 
 
 def configure(files: Sequence[str], dirs: Sequence[str] = ()) -> cfg.ConfigOpts:
-    """Read configuration files, or those of nova where none is named.
+    """Read configuration files; nova's, if none is named.
 
     Raises oslo_config.cfg.Error.
     """

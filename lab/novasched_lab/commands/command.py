@@ -57,7 +57,7 @@ class ServerCommand(ConfiguredCommand):
             ) from problem
 
     def context(self, parsed_args: argparse.Namespace) -> RequestContext:
-        """Return who asks."""
+        """Return the context of the user and project that ask."""
         from novasched.objects.context import RequestContext
 
         return RequestContext(

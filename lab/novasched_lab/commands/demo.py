@@ -32,13 +32,11 @@ SET_BY = {
 class RunDemo(Command):
     """Schedule a server on a made-up cloud, and show why it went where it went.
 
-    The cloud has the 16 hosts of a published log. It needs no server and no
-    privileges, lives in this process while the command runs, and leaves
+    The cloud has the 16 hosts of a published log. It lives in this process and leaves
     nothing behind.
 
-    With --hosts, and a virtual host of RabbitMQ that nothing else uses, it is a whole
-    cloud: scheduler, conductor and computes run as programs of their own, servers are
-    built, refused, moved and deleted, and in the end nothing is left.
+    With --hosts, and its own virtual host of RabbitMQ, it is a whole cloud.
+    Scheduler, conductor and computes are programs, and servers come and go.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

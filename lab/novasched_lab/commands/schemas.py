@@ -14,8 +14,7 @@ from novasched_lab.db import schema
 class ApiDbSync(Action):
     """Make the tables of the API database that are missing.
 
-    Those of nova are left alone. Exit codes: 0 done, 255 the database could not be
-    used.
+    Nova's tables are left alone. Exit codes: 0 done, 255 the database failed.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -28,7 +27,7 @@ class ApiDbSync(Action):
 class DbSync(Action):
     """Make the tables of the main database, and of cell0, that are missing.
 
-    Those of nova are left alone. Exit codes: 0 done, 1 a database could not be used.
+    Nova's tables are left alone. Exit codes: 0 done, 1 a database could not be used.
     """
 
     failed = 1

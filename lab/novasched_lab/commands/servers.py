@@ -57,7 +57,7 @@ UNCONFIRMED = 2
 class ListServers(ServerLister):
     """List the servers of all projects and cells, the oldest first.
 
-    A table has the most important columns, and is cut to the width of the terminal;
+    A table has the most important columns, and is cut to the width of the terminal.
     --long and the other formats have all columns in full.
     """
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated compute host at work: it builds, deletes and takes over instances.
 
-Of a move, the host that takes an instance over claims for it and writes its row; then
-the host that had it frees what the migration holds. A host that refuses leaves the
-instance where it is. Nova: compute/manager.py, _do_build_and_run_instance,
-terminate_instance, prep_resize and confirm_resize.
+In a move, the new host claims for the instance and writes its row; then the old host
+frees what the migration holds. A host that refuses leaves the instance where it is.
+Nova: compute/manager.py, _do_build_and_run_instance, terminate_instance, prep_resize
+and confirm_resize.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class FakeComputeHost:
     # -- its row
 
     def registered(self, node_id: int) -> None:
-        """Take the id of the compute node, whose row has the usage of now."""
+        """Take the id of the compute node, whose row has the present usage."""
         self._node_id = node_id
         self._written = self.tracker.usage()
 

@@ -210,7 +210,7 @@ class ResourceTracker:
         return usage_columns(self.host, usage, self.cells, self.pools)
 
     def _fitted(self, demand: Demand) -> Guest | None:
-        """Fit the NUMA cells of an instance onto those of the host, if it has any."""
+        """Fit the NUMA cells of an instance, if it has any, onto the host's."""
         if not demand.topology:
             return None
         guest, limits = guest_of(demand.topology), limits_of(demand.limits)

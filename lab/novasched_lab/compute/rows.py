@@ -131,7 +131,7 @@ def aggregates_by(
 ) -> list[HostAggregate]:
     """Return an aggregate for each value of a key.
 
-    ``pairs`` are of a value and the name of a host; None: it has none.
+    ``pairs`` are of a value, None for no value, and the name of a host.
     """
     groups: dict[str, list[str]] = {}
     for value, host in pairs:

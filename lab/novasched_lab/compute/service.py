@@ -147,9 +147,9 @@ def compose(
 ) -> ComputeService:
     """Wire the hosts of a fleet; nothing runs yet. Raises errors.SetupError.
 
-    ``transport`` leads to conductors. ``site`` gets the name of a cell, or None for
-    that of the configuration; it raises errors.SetupError for one that is unknown.
-    ``api_engine`` is None where no API database is configured; then there are no zones.
+    ``transport`` leads to conductors. ``site`` gets the name of a cell, or None for the
+    configured cell; it raises errors.SetupError for an unknown one. ``api_engine`` is
+    None if no API database is configured; then there are no zones.
     """
     context = ComputeContext(
         allocations=Allocations(adapter),

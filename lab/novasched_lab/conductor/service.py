@@ -164,7 +164,7 @@ def compose(
 ) -> ConductorService:
     """Wire a conductor; nothing runs yet.
 
-    ``services`` has its services row, None: there is none. The conductor calls
+    ``services`` has its services row; None if there is none. The conductor calls
     ``close`` when it stops.
     """
     host = host_of(conf)

@@ -119,7 +119,7 @@ class ApiServers(SqlServers):
 
         A conductor maps an instance to its cell, and then deletes its build request.
         One statement sees one of the two in any case; two might see neither. ``uuids``
-        None: those of all instances.
+        None means all instances.
         """
         joined = _MAPPED.outerjoin(build_requests, _b.instance_uuid == _m.instance_uuid)
         query = sa.select(*_MAPPING, _b.instance).select_from(joined).order_by(_m.id)

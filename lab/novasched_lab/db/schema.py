@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates and drops the tables of a test cloud; leaves those of nova's tools alone."""
+"""Creates and drops the tables of a test cloud; leaves tables of nova's tools alone."""
 
 from __future__ import annotations
 

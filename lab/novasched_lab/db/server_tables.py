@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of nova that only conductors, computes and the API use, as nova has them,
-and the keys and indexes of those that schedulers use, too.
+"""Tables of nova that only conductors, computes and the API use, as nova has them.
+
+Keys and indexes of the tables that schedulers use are here, too.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def program(name: str, directory: Path, *arguments: str | Path) -> ChildProgram:
 
 
 class DemoBroker:
-    """Looks at the queues of the virtual host; ``url`` is that of oslo.messaging."""
+    """Looks at the queues of the virtual host; ``url`` is oslo.messaging's."""
 
     def __init__(self, url: str) -> None:
         self._conf = conf = cfg.ConfigOpts()

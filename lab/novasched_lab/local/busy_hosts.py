@@ -197,7 +197,7 @@ def _network_host(host: SimulatedHost) -> tuple[SimulatedHost, tuple[HostCell, .
 
 
 def providers_of(hosts: Sequence[BusyHost], uuids: Mapping[str, str]) -> list[Provider]:
-    """Return the providers of hosts; ``uuids`` are those of aggregates, by name."""
+    """Return the providers of hosts; ``uuids`` has the uuids of aggregates by name."""
     return [
         each.provider(
             frozenset(

@@ -39,8 +39,7 @@ DOWN, DOWN_AT_S = 'sh11-compute-fc1-10e5e12e16', 2700.0
 
 
 class SetClock:
-    """The clocks of this machine, of which that of the day is set. Satisfies
-    clock.Clock."""
+    """The clocks of this machine, with the time of day set. Satisfies clock.Clock."""
 
     def __init__(self, time_s: float) -> None:
         self.time_s = time_s

@@ -75,7 +75,7 @@ class Cluster:
     def providers(self, uuids: Mapping[str, str]) -> list[Provider]:
         """Return the resource provider of each host; what runs there is reserved.
 
-        ``uuids`` are those of the aggregates, by name.
+        ``uuids`` has the uuids of the aggregates by name.
         """
         return [
             provider_of(

@@ -22,7 +22,7 @@ DATABASE = '--database'
 
 
 class GivenServers(NamedTuple):
-    """URLs of servers to use; None: what the process has instead."""
+    """URLs of servers to use; None means what the process has instead."""
 
     broker: str | None = None
     database: str | None = None

@@ -49,10 +49,9 @@ _ONE_AT_A_TIME = threading.Lock()
 class EmbeddedPlacement:
     """Run placement on the SQLite file ``path`` while the context is entered.
 
-    The adapter may be used from any thread. Requests are answered one by one,
-    as SQLite has one writer. Placement keeps its database in a global of the
-    process, so there can be only one of these at a time; errors.SetupError is
-    raised for a second one. The file stays when the context is left.
+    The adapter may be used from any thread. Requests are answered one by one, as SQLite
+    has one writer. Placement keeps its database in a global of the process. So a second
+    one of these raises errors.SetupError. The file stays when the context is left.
     """
 
     application: Any
@@ -160,7 +159,7 @@ class _Handler(simple_server.WSGIRequestHandler):
         return str(self.client_address[0])
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the requests are those of our own programs."""
+        """Say nothing, as the requests come from our own programs."""
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement with somebody else who claims, too, and is faster now and then."""
+"""Placement with a rival that claims, too, and is faster now and then."""
 
 from __future__ import annotations
 

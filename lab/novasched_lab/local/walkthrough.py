@@ -184,8 +184,8 @@ class NoNotifications:
 def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[SchedulerClient]:
     """Let a scheduler serve until the context is left; give a client.
 
-    Exchange and queue have a name of their own, so that requests of a cloud that
-    uses the same broker do not come here; they go when the last connection does.
+    Exchange and queue have a name of their own, so they get no requests of a cloud that
+    uses the same broker. They go when the last connection does.
     """
     with contextlib.ExitStack() as stack:
         broker = transport.transport_from_conf(conf)

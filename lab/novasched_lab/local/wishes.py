@@ -59,8 +59,8 @@ FLAVORS: dict[str, tuple[int, int, int, dict[str, str]]] = {
 class Wish:
     """Servers that somebody asks for, so many seconds after the hour began.
 
-    ``policy`` is that of a new group of them. ``has_rival``: somebody else is faster at
-    the first host; ``comes_twice``: the request is delivered twice.
+    ``policy`` belongs to a new group of them. If ``has_rival``, another request is
+    faster at the first host. If ``comes_twice``, the request is delivered twice.
     """
 
     at_s: float

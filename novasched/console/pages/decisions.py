@@ -41,8 +41,7 @@ HINTS = {
 
 
 def view(answer: Mapping[str, Any], asked: PageQuery, total: int | None) -> View:
-    """Return the values for the list; ``total`` is how many meet the criteria, None:
-    unknown."""
+    """Return the values for the list; ``total`` is how many records match, if known."""
     following, number = answer['next'], len(answer['decisions'])
     first = asked.number('first', 1, 1, query.LATEST)
     return {

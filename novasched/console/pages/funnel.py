@@ -30,7 +30,7 @@ NOT_ASKED = {
 def view(
     stages: Sequence[Mapping[str, Any]], asked: PageQuery, has_hosts: bool
 ) -> View | None:
-    """Return the rows; None: nothing was looked at."""
+    """Return the rows; None if no host was looked at."""
     if not stages:
         return None
     known = stages[0]['in']

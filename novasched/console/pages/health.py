@@ -11,7 +11,7 @@ from novasched.console.pages.words import View
 
 SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
 NAMES = {'api_database': 'API database', 'decisions': 'decision log'}
-"""Checks whose names are those of options."""
+"""Names of checks that are not shown as they are."""
 WELL = {'policy': 'Enabled filters check all that flavors and aggregates ask for.'}
 SAID = {
     'pass': 'All that the console reads answers.',

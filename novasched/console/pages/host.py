@@ -121,9 +121,9 @@ def _pages(pages: Mapping[str, Any]) -> View:
 
 
 def _cpus(cell: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> list[View]:
-    """Return the CPUs that may be pinned, in order, and who has each of them.
+    """Return the CPUs that may be pinned, in order, and the server on each.
 
-    The numbers of those that are taken by no server that is known are not known.
+    CPUs that no known server has taken come last, as their numbers are unknown.
     """
     by_cpu = {cpu: (FREE, f'CPU {cpu}: free') for cpu in cell['dedicated_free']}
     for each in holders:

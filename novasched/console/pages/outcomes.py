@@ -25,7 +25,7 @@ SAID = {
 
 
 def view(explained: Mapping[str, Any], asked: PageQuery) -> View | None:
-    """Return a page of hosts; None: the record does not name them.
+    """Return a page of hosts; None if the record does not name them.
 
     Raises errors.OptionError.
     """
@@ -138,7 +138,7 @@ def _row(
 
 
 def _why(host: str, outcome: str, explained: Mapping[str, Any]) -> str:
-    """Return the reason of a host, or those of which it has one."""
+    """Return the reason of a host, or the reasons of which it has one."""
     reasons, is_exact = stages.reasons_of(explained['stages'], outcome, host)
     known = [each for each in reasons if each['code'] != Code.NOT_ASKED]
     if not known:

@@ -15,7 +15,7 @@ PARTS = ('raw', 'normalised', 'multiplier')
 
 
 def view(explained: Mapping[str, Any]) -> View | None:
-    """Return a table of hosts and weighers; None: no host was weighed."""
+    """Return a table of hosts and weighers; None if no host was weighed."""
     rows: Sequence[Mapping[str, Any]] = explained['top']
     if not rows:
         return None

@@ -83,5 +83,5 @@ def thresholds(largest: int, steps: int = 4) -> list[int]:
 
 
 def step_of(number: float, least: Sequence[int]) -> int:
-    """Return the step of a number: 0 for none, and from 1 on those of the list."""
+    """Return the step of a number: 0 for none, else how many of the list it reaches."""
     return sum(number >= each for each in least) if number > 0 else 0

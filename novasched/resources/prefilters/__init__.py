@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefilters, in the order in which they add requirements to a request.
 
-Each is a function ``(request, context) -> Requirements | None``; None: nothing to
-add. They run in nova's order. Nova: scheduler/request_filter.py.
+Each is a function ``(request, context) -> Requirements | None``; None adds nothing.
+They run in nova's order. Nova: scheduler/request_filter.py.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ _ALL: tuple[tuple[Callable[..., Requirements | None], str | None], ...] = (
     (tpm_secret_security_filter, None),
     (owner_nova_filter, None),
 )
-"""Each with the option of group ``scheduler`` that turns it on; None: always on."""
+"""Each with the option of group ``scheduler`` that turns it on; None if always on."""
 
 
 def from_conf(conf: cfg.ConfigOpts, release: Release = NEWEST) -> tuple[Prefilter, ...]:

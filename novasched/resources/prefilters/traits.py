@@ -127,7 +127,7 @@ def accelerators_filter(
 
 
 def _flags(request: RequestSpec, name: str) -> tuple[bool | None, bool | None]:
-    """Return the policy of flavor and image; None: neither has one."""
+    """Return the policies of flavor and image, each None if not set."""
     text = request.extra_specs.get(name)
     of_flavor = None if text is None else strutils.bool_from_string(text)
     return of_flavor, request.image_properties.get(property_of(name))

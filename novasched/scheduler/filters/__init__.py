@@ -22,18 +22,19 @@ from novasched.scheduler.warnings import PluginWarning
 class BaseHostFilter(abc.ABC):  # noqa: B024
     """Decide whether a host may be used: nova's plugin contract.
 
-    A filter defines host_passes(), or _filter_one() or filter_all() instead; these
-    two are asked in a rebuild, too, and find out by themselves whether it is one.
-    ``codes`` lists what why() may answer, and ``explained_by`` the columns of which
-    its code is a function, (): it is not known of which; ``reads_aggregates``: it may
-    go by the aggregates of a host; ``deprecated`` is what operators who enable the
-    filter are warned of. Nova: scheduler/filters/__init__.py.
+    A filter defines host_passes(), or _filter_one() or filter_all() instead. These two
+    are also called in a rebuild, and must find out by themselves whether it is one.
+    Nova: scheduler/filters/__init__.py.
     """
 
     codes: ClassVar[tuple[Code, ...]] = (Code.REJECTED,)
+    """The codes that why() may give."""
     explained_by: ClassVar[tuple[str, ...]] = ()
+    """The columns from which the code follows; empty if unknown."""
     reads_aggregates: ClassVar[bool] = True
+    """Whether it may depend on the aggregates of a host."""
     deprecated: ClassVar[str | None] = None
+    """The warning for operators that enable the filter."""
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
 
@@ -62,9 +63,9 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
         """Return the columns from whose values of a host it follows whether it passes.
 
-        None: something else counts, too, such as other hosts, or which of the instances
-        of the request is placed and where those before it are. With columns, the filter
-        writes nothing, and is not asked again while theirs stay.
+        None if something else counts: other hosts, the number of the instance in the
+        request, or the hosts of the instances before it. With columns, the filter
+        writes nothing, and is not asked again while their values stay.
         """
         return None
 
@@ -77,8 +78,9 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         return REJECTED
 
     def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
-        """Return a number for each of some rejected hosts; of those that have the same
-        why() says the same code. None: it is not known of which.
+        """Return a number for each of some rejected hosts; None if none can be given.
+
+        Hosts with the same number get the same code from why().
         """
         columns = []
         for name in self.explained_by:
@@ -108,14 +110,14 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass, or None: no host, and stop filtering.
+        """Return the hosts that pass, or None for no host and an end of filtering.
 
         A rule about the whole set overrides it; it may change the order.
         """
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        """Return the hosts that pass, in the order given; None: stop filtering."""
+        """Return the hosts that pass, in the order given; None to stop filtering."""
         passes = self.host_passes
         return hosts.keep(host for host in hosts.states() if passes(host, request))
 

@@ -141,11 +141,10 @@ def scoped(request: RequestSpec) -> list[tuple[str, str]]:
 class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     """Pass hosts whose aggregates satisfy every extra spec that is meant for them.
 
-    Those are the extra specs without a scope and with the scope
-    ``aggregate_instance_extra_specs``. An extra spec is a value or an operator and a
-    value, as in ``>= 4`` or ``<or> fast <or> slow``. Comma-separated values of an
-    aggregate, and those of several aggregates, are alternatives. Raises ValueError
-    where an operator on numbers meets text. Nova:
+    These have no scope, or the scope ``aggregate_instance_extra_specs``. An extra spec
+    is a value or an operator and a value, as in ``>= 4`` or ``<or> fast <or> slow``.
+    Comma-separated values, and values of several aggregates, are alternatives. Raises
+    ValueError if an operator on numbers meets text. Nova:
     scheduler/filters/aggregate_instance_extra_specs.py.
     """
 

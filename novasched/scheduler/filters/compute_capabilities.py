@@ -44,7 +44,7 @@ class Capability(NamedTuple):
         return ':'.join((self.name, *self.path))
 
     def found_in(self, value: Any) -> Any:
-        """Follow the path from the value of the name; None: it leads nowhere."""
+        """Follow the path from the value of the name; None if it leads nowhere."""
         if self.name == 'service' and self.path:
             # Nova wraps the row: a path gets at it as ``data``, and at nothing else.
             return resolve({'data': value}, self.path)
@@ -74,7 +74,7 @@ def capabilities(request: RequestSpec) -> list[Capability]:
 
 
 def resolve(value: Any, path: tuple[str, ...]) -> Any:
-    """Follow a path into a value, decoding JSON text on the way; None: no such."""
+    """Follow a path into a value, decoding JSON text on the way; None if it ends."""
     for name in path:
         if isinstance(value, str):
             try:
@@ -92,10 +92,9 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     """Pass hosts whose capabilities satisfy the ``capabilities:`` extra specs.
 
     ``capabilities:cpu_info:model`` is a path: it starts at an attribute of the host,
-    else at an entry of its stats. An extra spec without a scope counts if it has
-    such a name. What is asked is a value or an operator and a value, as in ``>= 4``
-    or ``<in> vmx``. Raises ValueError where an operator on numbers meets text. Nova:
-    scheduler/filters/compute_capabilities_filter.py.
+    else at an entry of its stats. Extra specs with such names and no scope count, too.
+    They ask for a value, or an operator and a value, as in ``>= 4``. Raises ValueError
+    if numbers meet text. Nova: scheduler/filters/compute_capabilities_filter.py.
     """
 
     reads_aggregates = False
@@ -113,7 +112,7 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
         """Return a number for each combination of the values that are asked for.
 
-        None: some are of each host, such as its stats.
+        None if some belong to each host, such as its stats.
         """
         columns = []
         for capability in capabilities(request):

@@ -149,7 +149,7 @@ def _argument(argument: Any, hosts: HostTable) -> Values:
 
 
 def _column(name: str, path: Sequence[str], hosts: HostTable) -> Objects:
-    """Return the values of hosts under a name and a path of keys; None: no such."""
+    """Return the values of hosts under a name and a path of keys; None if missing."""
     column = getattr(HostTable, name, None)
     if not isinstance(column, Column):
         own = _same(None, len(hosts))
@@ -176,15 +176,13 @@ def _follow(value: Any, path: Sequence[str]) -> Any:
 
 
 class JsonFilter(ColumnFilter):
-    """Pass hosts for which the query in the hint ``query`` holds.
+    """Pass hosts that satisfy the query in the hint ``query``.
 
-    A query is a list in JSON, a command and its arguments, as in
-    ``["and", [">=", "$free_ram_mb", 1024], ["=", "$stats.gpu", "1"]]``; the commands
-    are ``=``, ``<``, ``>``, ``<=``, ``>=``, ``in``, ``not``, ``and``, ``or``. A
-    ``not`` holds if one of its arguments does not; inside another command it
-    always holds. Raises if the hint is no query, or compares what cannot be
-    compared; no host is valid for one of more than 1000 commands and arguments, 50
-    nested queries or 128 KiB. Nova: scheduler/filters/json_filter.py.
+    A query is a JSON list, as in ``["and", [">=", "$free_ram_mb", 1024], ["=",
+    "$stats.gpu", "1"]]``. Its commands are ``= < > <= >= in not and or``. A ``not``
+    holds if one argument does not; inside another command it always holds. Raises for
+    an invalid query or comparison. No host passes beyond 1000 commands and arguments,
+    50 nested queries or 128 KiB. Nova: scheduler/filters/json_filter.py.
     """
 
     codes = (Code.QUERY_NOT_SATISFIED,)

@@ -36,13 +36,12 @@ POLICY, THREADS = 'cpu_policy', 'cpu_thread_policy'
 
 
 class NUMATopologyFilter(WritingFilter):
-    """Pass hosts on whose NUMA nodes those of the instance fit.
+    """Pass hosts whose NUMA nodes can hold the NUMA nodes of the instance.
 
-    Of the host's candidates only those are kept with which they fit; the limits of
-    the host become ``numa_topology`` of what the compute must enforce. An instance
-    without nodes fits any host, unless it asks for threads that the host does not
-    have. A host of which a ratio is unknown is rejected. Nova:
-    scheduler/filters/numa_topology_filter.py.
+    Only candidates with which they fit are kept. The limits of the host become
+    ``numa_topology`` of what the compute must enforce. An instance without nodes fits
+    any host, unless it asks for threads that the host lacks. A host with an unknown
+    ratio is rejected. Nova: scheduler/filters/numa_topology_filter.py.
     """
 
     reads_aggregates = False

@@ -78,9 +78,9 @@ def first_mapping(host: HostState) -> Any:
 
 
 def of_devices(found: Reason, host: HostState, requirements: FitRequirements) -> Reason:
-    """Return a reason about devices as that of the candidate it was found for.
+    """Return a reason about devices as the reason of its candidate.
 
-    It is another one if the devices of the host cannot be read.
+    If the devices of the host cannot be read, that is the reason instead.
     """
     if host.pci_stats.problem:
         text = f'pci_stats of the compute cannot be read: {host.pci_stats.problem}'

@@ -99,7 +99,7 @@ class FitCache:
 class _Serials(Generic[S]):
     """A number for each value of a column; no other value ever has the same.
 
-    Equal values have one number. Only those of the last column are kept alive.
+    Equal values have one number. Only the numbers of the last column are kept alive.
     """
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class Booked(NamedTuple):
 
 
 class _FittedCells(NamedTuple):
-    """Cells of a host with a guest on them; ``guest`` None: it did not fit."""
+    """Cells of a host with a guest on them; ``guest`` is None if it did not fit."""
 
     cells: tuple[HostCell, ...]
     guest: Guest | None
@@ -146,7 +146,7 @@ def _served(
 
 
 def _providers(request: RequestSpec) -> Mapping[str, Sequence[str]] | None:
-    """Return the providers of each requested group; None: groups were never set."""
+    """Return the providers of each requested group; None if groups were never set."""
     if 'requested_resources' not in request or request.requested_resources is None:
         return None
     return {
@@ -177,11 +177,10 @@ def with_usage(
 ) -> tuple[HostCell, ...]:
     """Return the cells of a host with a fitted guest on them.
 
-    ``as_nova`` fails wherever nova does. Otherwise a cell without page data has
-    CPUs and memory used, an old cell what it knows of, and of the cores that are
-    taken whole, threads that others have already are theirs. Raises BookingFailed
-    for host CPUs that the cell does not have or that others have. Nova:
-    virt/hardware.py, numa_usage_from_instance_numa.
+    ``as_nova`` fails wherever nova does. Otherwise a cell without page data has CPUs
+    and memory used, and an old cell what it knows of. If cores are taken whole, threads
+    that others have stay theirs. Raises BookingFailed for host CPUs that are missing or
+    taken. Nova: virt/hardware.py, numa_usage_from_instance_numa.
     """
     return tuple(_used(cell, guest, as_nova) for cell in cells)
 

@@ -79,7 +79,7 @@ class Fitting:
         limits: CellLimits | None,
         devices: HostDevices | None,
     ) -> Attempt:
-        """Put the cells of a guest on those of a host."""
+        """Put the cells of a guest on cells of a host."""
         return self.attempts(cells, guest, limits, [devices])[0]
 
     def attempts(

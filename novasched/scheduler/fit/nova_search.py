@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's search for host cells, with its defects: it remembers, and changes the guest.
 
-Pairs of cells are remembered by host id and by the id that the guest cell has at
-the time, which is that of the host cell it was last put on. So a pair is refused or
-accepted for the sake of another; page sizes and host CPUs stay with a guest cell.
-Nova: virt/hardware.py, numa_fit_instance_to_host.
+Pairs of cells are remembered by host id and by the guest cell's id at the time. That is
+the id of the host cell that it was last put on. So one pair is refused or accepted
+because of another. Page sizes and host CPUs stay with a guest cell. Nova:
+virt/hardware.py, numa_fit_instance_to_host.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class _Search:
     def _ends(self, agrees: NumaAffinity) -> bool | None:
         """Return how the search ends; None if that takes more tries.
 
-        If no set of host cells is agreed to, no choice is accepted. If every cell
-        is accepted wherever it is, the first choice out of a set agreed to is. Host
-        CPUs are then those of one try in the place of many.
+        If no set of host cells is agreed to, no choice is accepted. If every cell is
+        accepted everywhere, the first choice from an agreed set is accepted. Host CPUs
+        then come from one try instead of many.
         """
         count = len(self.guests)
         sets = itertools.combinations(range(len(self._cells)), count)
@@ -133,7 +133,7 @@ class _Search:
 
 
 def following(chosen: Sequence[int], place: int, count: int) -> list[int] | None:
-    """Return the next choice that differs at a place or before; None: no more.
+    """Return the next choice that differs at a place or before; None if there is none.
 
     Choices are distinct numbers below ``count``, in lexicographic order.
     """

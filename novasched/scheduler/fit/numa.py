@@ -217,9 +217,9 @@ def _not_whole(guest: GuestCell, pages: Pages) -> CellRefusal:
 def memory_shortage(host: HostCell, guest: GuestCell) -> CellRefusal | None:
     """Return why a guest cell that asks for no page size lacks memory, or None.
 
-    Only guest cells with CPUs of their own are held against what is free: others
-    may share the memory of the cell as far as the ratios allow. Those that must be
-    within all free memory are held against that later, not against free pages.
+    Only guest cells with dedicated CPUs need free memory: others may share the memory
+    of the cell as far as the ratios allow. Guest cells that must fit into all free
+    memory are checked against that later, not against free pages.
     """
     pages, of_free = host.smallest_pages, guest.pins and not guest.within_free_memory
     if pages is None:

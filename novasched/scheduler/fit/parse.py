@@ -303,7 +303,7 @@ class HostTopology(_ParsedColumn[HostCell]):
 
     @functools.cached_property
     def sockets(self) -> Mapping[int, int | None]:
-        """The socket of each cell; None: unknown, or several."""
+        """The socket of each cell; None if it is unknown, or there are several."""
         return {cell.id: cell.socket for cell in self.cells}
 
     @property
@@ -370,5 +370,5 @@ NOWHERE = HostTopology()
 def host_topology(
     text: str | None, complain: Complain | None = None
 ) -> HostTopology | None:
-    """Parse a numa_topology column; None: it is empty."""
+    """Parse a numa_topology column; None if it is empty."""
     return HostTopology(text, complain) if text else None

@@ -106,7 +106,7 @@ class DeviceRequest:
         return f'{name} ({wanted or "no specification"})'
 
     def mismatch(self, pool: Pool) -> PoolMismatch | None:
-        """Say why no device of a pool would do, wherever it is; None: it would."""
+        """Return why no device of a pool matches, wherever it is; None if one does."""
         kind = pool.tags, pool.numa_node if self._asks_for_cell else None
         try:
             return self._known[kind]
@@ -190,10 +190,10 @@ def _request(request: InstancePCIRequest) -> DeviceRequest:
 def providers_of(
     request: DeviceRequest, mapping: ProviderMapping | None
 ) -> tuple[str, ...]:
-    """Return the providers that a request must be served from, one per device.
+    """Return the providers that must serve a request, one per device; empty if any may.
 
-    Empty: from any. The groups of a mapping that are for the request begin with its
-    id; without any mapping, what an earlier claim left in the request counts.
+    Groups of a mapping that belong to the request begin with its id. Without a mapping,
+    the providers that an earlier claim left in the request count.
     """
     if request.alias_name is None:
         return ()

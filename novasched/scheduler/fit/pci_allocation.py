@@ -31,10 +31,10 @@ from novasched.scheduler.reasons import Code, Reason
 
 
 class AdmittedCells(NamedTuple):
-    """Cells whose devices a request may use; ``others``: and then those of any."""
+    """Cells whose devices a request may use."""
 
     cells: frozenset[int | None]
-    others: bool = False
+    others: bool = False  # whether it may then use the devices of any cell
 
     def total(self, devices: Mapping[int | None, int]) -> int:
         """Return how many devices the request may use, given devices by cell."""
@@ -90,8 +90,8 @@ class PciAllocation:
     ) -> AdmittedCells:
         """Return the cells whose devices the policy of the request admits.
 
-        Devices that match and may not be used count all the same: a function that
-        was not asked for can hide devices on another cell, as in nova.
+        Devices that match count even if they may not be used. So a function that was
+        not asked for can hide devices on another cell, as in nova.
         """
         if not cells:
             return ANY_CELL
@@ -197,8 +197,8 @@ class DeviceRequestFailed(RequestError):
 class HostDevices:
     """The free devices of a host, as far as the requests of a guest go.
 
-    ``mapping`` is that of the allocation candidate; ``sockets`` says which socket
-    each cell of the host is on, None where that is not known.
+    ``mapping`` belongs to the allocation candidate; ``sockets`` gives the socket of
+    each cell of the host, None if unknown.
     """
 
     def __init__(
@@ -431,8 +431,8 @@ def _cell_class(
 ) -> Hashable:
     """Return the equivalence class of a cell for some rival requests.
 
-    It is the devices of the cell as far as they are asked for, if only their number
-    matters: it is all the same which cell has more than that.
+    If only numbers matter, it counts the cell's devices that are asked for, up to the
+    number asked for. Otherwise each cell with such devices is a class of its own.
     """
     pools = [
         pool

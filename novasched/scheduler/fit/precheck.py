@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vectorised precheck: rejects hosts whose NUMA cells cannot hold the guest.
 
-The largest cell of a guest needs room in some cell, the second largest in another,
-and so on: free CPUs, CPUs and memory are compared by rank. What passes this may
-fail to fit, but nothing that fits fails it.
+The largest guest cell needs room in some cell, the second largest in another, and so
+on. Free CPUs, CPUs and memory are compared by rank. A host that passes may fail to fit,
+but no host that fits is rejected.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for the host cells of a guest.
 
-The answer is the first choice in the order of ``ordered()`` in which every pair of
-cells fits, and devices and networks agree; each pair is tested with the guest as it
-was asked for. Pairs are tested once, and no choice is made that cannot be completed.
+The answer is the first choice, in the order of ``ordered()``, in which every pair of
+cells fits, and devices and networks agree. Each pair is tested once, with the guest as
+it was asked for. No choice is made that cannot be completed.
 """
 
 from __future__ import annotations
@@ -302,9 +302,9 @@ def completable(
 ) -> bool:
     """Return whether each guest cell can have a free host cell that is able.
 
-    Found by matching, without trying all ways. Sets of host cells are bit masks of
-    their positions: ``able`` has a mask for each guest cell. Of the host cells of one
-    kind no more are used than ``most`` says; ``kinds`` has the kind of each host cell.
+    Found by matching, without trying all ways. ``able`` has a bit mask of host cells
+    for each guest cell. ``kinds`` has the kind of each host cell, ``most`` how many
+    host cells of a kind may be used.
     """
     matching = _Matching(able, free, kinds, most)
     return all(matching.gain(guest, set(), set()) for guest in range(len(able)))

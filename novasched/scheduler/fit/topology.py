@@ -38,24 +38,19 @@ class Networks(NamedTuple):
 
 @dataclass(frozen=True)
 class HostCell:
-    """One NUMA cell of a host.
-
-    The order of ``siblings`` says which core is used up first. ``pcpuset`` is None if
-    the compute is too old to report it, ``socket`` if it does not report it or the cell
-    spans several, ``network_metadata`` if none is declared.
-    """
+    """One NUMA cell of a host."""
 
     id: int
     cpuset: Cpus
-    pcpuset: Cpus | None
+    pcpuset: Cpus | None  # None if the compute is too old to report it
     memory: int
     cpu_usage: int = 0
     memory_usage: int = 0
     pinned_cpus: Cpus = frozenset()
-    siblings: tuple[Cpus, ...] = ()
+    siblings: tuple[Cpus, ...] = ()  # in the order in which cores are used up
     mempages: tuple[Pages, ...] = ()
-    network_metadata: Networks | None = None
-    socket: int | None = None
+    network_metadata: Networks | None = None  # None if none is declared
+    socket: int | None = None  # None if unknown, or the cell spans several
 
     @functools.cached_property
     def free_cpus(self) -> Cpus:
@@ -123,26 +118,21 @@ SMALL, LARGE, ANY = -1, -2, -3
 
 @dataclass(frozen=True)
 class GuestCell:
-    """One NUMA cell of a guest; CPUs are the guest's, ``memory`` is in MiB.
+    """One NUMA cell of a guest, with the guest's numbers of CPUs."""
 
-    ``id`` is the guest's number of it and, once fitted, the host's number of the
-    cell that it is on. ``pagesize`` is in KiB, SMALL, LARGE, ANY, or None or 0: not
-    asked for; once fitted, the size that was chosen. ``pinning`` has pairs of a
-    dedicated guest CPU and the host CPU that it got, by guest CPU; ``reserved`` the
-    host CPUs for the emulator. ``within_free_memory``: if it pins, it must also fit
-    into the memory that all guests leave, with whatever pages they are.
-    """
-
-    id: int
+    id: int  # the guest's number of it; once fitted, the host's number of its host cell
     cpuset: Cpus
     pcpuset: Cpus
-    memory: int
+    memory: int  # in MiB
     pagesize: int | None = None
+    """KiB, SMALL, LARGE, ANY; None or 0 for any size; once fitted, the size chosen."""
     cpu_policy: str | None = None
     cpu_thread_policy: str | None = None
     pinning: tuple[tuple[int, int], ...] | None = None
-    reserved: Cpus | None = None
+    """Pairs of guest CPU and host CPU."""
+    reserved: Cpus | None = None  # host CPUs for the emulator
     within_free_memory: bool = False
+    """If it pins, it must fit into memory that guests of any page size leave, too."""
 
     @property
     def pins(self) -> bool:

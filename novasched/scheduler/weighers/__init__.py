@@ -44,20 +44,18 @@ class WeighedHost:
 class Weigher(abc.ABC):
     """Give each host a raw weight; higher wins.
 
-    A weigher defines weigh(), and aggregate_multipliers() if it has a rule of its
-    own. Plugins made for nova define _weigh_object() or weigh_objects(), and
-    weight_multiplier(); a subclass of a weigher that goes by columns may do so, too.
-    ``minval`` and ``maxval`` clamp the raw weights and bound normalisation.
-    ``option`` names the multiplier, in group filter_scheduler and in the
-    metadata of aggregates, which override it. ``columns``: see depends_on().
+    A weigher defines weigh(), and aggregate_multipliers() if it has a rule of its own.
+    Plugins made for nova define _weigh_object() or weigh_objects(), and
+    weight_multiplier(). A subclass of a weigher that goes by columns may do so, too.
     Nova: weights.py.
     """
 
     minval: float | None = None
-    maxval: float | None = None
+    maxval: float | None = None  # both clamp the raw weights and bound normalisation
     option: ClassVar[str | None] = None
+    """Names the multiplier in group filter_scheduler; aggregates may override it."""
     multiplier: float = 1.0
-    columns: ClassVar[Collection[str] | None] = None
+    columns: ClassVar[Collection[str] | None] = None  # see depends_on()
 
     def __init__(self, multiplier: float | None = None) -> None:
         if multiplier is not None:
@@ -85,9 +83,9 @@ class Weigher(abc.ABC):
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
         """Return the columns from whose values of a host its raw weight follows.
 
-        None: something else counts, too, such as other hosts, or which of the instances
-        of the request is placed and where those before it are. With columns, the
-        weigher is not asked again while theirs stay.
+        None if something else counts: other hosts, the number of the instance in the
+        request, or the hosts of the instances before it. With columns, the weigher is
+        not asked again while their values stay.
         """
         return self.columns
 
@@ -108,7 +106,7 @@ class Weigher(abc.ABC):
         return hosts.aggregates.map(lowest, float)
 
     def weight_multiplier(self, host_state: HostState | None = None) -> float:
-        """Return the multiplier of one host; without one that of the option."""
+        """Return the multiplier of one host; without a host, the option's."""
         if host_state is None:
             return self.multiplier
         found: float = self.aggregate_multipliers(host_state.as_table()).item(0)
@@ -137,7 +135,7 @@ class Weigher(abc.ABC):
         return self.aggregate_multipliers(hosts)
 
     effective_multipliers = multipliers
-    """For weigh(): those of weight_multiplier() where a plugin overrides that."""
+    """The multipliers for weigh(); a plugin's weight_multiplier() overrides them."""
 
     def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
         """Return warnings about the options and about groups of aggregates."""

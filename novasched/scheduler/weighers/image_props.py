@@ -106,8 +106,8 @@ class ImagePropertiesWeigher(Weigher):
 
 
 def _instances(hosts: HostTable) -> tuple[Rows, Rows, list[set[Property]]]:
-    """Return the instances of all hosts: the place of the host of each, the number
-    of its image, and the images; instances of one image share their texts."""
+    """Return the instances of all hosts: the places of their hosts, the numbers of
+    their images, and the images. Instances of one image share their texts."""
     by_uuid = hosts.instance_images.tolist()
     texts = [texts for images in by_uuid for texts in images.values()]
     places = np.repeat(np.arange(len(by_uuid)), [len(images) for images in by_uuid])

@@ -111,7 +111,7 @@ class CPUWeigher(Weigher):
 
 
 def preferred_cell(request: RequestSpec) -> str | None:
-    """Return the uuid of the cell that a move may leave; None: no such move."""
+    """Return the uuid of the cell that a move may leave; None if it may leave none."""
     destination = request.requested_destination
     # Reading what is unset would set it.
     if (

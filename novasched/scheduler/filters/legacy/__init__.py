@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that nova 34 lacks: those of older releases, and vendor filters."""
+"""Filters that nova 34 lacks: filters of older releases, and vendor filters."""

@@ -187,8 +187,8 @@ class CoreFilter(OvercommitFilter):
 class AggregateCoreFilter(AggregateRatios, CoreFilter):
     """Pass hosts with enough CPUs, oversubscribed by a ratio of their aggregates.
 
-    The smallest ``cpu_allocation_ratio`` of the aggregates holds, else that of the
-    host. Nova 21: scheduler/filters/core_filter.py.
+    The smallest ``cpu_allocation_ratio`` of the aggregates holds, else the host's. Nova
+    21: scheduler/filters/core_filter.py.
     """
 
     deprecated = _superseded('AggregateCoreFilter', TRAIN, 'CPUs')
@@ -215,8 +215,8 @@ class RamFilter(RoomFilter):
 class AggregateRamFilter(AggregateRatios, RamFilter):
     """Pass hosts with enough memory, oversubscribed by a ratio of their aggregates.
 
-    The smallest ``ram_allocation_ratio`` of the aggregates holds, else that of the
-    host. Nova 21: scheduler/filters/ram_filter.py.
+    The smallest ``ram_allocation_ratio`` of the aggregates holds, else the host's. Nova
+    21: scheduler/filters/ram_filter.py.
     """
 
     deprecated = _superseded('AggregateRamFilter', TRAIN, 'memory')
@@ -244,8 +244,8 @@ class DiskFilter(RoomFilter):
 class AggregateDiskFilter(AggregateRatios, DiskFilter):
     """Pass hosts with enough disk, oversubscribed by a ratio of their aggregates.
 
-    The smallest ``disk_allocation_ratio`` of the aggregates holds, else that of the
-    host. Nova 21: scheduler/filters/disk_filter.py.
+    The smallest ``disk_allocation_ratio`` of the aggregates holds, else the host's.
+    Nova 21: scheduler/filters/disk_filter.py.
     """
 
     deprecated = _superseded('AggregateDiskFilter', TRAIN, 'disk')

@@ -23,9 +23,9 @@ SPEC = 'dedicated_cloud:id'
 
 
 def wanted_pool(request: RequestSpec) -> str | None:
-    """Return the pool of the hint, else that of the flavor; None: no pool.
+    """Return the pool of the hint, else the flavor's; None if neither names one.
 
-    A hint of several values is one that no host has.
+    A hint with several values names a pool that no host has.
     """
     hint = request.hint(POOL)
     if hint and not isinstance(hint, str):
@@ -43,9 +43,9 @@ class DedicatedCloudFilter(ColumnFilter):
 
     The pool is the hint ``dedicated_cloud_id``, else the extra spec
     ``dedicated_cloud:id``. A host is in the pools that its aggregates list as
-    ``dedicated_cloud_id``; the same aggregate may list as
-    ``dedicated_cloud_project_id`` the only projects that may use them. Nova has no
-    such filter.
+    ``dedicated_cloud_id``. If an aggregate lists projects as
+    ``dedicated_cloud_project_id``, only these may use its pools. Nova has no such
+    filter.
     """
 
     codes = (Code.WRONG_POOL, Code.PROJECT_NOT_ALLOWED)
@@ -84,7 +84,8 @@ LARGEST_MB = 2**62
 
 
 def local_mb(request: RequestSpec) -> int | None:
-    """Return how much free disk the host must have in MiB; None: any is fine.
+    """Return how much free disk the host must have in MiB; None if any amount is
+    enough.
 
     Raises ValueError if the size is not a whole number, or negative.
     """
@@ -102,9 +103,8 @@ class LocalDiskFilter(ColumnFilter):
 
     ``local_disk:type`` must be in the comma-separated ``local_disk_type`` of an
     aggregate of the host. With ``local_disk:size_gb``, an aggregate must say
-    ``local_disk=true``, and that much disk must be free in addition to the disks of the
-    flavor; a size that is no number rejects every host.
-    Nova has no such filter.
+    ``local_disk=true``, and that much disk must be free beyond the flavor's disks. A
+    size that is no number rejects every host. Nova has no such filter.
     """
 
     codes = (
@@ -171,7 +171,7 @@ def _amount(text: str) -> int:
 
 
 def wanted_types(request: RequestSpec) -> set[str] | None:
-    """Return the types of which one must be there; None: any is enough."""
+    """Return the types of which one must be there; None if any is enough."""
     text = request.extra_specs.get(VGPU_TYPE)
     return None if text is None else _words(text)
 
@@ -200,10 +200,9 @@ def reported_types(text: str | None) -> set[str]:
 class VGPUFilter(WritingFilter):
     """Pass hosts with virtual GPUs of a type that ``vgpu:type`` lists.
 
-    Types are those of ``vgpu_types`` in an aggregate of the host or in what the
-    host reports. Where placement was asked, only the candidates are kept that
-    have as many as the flavor asks for as ``resources:VGPU``.
-    Nova has no such filter.
+    The host's types stand in ``vgpu_types`` of an aggregate or in what the host
+    reports. If placement was asked, only candidates with as many as the flavor's
+    ``resources:VGPU`` are kept. Nova has no such filter.
     """
 
     codes = (Code.VGPU_DIFFERS, Code.VGPU_MISSING)
