@@ -211,9 +211,10 @@ def boot(
     left: Mapping[str, int] = {}
     with run.question():
         plan.add(wanted)
-        taken = Counter(each['host'] for each in plan.placed)
         if len(plan.tried) == 1:
-            left = remaining_slots.of_hosts(run, plan.tried[0].recorder, taken)
+            nodes = Counter((each['host'], each['node']) for each in plan.placed)
+            left = remaining_slots.of_hosts(run, plan.tried[0].recorder, nodes)
+    taken = Counter(each['host'] for each in plan.placed)
     others = {each['host']: each['alternates'] for each in reversed(plan.placed)}
     hosts = [
         {

@@ -46,3 +46,19 @@ def test_each_host_alone_may_have_the_last_device():
         for _ in range(2):
             assert plan.drain_one_of(*asked)['fits'] == 2
         assert len(opened.run.log.records) == 6
+
+
+def test_room_of_host_is_of_all_its_nodes():
+    wanted = BootOrder(flavor=FLAVOR)
+    nodes = [node('h1', row=devices(count)) for count in (2, 3)]
+    with DryCloud(tuple(nodes), (), OPTIONS).opened() as opened:
+        [host] = plan.boot(opened.run, opened.maker.boot(wanted))['hosts']
+        assert (host['servers'], host['room']) == (1, 4)
+
+
+def test_tightest_flavor_counts_all_nodes_of_host():
+    nodes = [node('h1', row=devices(count)) for count in (2, 3)]
+    cloud = DryCloud((*nodes, node('h2', row=devices(0))), (), OPTIONS)
+    with cloud.opened() as opened:
+        asked = opened.run, Mover(opened.maker), [server_on('h2')], ['h2']
+        assert plan.drain(*asked)['tightest']['slots'] == 4
