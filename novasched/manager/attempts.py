@@ -65,8 +65,6 @@ REFUSALS = (
     Outcome.UNREACHABLE,
 )
 """Claims that placement has not taken."""
-ENDS = (Outcome.UNKNOWN, Outcome.UNVERIFIED, Outcome.UNREACHABLE)
-"""After these, newer hosts would not help."""
 ASKED_AGAIN = {
     Outcome.STALE: 'No host left after filtering %d allocation candidates of the copy '
     'of placement; retrying once it is up to date.',
@@ -164,8 +162,10 @@ class RequestAttempts:
         cells were not looked at for this request yet; None: that would not help."""
         budget, may_be_old = work.attempt.budget, not work.look.shows_all
         happened = budget.within(Scope.CANDIDATES)
-        is_over = any(happened[outcome] for outcome in ENDS)
-        is_over |= budget.is_over(Outcome.UNAVAILABLE)
+        if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
+            return None
+        is_over = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
+        is_over = is_over or budget.is_over(Outcome.UNAVAILABLE)
         more = self._asked_again(work, query)
         if more is None and may_be_old and not is_over and work.look.renew():
             budget.spend(Outcome.STALE_HOSTS)
@@ -317,11 +317,9 @@ class RequestAttempts:
     def _why_others(self, known: Candidates, budget: RetryBudget) -> Outcome | None:
         """Return why other candidates may do where these would not."""
         happened = budget.within(Scope.CANDIDATES)
-        if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.OVER_CAPACITY):
-            return None
         for outcome in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY, Outcome.COPY_LAGS):
             if happened[outcome]:
-                return outcome
+                return None if budget.is_over(outcome) else outcome
         if known.further:
             return None
         if known.copy is not None:

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever fails, in whatever order: a request decides again only for a reason that its
+budget counts, and each reason is bounded."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from novasched import errors
+from novasched.claiming.retries import LIMITS, Again, Scope
+from novasched.cluster.assumed import HostView
+from novasched.drivers import DriverContext
+from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.manager.candidate_query import QueryPolicy
+from novasched.manager.manager import SchedulerManager
+from novasched.objects.context import RequestContext
+from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
+from novasched.ports.outcomes import Outcome
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.resources import RAMWeigher
+from tests import factories
+from tests.fakes import (
+    VERSION,
+    FakeCaller,
+    FakeNetwork,
+    FakeNotifier,
+    FakePlacement,
+    FakeView,
+    candidate,
+)
+
+HOSTS = [f'h{number}' for number in range(4)]
+UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']
+OTHER = 'c0000000-0000-4000-8000-000000000001'
+KINDS = (
+    'claims',
+    'together',
+    'void',
+    'unverified',
+    'hosts',
+    'capacity',
+    'group',
+    'reserving',
+    'released',
+    'others',
+    'filters',
+    'queries',
+    'copies',
+    'undo',
+)
+CHANCES = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(KINDS, st.sampled_from([0.0, 0.0, 0.2, 0.7, 1.0])),
+        # always would be 64 decisions for each instance of each selection
+        'reserving': st.sampled_from([0.0, 0.2, 0.7]),
+    }
+)
+
+
+class Trouble:
+    """Decides by chance what fails, more or less often by its kind."""
+
+    def __init__(self, chances, seed):
+        self.chances = chances
+        self.rng = random.Random(seed)
+
+    def __call__(self, kind):
+        return self.rng.random() < self.chances[kind]
+
+
+class Placement(FakePlacement):
+    """Refuses claims, and says that others hold more."""
+
+    def __init__(self, trouble, *providers):
+        super().__init__(*providers)
+        self.trouble = trouble
+        for uuid in providers:
+            two = candidate(uuid, f'device of {uuid}')
+            self.offered.append(two)
+        has = {'resources': {'VCPU': {'capacity': 8, 'used': 0}}}
+        self.summaries = dict.fromkeys(providers, has)
+
+    def candidates(self, context, query):
+        if self.trouble('queries') and self.trouble('queries'):
+            return QueryFailed(400, 'no')
+        return super().candidates(context, query)
+
+    def claim(self, *args, **kwargs):
+        if self.trouble('claims'):
+            status = self.trouble.rng.choice([0, 409, 409, 409, 503, 503])
+            is_busy = status == 409 and self.trouble('claims')
+            return ClaimRefused(status, 'no', None, is_busy, is_away=status in (0, 503))
+        return super().claim(*args, **kwargs)
+
+    def claim_all(self, context, wanted, *args):
+        if self.trouble('together'):
+            exhausted = next(iter(wanted[0].candidate['allocations'])), 'VCPU'
+            return ClaimRefused(409, 'no', exhausted)
+        return super().claim_all(context, wanted, *args)
+
+    def usages(self, context, mine):
+        is_over = self.trouble('capacity')
+        return {uuid: {'VCPU': 9 if is_over else 1} for uuid in mine}
+
+    def holders(self, context, consumers, mine, among=None):
+        nodes = [*mine.values()] if self.trouble('group') else []
+        return {OTHER: nodes[:1]} if nodes and OTHER in consumers else {}
+
+    def undo(self, context, claims, within_s=None):
+        if self.trouble('undo') and self.trouble('undo'):
+            return UndoLeft({claims[0].consumer_uuid: 'placement is away'})
+        return super().undo(context, claims, within_s)
+
+
+class Mirror:
+    """A copy of placement, which may be stale; it verifies its candidates itself."""
+
+    def __init__(self, trouble, placement):
+        self.trouble = trouble
+        self.placement = placement
+        self.copies = 0
+        self.store = SimpleNamespace(reads_fast=trouble.rng.random() < 0.5)
+
+    def candidates(self, query, fresh=False):
+        if self.trouble('copies'):
+            return 'the copy is too old'
+        self.copies += 1
+        offered, known = tuple(self.placement.offered), self.placement.summaries
+        cut = self.trouble.rng.random() < 0.5
+        return Candidates(
+            offered, VERSION, known, cut=cut, copy=self.copies, verifier=self
+        )
+
+    def still_offered(self, picks):
+        if self.trouble('unverified'):
+            raise errors.MirrorError('it hangs')
+        return [not self.trouble('void') for _ in picks]
+
+    def claimed(self, taken):
+        """Nothing follows from it."""
+
+
+class View(FakeView):
+    """Hosts that may change; no look at them is younger than a second."""
+
+    def __init__(self, trouble, hosts):
+        super().__init__(hosts)
+        self.trouble = trouble
+
+    def known(self):
+        return -math.inf
+
+    def refresh(self):
+        return time.monotonic() - 2.0 if super().refresh() else 0.0
+
+    def changed(self, node_uuids, seen, **how):
+        return {uuid for uuid in sorted(node_uuids) if self.trouble('hosts')}
+
+
+class Assumed:
+    """Picks of other requests, which come and go."""
+
+    def __init__(self, trouble):
+        self.trouble = trouble
+
+    def counts(self, request):
+        return True
+
+    def see(self, take):
+        hosts = take()
+        return HostView(hosts, hosts.snapshot, 0)
+
+    def in_group(self, request):
+        return []
+
+    def add(self, host, base, request, after, mine):
+        if after is not None and self.trouble('reserving'):
+            return None
+        return self.pick(host, request, '', 1)
+
+    @staticmethod
+    def pick(host, request, origin, number):
+        key = host.cell_uuid, host.uuid
+        pick = SimpleNamespace(
+            uuid=request.instance_uuid, key=key, host=host, request=request
+        )
+        pick.origin = origin
+        return SimpleNamespace(pick=pick, number=number, order=None)
+
+    def later(self, key, number):
+        if not self.trouble('others'):
+            return []
+        host = SimpleNamespace(cell_uuid=key[0], uuid=key[1])
+        request = factories.request(instance_uuid=OTHER, memory_mb=10**6)
+        return [self.pick(host, request, 'other', 2)]
+
+    def have_gone(self, picks):
+        return self.trouble('released')
+
+    def await_return(self, picks):
+        """They are back at once."""
+
+    def remove(self, picks):
+        """Nobody else looks."""
+
+    remove_instances = remove
+
+
+class Moody(BaseHostFilter):
+    """Passes some hosts."""
+
+    def __init__(self, trouble):
+        self.trouble = trouble
+
+    def host_passes(self, host_state, spec_obj):
+        return not self.trouble('filters')
+
+
+class Keeping(FilterScheduler):
+    """Keeps the budget of the request."""
+
+    def select_destinations(self, work):
+        self.budget = work.budget
+        return super().select_destinations(work)
+
+
+def decided(chances, seed, servers):
+    """Serve one request; return its budget, and how often it has decided."""
+    trouble, decisions = Trouble(chances, seed), []
+    hosts = factories.hosts(host=HOSTS, free_ram_mb=[9000 - n for n in range(4)])
+    placement = Placement(trouble, *hosts.uuid.tolist())
+    view = View(trouble, hosts)
+    view.members = {factories.group().uuid: [OTHER, *UUIDS]}
+    filters = factories.adapted([ServerGroupAntiAffinityFilter(), Moody(trouble)])
+    driver = Keeping(
+        DriverContext(
+            Profile(filters, (RAMWeigher(),)),
+            view,
+            placement,
+            random.Random(seed),
+            on_decision=decisions.append,
+            assumed=Assumed(trouble),
+        )
+    )
+    manager = SchedulerManager(
+        driver,
+        view,
+        placement,
+        FakeNotifier(),
+        QueryPolicy((), 4),
+        FakeNetwork(),
+        mirror=Mirror(trouble, placement),
+    )
+    uuids = UUIDS[:servers]
+    request = factories.request(instance_group=factories.group(members=uuids))
+    try:
+        manager.select_destinations(
+            RequestContext(overwrite=False), request, uuids, True, True, FakeCaller()
+        )
+    except (errors.NoValidHost, errors.AllocationUpdateFailed):
+        assert placement.held.keys() <= set(uuids)
+    return getattr(driver, 'budget', None), len(decisions)
+
+
+@given(CHANCES, st.integers(0, 2**32), st.integers(1, 3))
+def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
+    budget, decisions = decided(chances, seed, servers)
+    if budget is None:  # placement offered nothing
+        assert decisions == 0
+        return
+    again = (Again.HOSTS, Again.CANDIDATES, Again.ATTEMPT)
+    selections = 1 + sum(
+        number
+        for reason, number in budget.counts.items()
+        if reason is not Outcome.JOINT
+        and (LIMITS[reason].again in again or reason is Outcome.OVER_CAPACITY)
+    )
+    a_selection = servers * (1 + LIMITS[Outcome.JOINT].most)
+    alternates = 2 * selections
+    meanwhile = budget.counts[Outcome.PICKED_MEANWHILE]
+    assert decisions <= selections * a_selection + alternates + meanwhile
+    for reason, limit in LIMITS.items():
+        if limit.scope <= Scope.ATTEMPT:
+            assert budget.spent(reason) <= limit.most + 1, reason
