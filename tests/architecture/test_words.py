@@ -13,7 +13,7 @@ UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|raise NotImplementedError)\b')
 PATCHING = re.compile(r'\b(monkeypatch|unittest\.mock|mocker)\b')
 NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
 GONE = {
-    'adoption', 'agreement', 'answers', 'asking', 'assuming', 'attempts', 'booking',
+    'adoption', 'agreement', 'answers', 'asking', 'assuming', 'booking',
     'doors', 'exchange', 'facts', 'foreign', 'guests', 'lanes', 'ledger', 'lending',
     'meditation', 'milestones', 'mirrored', 'observed', 'observing', 'offers',
     'old_names', 'overlay', 'pauses', 'picks', 'question', 'refused', 'reported',

@@ -202,7 +202,7 @@ def test_prefilters_come_first_and_are_logged(select, caplog):
         assert facts.minimum_compute_version == 74
         return Requirements(notes=('added it',), warnings=('beware',))
 
-    caplog.set_level(logging.DEBUG, 'novasched.manager.manager')
+    caplog.set_level(logging.DEBUG, 'novasched.manager')
     select(prefilters=[prefilter])
     found = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert found[:3] == [
@@ -329,7 +329,7 @@ def silent_view(*uuids, **options):
 def test_a_request_that_finds_no_host_names_the_cells_left_out(
     select, caplog, silent, said
 ):
-    caplog.set_level(logging.INFO, 'novasched.manager.manager')
+    caplog.set_level(logging.INFO, 'novasched.manager')
     with pytest.raises(errors.NoValidHost):
         select(driver=FakeDriver(errors.NoValidHost('')), view=silent_view(*silent))
     text = 'No host was looked for in the cells that do not answer: '
@@ -338,7 +338,7 @@ def test_a_request_that_finds_no_host_names_the_cells_left_out(
 
 
 def test_a_request_that_finds_a_host_names_no_cell(select, caplog):
-    caplog.set_level(logging.INFO, 'novasched.manager.manager')
+    caplog.set_level(logging.INFO, 'novasched.manager')
     select(view=silent_view('a'))
     assert caplog.messages == []
 
@@ -400,7 +400,7 @@ def test_the_request_is_left_as_it_came(select):
 
 
 def test_a_policy_that_was_made_up_is_told(select, caplog):
-    caplog.set_level(logging.INFO, 'novasched.manager.manager')
+    caplog.set_level(logging.INFO, 'novasched.manager')
     groups = [RequestGroup(requester_id=uuid, resources={'VGPU': 1}) for uuid in (A, B)]
     select(factories.request(requested_resources=groups))
     assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']

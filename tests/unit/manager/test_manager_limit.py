@@ -50,7 +50,7 @@ class TestBeyondTheLimit:
         return run
 
     def test_all_are_asked_for_when_the_first_will_not_do(self, look, caplog):
-        caplog.set_level(logging.INFO, 'novasched.manager.manager')
+        caplog.set_level(logging.INFO, 'novasched.manager')
         failed, attempts, placement, notifier = look('abc', 'c')
         assert (failed, attempts) == (None, [(2, True, False), (3, False, True)])
         first, second = placement.queries
