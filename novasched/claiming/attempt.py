@@ -28,7 +28,7 @@ UNDONE_LATER = (
 )
 
 
-class LostClaim(NamedTuple):
+class UnresolvedClaim(NamedTuple):
     """A claim that could not be undone, and why; ``entry`` is that of the journal, open
     and of nobody else, if there is one."""
 
@@ -36,12 +36,12 @@ class LostClaim(NamedTuple):
     why: str
     entry: Entry | None
 
-    def settle(self) -> None:
+    def resolved(self) -> None:
         """It is undone, or barred: nothing is left to do."""
         if self.entry is not None:
             self.entry.settle()
 
-    def leave(self, is_alone: bool = False) -> None:
+    def hand_to_recovery(self, is_alone: bool = False) -> None:
         """Leave it to recovery, or to the operator where there is none. ``is_alone``:
         no other request can have made it until now, even if it arrived late."""
         consumer = self.claim.consumer_uuid
@@ -55,46 +55,37 @@ class LostClaim(NamedTuple):
 
 @dataclass(eq=False)
 class RequestAttempt:
-    """What happens in one attempt.
+    """What happens in one attempt."""
 
-    ``away`` has the services that did not answer, and what was the matter; ``lost`` the
-    claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
-    once placement answers, else they are left at once. Claims of the consumers that
-    ``may_arrive`` were lost before; ``unsure``: so was an undo. ``offered`` are the
-    candidates that it may choose from; None: they are not known. ``was_announced``: the
-    start of the request was told, in this attempt or before; ``has_turn``: it has
-    waited, and goes on while others wait still. ``came_s`` is when the request came, on
-    the monotonic clock, ``waited_s`` how long it has waited after it. The ``budget`` is
-    of the request: each attempt has the same.
-    """
-
-    keeps_lost: bool = False
-    has_turn: bool = False
-    was_announced: bool = False
-    may_arrive: frozenset[str] = frozenset()
-    unsure: bool = False
-    offered: Candidates | None = None
-    came_s: float | None = None
-    waited_s: float = 0.0
-    away: dict[str, str] = field(default_factory=dict)
-    lost: list[LostClaim] = field(default_factory=list)
-    budget: RetryBudget = field(default_factory=RetryBudget)
+    # its maker rolls unresolved claims back once placement answers; else recovery does
+    retries_rollback: bool = False
+    is_admitted: bool = False  # it has waited, and goes on while others wait still
+    was_announced: bool = False  # the start of the request was told, now or before
+    # consumers for which an unresolved claim of an earlier attempt may be written still
+    in_flight: frozenset[str] = frozenset()
+    rollback_uncertain: bool = False  # a rollback may be carried out later
+    offered: Candidates | None = None  # None: it is not known what it may choose from
+    came_s: float | None = None  # when the request came, on the monotonic clock
+    waited_s: float = 0.0  # for how long it has waited after the attempt
+    unavailable: dict[str, str] = field(default_factory=dict)  # problems by service
+    lost: list[UnresolvedClaim] = field(default_factory=list)
+    budget: RetryBudget = field(default_factory=RetryBudget)  # of the whole request
 
     @property
     def is_waited_for(self) -> bool:
         """Whether the request will wait for what did not answer."""
-        return self.keeps_lost and bool(self.away)
+        return self.retries_rollback and bool(self.unavailable)
 
     def offers(self, answer: Candidates | QueryFailed) -> None:
         """Note what placement offers, or that it did not answer."""
         if not isinstance(answer, QueryFailed):
             self.offered = answer
         elif answer.is_away:
-            self.missed(PLACEMENT, answer.text, answer.status)
+            self.note_unavailable(PLACEMENT, answer.text, answer.status)
 
-    def missed(self, service: str, problem: str, status: int = 0) -> None:
+    def note_unavailable(self, service: str, problem: str, status: int = 0) -> None:
         """A service did not answer, or with an HTTP ``status`` of one that is away."""
         if status in responses:
             problem = f'{status} {responses[status]}'
         line = ' '.join(problem.split())
-        self.away.setdefault(service, line[:LONGEST_PROBLEM])
+        self.unavailable.setdefault(service, line[:LONGEST_PROBLEM])

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.claiming.attempt import LostClaim, RequestAttempt
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claim_chunks import chunks
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.host_candidates import RemainingCapacity
@@ -200,14 +200,14 @@ class Claims:
         except errors.AlreadyClaimed:
             raise
         except errors.AllocationUpdateFailed as changed:
-            if consumer_uuid in self._attempt.may_arrive:
-                self._attempt.missed(PLACEMENT, str(changed))
+            if consumer_uuid in self._attempt.in_flight:
+                self._attempt.note_unavailable(PLACEMENT, str(changed))
             raise
 
     def _adds(self, request: RequestSpec) -> bool:
         """Whether a claim may be added to what the server holds: it is moved, and that
         is not an earlier claim of the request that arrived late."""
-        is_lost = request.instance_uuid in self._attempt.may_arrive
+        is_lost = request.instance_uuid in self._attempt.in_flight
         return request.is_move and not is_lost
 
     def make_all(
@@ -293,7 +293,7 @@ class Claims:
             for one in wanted:
                 entry = self._journal.take(one.consumer_uuid)
                 claim = Claimed(one.consumer_uuid, by_s=now)
-                LostClaim(claim, str(defect), entry).leave()
+                UnresolvedClaim(claim, str(defect), entry).hand_to_recovery()
             raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
@@ -306,14 +306,14 @@ class Claims:
         self._recorder.claimed(wanted, refused.outcome, refused.text)
         why = refused.outcome
         if refused.is_away:
-            self._attempt.missed(PLACEMENT, refused.text, refused.status)
-            why = Outcome.UNAVAILABLE if self._attempt.keeps_lost else why
+            self._attempt.note_unavailable(PLACEMENT, refused.text, refused.status)
+            why = Outcome.UNAVAILABLE if self._attempt.retries_rollback else why
         if refused.status == 0:
             why = Outcome.UNREACHABLE
         retry = self.budget.retry(why, refused.text)
         if retry.again is Again.NOWHERE:
             LOG.log(
-                logging.DEBUG if self._attempt.keeps_lost else logging.WARNING,
+                logging.DEBUG if self._attempt.retries_rollback else logging.WARNING,
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,
             )
@@ -356,7 +356,7 @@ class Claims:
         claims = [*self._made] if made is None else made
         if claims:
             self._undo(claims, outcome, text)
-        if self._left_behind or (claims and self._attempt.unsure):
+        if self._left_behind or (claims and self._attempt.rollback_uncertain):
             raise errors.AllocationUpdateFailed(
                 (self._left_behind or [claims[0].consumer_uuid])[0],
                 'it cannot get another host, as this claim may be left behind; try '
@@ -366,9 +366,9 @@ class Claims:
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""
         consumer = claim.consumer_uuid
-        level = logging.DEBUG if self._attempt.keeps_lost else logging.WARNING
+        level = logging.DEBUG if self._attempt.retries_rollback else logging.WARNING
         LOG.log(level, 'No answer to the claim for %s: %s', consumer, claim.text)
-        self._attempt.missed(PLACEMENT, claim.text)
+        self._attempt.note_unavailable(PLACEMENT, claim.text)
         self._undo(self._made)
         became = 'may be left behind' if consumer in self._left_behind else 'was undone'
         raise errors.AllocationUpdateFailed(
@@ -394,18 +394,18 @@ class Claims:
             left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         gone = {*consumers}
         self._made = [each for each in self._made if each.consumer_uuid not in gone]
-        self._attempt.unsure |= bool(left.unsure)
+        self._attempt.rollback_uncertain |= bool(left.unsure)
         self._journal.settle(*(each for each in consumers if each not in left))
         self._left_behind += left
         self.budget.spend(Outcome.UNKNOWN, len(left))
         for claim in claims:
             if why := left.get(claim.consumer_uuid):
                 entry = self._journal.take(claim.consumer_uuid)
-                lost = LostClaim(claim, why, entry)
-                if records and self._attempt.keeps_lost:
+                lost = UnresolvedClaim(claim, why, entry)
+                if records and self._attempt.retries_rollback:
                     self._attempt.lost.append(lost)
                 else:
-                    lost.leave()
+                    lost.hand_to_recovery()
         if not records:
             return
         undone = [self._wanted[each] for each in consumers if each not in left]

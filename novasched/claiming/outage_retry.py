@@ -73,16 +73,18 @@ class OutageRetry:
         """
         attempt = self._work.attempt
         try:
-            if attempt.away:  # it has waited for another manager: not all begin at once
+            if (
+                attempt.unavailable
+            ):  # it has waited for another manager: not all begin at once
                 self._go_on_after(attempt)
             while self._handed is None:
                 self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
-                    keeps_lost=not self._patience.is_over,
-                    has_turn=self._patience.has_turn,
+                    retries_rollback=not self._patience.is_over,
+                    is_admitted=self._patience.has_turn,
                     was_announced=attempt.was_announced,
                     came_s=self._patience.came_s,
-                    may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
+                    in_flight=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
                     budget=self._budget,
                 )
@@ -96,15 +98,15 @@ class OutageRetry:
                         raise
         except BaseException as ended:  # recovery undoes what is lost
             for lost in self._lost:
-                lost.leave(is_alone=not isinstance(ended, CallerGone))
+                lost.hand_to_recovery(is_alone=not isinstance(ended, CallerGone))
             raise
         finally:
-            self._patience.attempted(attempt.away)
+            self._patience.attempted(attempt.unavailable)
         if self._handed is not None:
             return self._handed
         self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by the new claims
-            lost.settle()
+            lost.resolved()
         return result
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
@@ -123,7 +125,7 @@ class OutageRetry:
         request."""
         request, offered = self._work.request, attempt.offered
         attempt.offered = None  # they take memory
-        if attempt.away or not isinstance(failure, errors.NoValidHost):
+        if attempt.unavailable or not isinstance(failure, errors.NoValidHost):
             return
         cell_uuid = request.target_cell_uuid
         if self._view.unavailable_cells(cell_uuid):
@@ -133,21 +135,21 @@ class OutageRetry:
             broken = self._view.cells.broken()
             for name in self._view.unavailable_cells(cell_uuid, target, providers):
                 if name not in broken:
-                    attempt.missed(cell(name), 'it does not answer')
+                    attempt.note_unavailable(cell(name), 'it does not answer')
 
     def _is_worth_another(
         self, attempt: RequestAttempt, failure: errors.RequestError
     ) -> bool:
         """Wait for what did not answer an attempt that has failed, and undo what it
         left; return whether to make another one."""
-        if isinstance(failure, CallerGone) or attempt.unsure:
+        if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
             return False
         if failure.away:
-            attempt.missed(failure.away, str(failure))
+            attempt.note_unavailable(failure.away, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
             may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
             return may_retry and bool(self._lost) and self._settle()
-        if not attempt.away or self._patience.is_over:
+        if not attempt.unavailable or self._patience.is_over:
             return False
         self._budget.spend(Outcome.OUTAGE)
         for each in connections.causes(failure):  # frames have all that was read
@@ -158,7 +160,7 @@ class OutageRetry:
         """Wait until services answer, and nothing is held of earlier attempts."""
         began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            waited = self._patience.wait(attempt.away)
+            waited = self._patience.wait(attempt.unavailable)
             while waited and not self._settle():
                 waited = not self._is_unsure and self._patience.wait(
                     {PLACEMENT: self._lost[0].why}
@@ -169,7 +171,7 @@ class OutageRetry:
             attempt.lost = self._lost  # less what was undone meanwhile
             self._handed = HandedToSuccessor(successor, attempt)
             return False
-        recorder.waited(attempt.away, attempt.waited_s, again=waited)
+        recorder.waited(attempt.unavailable, attempt.waited_s, again=waited)
         return waited
 
     def _settle(self) -> bool:
@@ -189,7 +191,7 @@ class OutageRetry:
         for each in self._lost:
             why = left.get(each.claim.consumer_uuid)
             if why is None and isinstance(each.claim, Claimed):
-                each.settle()
+                each.resolved()
             else:  # one that was sent twice may arrive once more after it was undone
                 kept.append(each._replace(why=why or MAY_ARRIVE))
         self._lost = kept

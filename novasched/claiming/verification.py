@@ -162,7 +162,7 @@ class ProviderCapacity(Verifier):
             found = self._placement.usages(self._context, mine)
         if isinstance(found, QueryFailed):
             if found.is_away:
-                self._attempt.missed(PLACEMENT, found.text, found.status)
+                self._attempt.note_unavailable(PLACEMENT, found.text, found.status)
                 raise errors.AllocationUpdateFailed(
                     next(iter(mine.values())),
                     'placement does not say whether its host is over capacity; try '

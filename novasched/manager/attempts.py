@@ -203,7 +203,7 @@ class RequestAttempts:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
-            is_patient = work.attempt.keeps_lost and not work.attempt.has_turn
+            is_patient = work.attempt.retries_rollback and not work.attempt.is_admitted
             answer = self._candidate_source.ask(
                 work.context, query, is_patient=is_patient
             )
@@ -257,7 +257,7 @@ class RequestAttempts:
     def _prefilter(self, work: ScheduleRequest) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
         inputs = self._prefilter_contexts.of(
-            work.context, work.request, work.attempt.missed
+            work.context, work.request, work.attempt.note_unavailable
         )
         with work.recorder.stage('prefilter'):
             added = prefilters.run(

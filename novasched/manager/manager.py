@@ -110,7 +110,7 @@ class SchedulerManager:
             attempt=after or RequestAttempt(),
         )
         if after is not None:
-            recorder.waited(after.away, after.waited_s, again=True)
+            recorder.waited(after.unavailable, after.waited_s, again=True)
         try:
             selected = self._attempts.select(work, return_objects)
         except errors.NoValidHost as failure:
