@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verification of picks: before a claim, after it, and once all instances have a host.
 
-A further verification is a class here, a place in ``in_order`` and a row in
+A further verification is a class here, a line in Claims.verify_with and a row in
 retries.LIMITS. The rules of capacity:
 docs/decisions/0020-capacity-is-verified-after-the-claim.md
 """
@@ -178,27 +178,6 @@ class ProviderCapacity(Verifier):
         return None
 
 
-def in_order(
-    look: ClusterLook,
-    candidate: CandidateInPlacement | None,
-    capacity: ProviderCapacity | None,
-    group: Verifier | None,
-    picks: Verifier | None,
-) -> Sequence[Verifier]:
-    """Return the verifiers of a request, in the order in which they look."""
-    verifiers = (
-        # before a claim
-        HostInCell(look),
-        candidate,
-        # after it
-        capacity,
-        # once all instances have a host
-        group,
-        picks,
-    )
-    return [verifier for verifier in verifiers if verifier is not None]
-
-
 class PickVerification:
     """Verifies picks before they are claimed, and alternates before they are answered.
 
@@ -226,11 +205,12 @@ class PickVerification:
         self, wanted: Sequence[ClaimRequest]
     ) -> Sequence[bool] | Retry:
         """Return which alternates may be offered, or why none of the candidates."""
-        others = [one for one in wanted if not self._is_known(one)]
+        others = [pick for pick in wanted if self._known(pick) is None]
         found = self._look_at(others, (), has_claims=True)
         if isinstance(found, Retry):
             return found
-        return [self._verdict(one) is None for one in wanted]
+        known = [self._known(pick) for pick in wanted]
+        return [each is None or each[1] is None for each in known]
 
     def look_again(self) -> None:
         """Hosts are taken again: those may be fit that had merely changed."""
@@ -239,15 +219,10 @@ class PickVerification:
                 self._remaining.include(candidate)
                 del self._seen[node]
 
-    def _is_known(self, pick: ClaimRequest) -> bool:
-        """Whether a pick was verified before."""
-        candidate, _ = self._seen.get(pick.node_uuid, (None, None))
-        return candidate == pick.candidate
-
-    def _verdict(self, pick: ClaimRequest) -> Retry | None:
-        """Return what is wrong with a pick that was verified before."""
-        candidate, verdict = self._seen.get(pick.node_uuid, (None, None))
-        return verdict if candidate == pick.candidate else None
+    def _known(self, pick: ClaimRequest) -> tuple[Candidate, Retry | None] | None:
+        """Return the candidate of a pick that was verified before, with its verdict."""
+        known = self._seen.get(pick.node_uuid)
+        return known if known is not None and known[0] == pick.candidate else None
 
     def _look_at(
         self,

@@ -79,7 +79,9 @@ class FilterScheduler(Driver):
             self.parts.enforce_groups,
         )
         if work.claims is not None:
-            work.claims.verify_with(group, reservation, self.parts.enforce_capacity)
+            work.claims.verify_with(
+                group, reservation, enforces_capacity=self.parts.enforce_capacity
+            )
         with self._locks.of(group.lock_key, work.caller), reservation.picking():
             placing = _Placing(self.parts, work, self._roots, reservation, group)
             placed = placing.place()

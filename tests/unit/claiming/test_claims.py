@@ -11,9 +11,8 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_chunks import CHUNK, chunks
 from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import UNDO_WITHIN_S, Claims
+from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
