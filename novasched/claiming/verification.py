@@ -60,19 +60,19 @@ class Verifier:
     look; by default all is well."""
 
     def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
-        """Return what is wrong with each pick, before it is claimed."""
+        """Verify picks before they are claimed; return why each of them is void."""
         return [None] * len(picks)
 
     def claimed(self, picks: Sequence[ClaimRequest]) -> None:
         """Know that placement has taken these claims."""
 
     def after(self, claims: MadeClaims) -> Retry | None:
-        """Return what is wrong with claims that were just made."""
+        """Verify claims that were just made; return why they are to be rolled back."""
         return None
 
     def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
-        """Return what is wrong with the hosts of all instances, chosen from those that
-        were ``offered``; the claims are rolled back then."""
+        """Verify the hosts of all instances, chosen from those that were ``offered``.
+        If they do not hold, roll the claims back and return why."""
         return None
 
     def released(self) -> Retry | None:
@@ -230,8 +230,8 @@ class PickVerification:
         ahead: Sequence[ClaimRequest],
         has_claims: bool,
     ) -> Sequence[Retry | None] | Retry:
-        """Return what is wrong with each pick, or why no other of these candidates is
-        worth a claim now."""
+        """Return why each pick is void, or why no other of these candidates is worth a
+        claim now."""
         picks = [*wanted, *ahead]
         verdicts: list[Retry | None] = [None] * len(picks)
         for verifier in self.verifiers:
