@@ -53,11 +53,10 @@ class SchedulerManager:
         decision_log: DecisionLog | None = None,
         outages: Outages | None = None,
     ) -> None:
-        self.driver = driver
         self._view = view
         self._mirror = mirror
         self._decision_log = decision_log or NoDecisionLog()
-        self._attempts = RequestAttempts(
+        self.attempts = RequestAttempts(
             driver,
             view,
             placement,
@@ -69,6 +68,11 @@ class SchedulerManager:
             mirror,
             outages or Outages(),
         )
+
+    @property
+    def driver(self) -> Driver:
+        """The driver that chooses the hosts."""
+        return self.attempts.driver
 
     def select_destinations(
         self,
@@ -112,7 +116,7 @@ class SchedulerManager:
         if after is not None:
             recorder.waited(after.unavailable, after.waited_s, again=True)
         try:
-            selected = self._attempts.select(work, return_objects)
+            selected = self.attempts.select(work, return_objects)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained)
@@ -149,7 +153,7 @@ class SchedulerManager:
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        return self._attempts.query(context, request)
+        return self.attempts.query(context, request)
 
     def update_aggregates(self, aggregates: Iterable[Aggregate]) -> None:
         """Take in new or changed aggregates."""
