@@ -44,7 +44,7 @@ KEPT = (
 )
 
 
-class LostClaim(NamedTuple):
+class UnresolvedClaim(NamedTuple):
     """A claim that could not be undone, and why; ``entry`` is that of the journal, open
     and of nobody else, if there is one. ``wanted`` is of this microversion."""
 
@@ -54,17 +54,17 @@ class LostClaim(NamedTuple):
     wanted: ClaimRequest
     version: str
 
-    def settle(self) -> None:
+    def resolved(self) -> None:
         """It is undone, barred or adopted: nothing is left to do."""
         if self.entry is not None:
             self.entry.settle()
 
     def keep(self) -> None:
         """It stands, and nothing undoes it."""
-        self.settle()
+        self.resolved()
         LOG.warning(KEPT, self.claim.consumer_uuid, self.claim.consumer_uuid)
 
-    def leave(self) -> None:
+    def hand_to_recovery(self) -> None:
         """Leave it to recovery, or to the operator where there is none. What placement
         got after the claim was given up may be that of another delivery."""
         consumer = self.claim.consumer_uuid
@@ -78,38 +78,31 @@ class LostClaim(NamedTuple):
 
 @dataclass(eq=False)
 class RequestAttempt:
-    """What happens in one attempt.
+    """What happens in one attempt."""
 
-    ``away`` has the services that did not answer, and what was the matter; ``lost`` the
-    claims that could not be undone. ``keeps_lost``: who made the attempt undoes them
-    once placement answers, else they are left at once. Claims of the consumers that
-    ``may_arrive`` were lost before; ``unsure``: so was an undo. It ``adopts`` lost
-    claims that stand, by consumer. ``offered`` are the candidates that it may choose
-    from; None: they are not known, and ``is_query_lost`` that placement did not answer
-    the query for them. ``was_announced``: the start of the request was told, in this
-    attempt or before; ``has_turn``: it has waited, and goes on while others wait still.
-    ``came_s`` is when the request came, on the monotonic clock, ``waited_s`` how long
-    it has waited after it. The ``budget`` is of the request: each attempt has the same.
-    """
-
-    keeps_lost: bool = False
-    has_turn: bool = False
-    was_announced: bool = False
-    may_arrive: frozenset[str] = frozenset()
-    adopts: Mapping[str, LostClaim] = field(default_factory=dict[str, LostClaim])
-    unsure: bool = False
-    offered: Candidates | None = None
-    came_s: float | None = None
-    waited_s: float = 0.0
-    is_query_lost: bool = False
-    away: dict[str, str] = field(default_factory=dict)
-    lost: list[LostClaim] = field(default_factory=list)
-    budget: RetryBudget = field(default_factory=RetryBudget)
+    # its maker rolls unresolved claims back once placement answers; else recovery does
+    retries_rollback: bool = False
+    is_admitted: bool = False  # it has waited, and goes on while others wait still
+    was_announced: bool = False  # the start of the request was told, now or before
+    # consumers for which an unresolved claim of an earlier attempt may be written still
+    in_flight: frozenset[str] = frozenset()
+    # unresolved claims that stand and are answered, by consumer
+    adopts: Mapping[str, UnresolvedClaim] = field(
+        default_factory=dict[str, UnresolvedClaim]
+    )
+    rollback_uncertain: bool = False  # a rollback may be carried out later
+    offered: Candidates | None = None  # None: it is not known what it may choose from
+    is_query_lost: bool = False  # placement did not answer the query for candidates
+    came_s: float | None = None  # when the request came, on the monotonic clock
+    waited_s: float = 0.0  # for how long it has waited after the attempt
+    unavailable: dict[str, str] = field(default_factory=dict)  # problems by service
+    lost: list[UnresolvedClaim] = field(default_factory=list)
+    budget: RetryBudget = field(default_factory=RetryBudget)  # of the whole request
 
     @property
     def is_waited_for(self) -> bool:
         """Whether the request will wait for what did not answer."""
-        return self.keeps_lost and bool(self.away)
+        return self.retries_rollback and bool(self.unavailable)
 
     @property
     def adopted(self) -> Candidates | None:
@@ -144,11 +137,11 @@ class RequestAttempt:
             self.offered = answer
         elif answer.is_away:
             self.is_query_lost = True
-            self.missed(PLACEMENT, answer.text, answer.status)
+            self.note_unavailable(PLACEMENT, answer.text, answer.status)
 
-    def missed(self, service: str, problem: str, status: int = 0) -> None:
+    def note_unavailable(self, service: str, problem: str, status: int = 0) -> None:
         """A service did not answer, or with an HTTP ``status`` of one that is away."""
         if status in responses:
             problem = f'{status} {responses[status]}'
         line = ' '.join(problem.split())
-        self.away.setdefault(service, line[:LONGEST_PROBLEM])
+        self.unavailable.setdefault(service, line[:LONGEST_PROBLEM])

@@ -389,7 +389,7 @@ class GroupCheck(Verifier):
         if not isinstance(held, QueryFailed):
             return held
         if held.is_away:
-            work.attempt.missed(PLACEMENT, held.text, held.status)
+            work.attempt.note_unavailable(PLACEMENT, held.text, held.status)
             raise errors.AllocationUpdateFailed(
                 work.request.instance_uuid,
                 'placement does not say where its server group is; try again',

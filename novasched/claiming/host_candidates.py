@@ -74,6 +74,18 @@ def by_provider(
     return found
 
 
+def origin_of(candidates: Candidates | None) -> dict[str, Any]:
+    """Return where the hosts of a decision come from."""
+    if candidates is None:
+        return {}
+    return {
+        'cut': candidates.cut,
+        'further': candidates.further,
+        'from_copy': candidates.copy is not None,
+        'fallback': candidates.fallback,
+    }
+
+
 def candidates_in_order(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
     """Yield the first candidates of the hosts, the best first, then all others."""
     several = []

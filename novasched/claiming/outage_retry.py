@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.claiming.attempt import LostClaim, RequestAttempt
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claims import UNDO_WITHIN_S
 from novasched.claiming.host_candidates import by_provider
 from novasched.claiming.request import ScheduleRequest
@@ -62,7 +62,7 @@ class OutageRetry:
         self._view = view
         self._clock = clock
         self._lost = before.lost
-        self._adopts: list[LostClaim] = []
+        self._adopts: list[UnresolvedClaim] = []
         self._is_unsure = False
         self._handed: HandedToSuccessor | None = None
         self._budget = before.budget
@@ -75,16 +75,18 @@ class OutageRetry:
         """
         attempt = self._work.attempt
         try:
-            if attempt.away:  # it has waited for another manager: not all begin at once
+            if (
+                attempt.unavailable
+            ):  # it has waited for another manager: not all begin at once
                 self._go_on_after(attempt)
             while self._handed is None:
                 self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
-                    keeps_lost=not self._patience.is_over,
-                    has_turn=self._patience.has_turn,
+                    retries_rollback=not self._patience.is_over,
+                    is_admitted=self._patience.has_turn,
                     was_announced=attempt.was_announced,
                     came_s=self._patience.came_s,
-                    may_arrive=frozenset(e.claim.consumer_uuid for e in self._lost),
+                    in_flight=frozenset(e.claim.consumer_uuid for e in self._lost),
                     lost=self._lost,
                     adopts={each.claim.consumer_uuid: each for each in self._adopts},
                     budget=self._budget,
@@ -102,15 +104,15 @@ class OutageRetry:
                 if lost in self._adopts:
                     lost.keep()
                 else:
-                    lost.leave()
+                    lost.hand_to_recovery()
             raise
         finally:
-            self._patience.attempted(attempt.away)
+            self._patience.attempted(attempt.unavailable)
         if self._handed is not None:
             return self._handed
         self._outages.served += 1
         for lost in self._lost:  # what may still arrive is barred by what is claimed
-            lost.settle()
+            lost.resolved()
         return result
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
@@ -129,7 +131,7 @@ class OutageRetry:
         request."""
         request, offered = self._work.request, attempt.offered
         attempt.offered = None  # they take memory
-        if attempt.away or not isinstance(failure, errors.NoValidHost):
+        if attempt.unavailable or not isinstance(failure, errors.NoValidHost):
             return
         cell_uuid = request.target_cell_uuid
         if self._view.unavailable_cells(cell_uuid):
@@ -139,21 +141,21 @@ class OutageRetry:
             broken = self._view.cells.broken()
             for name in self._view.unavailable_cells(cell_uuid, target, providers):
                 if name not in broken:
-                    attempt.missed(cell(name), 'it does not answer')
+                    attempt.note_unavailable(cell(name), 'it does not answer')
 
     def _is_worth_another(
         self, attempt: RequestAttempt, failure: errors.RequestError
     ) -> bool:
         """Wait for what did not answer an attempt that has failed, and undo what it
         left; return whether to make another one."""
-        if isinstance(failure, CallerGone) or attempt.unsure:
+        if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
             return False
         if failure.away:
-            attempt.missed(failure.away, str(failure))
+            attempt.note_unavailable(failure.away, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
             may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
             return may_retry and bool(self._lost) and self._settle()
-        if not attempt.away or self._patience.is_over:
+        if not attempt.unavailable or self._patience.is_over:
             return False
         self._budget.spend(Outcome.OUTAGE)
         for each in connections.causes(failure):  # frames have all that was read
@@ -164,7 +166,7 @@ class OutageRetry:
         """Wait until services answer, and nothing is held of earlier attempts."""
         began_s, recorder = self._clock.monotonic(), self._work.recorder
         with recorder.stage(WAIT):
-            waited = self._patience.wait(attempt.away, attempt.is_query_lost)
+            waited = self._patience.wait(attempt.unavailable, attempt.is_query_lost)
             while waited and not self._settle():
                 waited = not self._is_unsure and self._patience.wait(
                     {PLACEMENT: self._lost[0].why}
@@ -175,7 +177,7 @@ class OutageRetry:
             attempt.lost = self._lost  # less what was undone meanwhile
             self._handed = HandedToSuccessor(successor, attempt)
             return False
-        recorder.waited(attempt.away, attempt.waited_s, again=waited)
+        recorder.waited(attempt.unavailable, attempt.waited_s, again=waited)
         return waited
 
     def _settle(self) -> bool:
@@ -203,7 +205,7 @@ class OutageRetry:
             if (
                 why is None and is_certain
             ):  # what a moved server holds bars a late claim
-                each.settle()
+                each.resolved()
             else:  # one that was sent twice may arrive once more after it was undone
                 kept.append(each._replace(why=why or MAY_ARRIVE))
         self._lost = kept

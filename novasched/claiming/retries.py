@@ -129,7 +129,7 @@ class RetryBudget:
         return not self.is_over(reason)
 
     def spent(self, reason: Outcome) -> int:
-        """Return what is spent of the limit of a reason."""
+        """Return how much is spent of the limit of a reason."""
         limit = LIMITS[reason]
         counts = self._counts[limit.scope]
         if limit.pool is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verification of picks: before a claim, after it, and once all instances have a host.
 
-A further verification is a class here, a place in ``in_order`` and a row in
+A further verification is a class here, a line in Claims.verify_with and a row in
 retries.LIMITS. The rules of capacity:
 docs/decisions/0020-capacity-is-verified-after-the-claim.md
 """
@@ -60,19 +60,19 @@ class Verifier:
     look; by default all is well."""
 
     def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
-        """Return what is wrong with each pick, before it is claimed."""
+        """Verify picks before they are claimed; return why each of them is void."""
         return [None] * len(picks)
 
     def claimed(self, picks: Sequence[ClaimRequest]) -> None:
         """Know that placement has taken these claims."""
 
     def after(self, claims: MadeClaims) -> Retry | None:
-        """Return what is wrong with claims that were just made."""
+        """Verify claims that were just made; return why they are to be rolled back."""
         return None
 
     def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
-        """Return what is wrong with the hosts of all instances, chosen from those that
-        were ``offered``; the claims are rolled back then."""
+        """Verify the hosts of all instances, chosen from those that were ``offered``.
+        If they do not hold, roll the claims back and return why."""
         return None
 
     def released(self) -> Retry | None:
@@ -162,7 +162,7 @@ class ProviderCapacity(Verifier):
             found = self._placement.usages(self._context, mine)
         if isinstance(found, QueryFailed):
             if found.is_away:
-                self._attempt.missed(PLACEMENT, found.text, found.status)
+                self._attempt.note_unavailable(PLACEMENT, found.text, found.status)
                 raise errors.AllocationUpdateFailed(
                     next(iter(mine.values())),
                     'placement does not say whether its host is over capacity; try '
@@ -176,27 +176,6 @@ class ProviderCapacity(Verifier):
                 text = f'{used} of {capacity} {name} of {uuid} are used'
                 return Retry(Outcome.OVER_CAPACITY, text, blocks=(uuid, name))
         return None
-
-
-def in_order(
-    look: ClusterLook,
-    candidate: CandidateInPlacement | None,
-    capacity: ProviderCapacity | None,
-    group: Verifier | None,
-    picks: Verifier | None,
-) -> Sequence[Verifier]:
-    """Return the verifiers of a request, in the order in which they look."""
-    verifiers = (
-        # before a claim
-        HostInCell(look),
-        candidate,
-        # after it
-        capacity,
-        # once all instances have a host
-        group,
-        picks,
-    )
-    return [verifier for verifier in verifiers if verifier is not None]
 
 
 class PickVerification:
@@ -226,11 +205,12 @@ class PickVerification:
         self, wanted: Sequence[ClaimRequest]
     ) -> Sequence[bool] | Retry:
         """Return which alternates may be offered, or why none of the candidates."""
-        others = [one for one in wanted if not self._is_known(one)]
+        others = [pick for pick in wanted if self._known(pick) is None]
         found = self._look_at(others, (), has_claims=True)
         if isinstance(found, Retry):
             return found
-        return [self._verdict(one) is None for one in wanted]
+        known = [self._known(pick) for pick in wanted]
+        return [each is None or each[1] is None for each in known]
 
     def look_again(self) -> None:
         """Hosts are taken again: those may be fit that had merely changed."""
@@ -239,15 +219,10 @@ class PickVerification:
                 self._remaining.include(candidate)
                 del self._seen[node]
 
-    def _is_known(self, pick: ClaimRequest) -> bool:
-        """Whether a pick was verified before."""
-        candidate, _ = self._seen.get(pick.node_uuid, (None, None))
-        return candidate == pick.candidate
-
-    def _verdict(self, pick: ClaimRequest) -> Retry | None:
-        """Return what is wrong with a pick that was verified before."""
-        candidate, verdict = self._seen.get(pick.node_uuid, (None, None))
-        return verdict if candidate == pick.candidate else None
+    def _known(self, pick: ClaimRequest) -> tuple[Candidate, Retry | None] | None:
+        """Return the candidate of a pick that was verified before, with its verdict."""
+        known = self._seen.get(pick.node_uuid)
+        return known if known is not None and known[0] == pick.candidate else None
 
     def _look_at(
         self,
@@ -255,8 +230,8 @@ class PickVerification:
         ahead: Sequence[ClaimRequest],
         has_claims: bool,
     ) -> Sequence[Retry | None] | Retry:
-        """Return what is wrong with each pick, or why no other of these candidates is
-        worth a claim now."""
+        """Return why each pick is void, or why no other of these candidates is worth a
+        claim now."""
         picks = [*wanted, *ahead]
         verdicts: list[Retry | None] = [None] * len(picks)
         for verifier in self.verifiers:

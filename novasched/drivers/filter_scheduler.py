@@ -9,7 +9,6 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from novasched.claiming.host_candidates import (
     RemainingCapacity,
     by_provider,
     candidates_in_order,
+    origin_of,
     with_providers,
 )
 from novasched.claiming.reservation import GroupLocks, Reservation
@@ -36,7 +36,7 @@ from novasched.drivers.selections import (
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Candidate, Candidates, ClaimRequest
+from novasched.ports import Candidate, ClaimRequest
 from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
@@ -79,7 +79,9 @@ class FilterScheduler(Driver):
             self.parts.enforce_groups,
         )
         if work.claims is not None:
-            work.claims.verify_with(group, reservation, self.parts.enforce_capacity)
+            work.claims.verify_with(
+                group, reservation, enforces_capacity=self.parts.enforce_capacity
+            )
         with self._locks.of(group.lock_key, work.caller), reservation.picking():
             placing = _Placing(self.parts, work, self._roots, reservation, group)
             placed = placing.place()
@@ -149,7 +151,7 @@ class _Placing:
             LOG.debug('Selecting again: %s. %s', retry.why, retry.text)
 
     def _verified(self, placed: _State) -> Retry | None:
-        """Return what does not hold of the hosts, or why an instance has none."""
+        """Verify the hosts of all instances; return why they are not to be answered."""
         if placed.retry is None:
             hosts = [picked.host for picked in placed.picks]
             found = (each.placed(placed.offered, hosts) for each in self._verifiers)
@@ -294,7 +296,7 @@ class _Placing:
             self._decided(state, index),
             seed=self._seed,
             took_s=self._lap.took_s(),
-            **_origin(candidates),
+            **origin_of(candidates),
             cells_left_out=self._cells_left_out,
             attempt=state.attempt,
         )
@@ -480,18 +482,6 @@ def _in_cell_of_best(hosts: HostTable) -> int:
         return 0
     codes = hosts.cell_uuid.codes
     return int(np.count_nonzero(codes == codes[0]))
-
-
-def _origin(candidates: Candidates | None) -> dict[str, Any]:
-    """Return where the hosts of a decision come from."""
-    if candidates is None:
-        return {}
-    return {
-        'cut': candidates.cut,
-        'further': candidates.further,
-        'from_copy': candidates.copy is not None,
-        'fallback': candidates.fallback,
-    }
 
 
 def _best(state: _State, _: set[int]) -> Picked | Retry:

@@ -93,7 +93,7 @@ class RequestAttempts:
         mirror: PlacementMirror | None,
         outages: Outages,
     ) -> None:
-        self._driver = driver
+        self.driver = driver
         self._view = view
         self._placement = placement
         self._notifier = notifier
@@ -175,7 +175,7 @@ class RequestAttempts:
     def _place(self, work: ScheduleRequest, return_objects: bool) -> Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
         with work.claims or contextlib.nullcontext():
-            placed = self._driver.select_destinations(work)
+            placed = self.driver.select_destinations(work)
             if work.claims is not None:
                 work.claims.check_caller()
             with work.recorder.stage('notify'):
@@ -187,7 +187,7 @@ class RequestAttempts:
         cell_uuid = work.request.target_cell_uuid
         enabled = self._view.cells.enabled
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
-        is_verified = self._driver.VERIFIES_HOSTS and work.instance_uuids is not None
+        is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
         if is_verified and in_enabled:
             work.look.at_known()
         else:
@@ -202,7 +202,7 @@ class RequestAttempts:
         once, as late as can be.
         """
         request, recorder = work.request, work.recorder
-        if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
+        if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
             work.look.renew()
             return request, None, None
         request, query, nodes, added = self._query(work)
@@ -210,7 +210,7 @@ class RequestAttempts:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(request))
         with recorder.stage('query'):
-            is_patient = work.attempt.keeps_lost and not work.attempt.has_turn
+            is_patient = work.attempt.retries_rollback and not work.attempt.is_admitted
             answer = work.attempt.adopted or self._candidate_source.ask(
                 work.context, query, is_patient=is_patient
             )
@@ -264,7 +264,7 @@ class RequestAttempts:
     def _prefilter(self, work: ScheduleRequest) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
         inputs = self._prefilter_contexts.of(
-            work.context, work.request, work.attempt.missed
+            work.context, work.request, work.attempt.note_unavailable
         )
         with work.recorder.stage('prefilter'):
             added = prefilters.run(

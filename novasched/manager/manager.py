@@ -52,11 +52,10 @@ class SchedulerManager:
         decision_log: DecisionLog | None = None,
         outages: Outages | None = None,
     ) -> None:
-        self.driver = driver
         self._view = view
         self._mirror = mirror
         self._decision_log = decision_log or NoDecisionLog()
-        self._attempts = RequestAttempts(
+        self.attempts = RequestAttempts(
             driver,
             view,
             placement,
@@ -68,6 +67,11 @@ class SchedulerManager:
             mirror,
             outages or Outages(),
         )
+
+    @property
+    def driver(self) -> Driver:
+        """The driver that chooses the hosts."""
+        return self.attempts.driver
 
     def select_destinations(
         self,
@@ -109,9 +113,9 @@ class SchedulerManager:
             attempt=after or RequestAttempt(),
         )
         if after is not None:
-            recorder.waited(after.away, after.waited_s, again=True)
+            recorder.waited(after.unavailable, after.waited_s, again=True)
         try:
-            selected = self._attempts.select(work, return_objects)
+            selected = self.attempts.select(work, return_objects)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained)
@@ -148,7 +152,7 @@ class SchedulerManager:
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        return self._attempts.query(context, request)
+        return self.attempts.query(context, request)
 
     def update_aggregates(self, aggregates: Iterable[Aggregate]) -> None:
         """Take in new or changed aggregates."""

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.claiming.claim_chunks import CHUNK
+from novasched.claiming.claims import CHUNK
 from novasched.claiming.retries import LIMITS
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination

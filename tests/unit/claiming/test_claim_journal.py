@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.claiming.attempt import LostClaim
+from novasched.claiming.attempt import UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.ports import CallerGone, Claimed, ClaimRequest, Intent
 from tests.fakes import FakeCaller, FakeJournal, candidate
@@ -57,7 +57,9 @@ def test_what_a_request_could_not_undo_is_to_be_undone(journal):
     taken = [claim_journal.take('a') for _ in range(2)]
     assert taken[1] is None
     wanted = ClaimRequest('a', {'allocations': {}})
-    LostClaim(Claimed('a'), 'placement is away', taken[0], wanted, '1.36').leave()
+    UnresolvedClaim(
+        Claimed('a'), 'placement is away', taken[0], wanted, '1.36'
+    ).hand_to_recovery()
     assert journal.told == [('a', 'to be undone')]
     claim_journal.end(KeyError())
     assert journal.told[1:] == [('b', 'to be undone')]

@@ -11,9 +11,8 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_chunks import CHUNK, chunks
 from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import UNDO_WITHIN_S, Claims
+from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
@@ -90,21 +89,21 @@ def test_a_claim_that_raises_undoes_the_earlier_ones(context):
 
 
 @cases(
-    'may_arrive, problem, is_waited_for',
+    'in_flight, problem, is_waited_for',
     ('an earlier one is written just now', {'a'}, errors.AllocationUpdateFailed, True),
     ('somebody else is at work', {'b'}, errors.AllocationUpdateFailed, False),
     ('it holds something already', {'a'}, errors.AlreadyClaimed, False),
 )
 def test_who_changes_the_consumer_after_a_claim_was_lost(
-    context, may_arrive, problem, is_waited_for
+    context, in_flight, problem, is_waited_for
 ):
     placement = FakePlacement(script=[problem('a', 'changed')])
-    attempt = RequestAttempt(may_arrive=frozenset(may_arrive))
+    attempt = RequestAttempt(in_flight=frozenset(in_flight))
     journal = ClaimJournal(None, None)
     claims = Claims(placement, context, '1.36', claim_journal=journal, attempt=attempt)
     with pytest.raises(problem), claims:
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
-    assert list(attempt.away) == [PLACEMENT] * is_waited_for
+    assert list(attempt.unavailable) == [PLACEMENT] * is_waited_for
 
 
 def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):

@@ -307,7 +307,7 @@ def test_a_placement_that_does_not_answer_is_waited_for(cloud):
     cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(B)
-    assert cloud.attempt.away == {'placement': '503 Service Unavailable'}
+    assert cloud.attempt.unavailable == {'placement': '503 Service Unavailable'}
     assert cloud.placement.held == {}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import LostClaim, RequestAttempt
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.drivers import ScheduleRequest
 from novasched.objects.context import RequestContext
@@ -114,10 +114,10 @@ class Scene:
         """An attempt whose claim cannot be undone."""
 
         def outcome(attempt):
-            attempt.missed(PLACEMENT, 'no answer in time')
+            attempt.note_unavailable(PLACEMENT, 'no answer in time')
             (entry,) = self.journal.intend([Claimed('c')])
             claim = kind('c', 'lost') if kind is ClaimUnknown else kind('c')
-            lost = LostClaim(claim, 'placement is away', entry, WANTED, '1.36')
+            lost = UnresolvedClaim(claim, 'placement is away', entry, WANTED, '1.36')
             attempt.lost.append(lost)
             return errors.AllocationUpdateFailed('c', 'unknown')
 
@@ -126,7 +126,7 @@ class Scene:
 
 def missing(service, problem='connection refused', failure=NO_HOST):
     def outcome(attempt):
-        attempt.missed(service, problem)
+        attempt.note_unavailable(service, problem)
         return failure
 
     return outcome
@@ -148,7 +148,7 @@ def test_what_is_away_is_waited_for(failed, away):
     scene = Scene(failed, failed, 'hosts')
     assert scene.run() == 'hosts'
     assert scene.recorder.notes == [(away, True)] * 2
-    assert [each.has_turn for each in scene.attempts] == [False, True, True]
+    assert [each.is_admitted for each in scene.attempts] == [False, True, True]
     scene.outages.close()
 
 
@@ -228,7 +228,7 @@ def test_a_lost_claim_is_undone_before_the_next_attempt(kind):
     assert scene.run() == 'hosts'
     assert [consumer for consumer, _ in scene.placement.undone] == ['c']
     assert scene.journal.told == [('c', 'settled')]
-    assert scene.attempts[0].keeps_lost
+    assert scene.attempts[0].retries_rollback
     scene.outages.close()
 
 
@@ -359,7 +359,7 @@ def test_what_was_lost_is_undone_by_the_successor(is_back):
     if is_back:
         assert after.run() == 'host'
         assert after.placement.undone == [('c', {})]
-        assert after.attempts[0].has_turn
+        assert after.attempts[0].is_admitted
         assert after.attempts[0].came_s == after.attempt.came_s
         assert after.attempts[0].lost == []
     else:

@@ -169,7 +169,7 @@ def test_a_placement_that_does_not_answer_is_waited_for(cloud):
     cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(A)
-    assert cloud.attempt.away.keys() == {PLACEMENT}
+    assert cloud.attempt.unavailable.keys() == {PLACEMENT}
     assert cloud.placement.held == {}
 
 

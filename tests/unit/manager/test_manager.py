@@ -92,7 +92,7 @@ def test_a_request_is_claimed_and_told(select):
 def test_what_waited_for_another_manager_is_not_told_again(select):
     notifier, log = FakeNotifier(), Recordings()
     after = RequestAttempt(was_announced=True, waited_s=3.21)
-    after.missed('placement', 'gone', 503)
+    after.note_unavailable('placement', 'gone', 503)
     select(notifier=notifier, log=log, after=after)
     assert notifier.phases == ['end']
     (request,) = log.requests
