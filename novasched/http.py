@@ -288,7 +288,7 @@ def excerpt(answer: requests.Response) -> str:
 
 
 def seconds(date: str | None) -> float | None:
-    """Parse a date of HTTP into seconds since 1970; None: it is none."""
+    """Parse a date of HTTP into seconds since 1970; None if it is no date."""
     parsed = email.utils.parsedate_tz(date or '')
     try:
         return None if parsed is None else float(email.utils.mktime_tz(parsed))

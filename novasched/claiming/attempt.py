@@ -21,8 +21,8 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.ports.decisions import DecisionRecorder
-from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.scheduler.outcomes import Outcome
 
 LOG = logging.getLogger(__name__)
 

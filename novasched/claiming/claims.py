@@ -36,8 +36,8 @@ from novasched.ports import (
     Placement,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
-from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.scheduler.outcomes import Outcome
 
 LOG = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class Claims:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.verifiers = self._verification.verifiers = []  # they hold these claims
         if error is None:
             self._journal.answer(self._undo_unread)
             return
@@ -311,9 +312,8 @@ class Claims:
             for one in wanted:
                 entry = self._journal.take(one.consumer_uuid)
                 claim = Claimed(one.consumer_uuid, by_s=now)
-                UnresolvedClaim(
-                    claim, str(defect), entry, one, self._version
-                ).hand_to_recovery()
+                lost = UnresolvedClaim(claim, str(defect), entry, one, self._version)
+                lost.hand_to_recovery()
             raise
 
     def _user_of(self, request: RequestSpec) -> str | None:

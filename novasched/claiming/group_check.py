@@ -22,7 +22,6 @@ from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import Placement, QueryFailed
-from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
@@ -31,6 +30,7 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.group_policy import AFFINITY, Conflict, HardPolicy
 from novasched.scheduler.hosts import HostState, HostTable, Member
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.snapshot import Snapshot
 from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAffinityWeigher,

@@ -17,10 +17,10 @@ from novasched.claiming.retries import Scope
 from novasched.cluster.view import ClusterView
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement, UndoLeft
-from novasched.ports.outcomes import Outcome
 from novasched.resources.request import target_of
 from novasched.runtime import connections
 from novasched.runtime.clock import Clock
+from novasched.scheduler.outcomes import Outcome
 
 Result = TypeVar('Result')
 
@@ -75,9 +75,7 @@ class OutageRetry:
         """
         attempt = self._work.attempt
         try:
-            if (
-                attempt.unavailable
-            ):  # it has waited for another manager: not all begin at once
+            if attempt.unavailable:  # it waited for another manager
                 self._go_on_after(attempt)
             while self._handed is None:
                 self._budget.renew(Scope.ATTEMPT)
@@ -202,9 +200,7 @@ class OutageRetry:
         for each in self._lost:
             why = left.get(each.claim.consumer_uuid)
             is_certain = isinstance(each.claim, Claimed) or self._work.request.is_move
-            if (
-                why is None and is_certain
-            ):  # what a moved server holds bars a late claim
+            if why is None and is_certain:
                 each.resolved()
             else:  # one that was sent twice may arrive once more after it was undone
                 kept.append(each._replace(why=why or MAY_ARRIVE))

@@ -20,8 +20,8 @@ from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Caller
-from novasched.ports.outcomes import Outcome
 from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile, decide
 
 LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
-from novasched.ports.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome
 
 
 class Scope(IntEnum):

@@ -33,8 +33,8 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.ports.decisions import DecisionRecorder
-from novasched.ports.outcomes import Outcome
 from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.outcomes import Outcome
 
 LOG = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from novasched.decision_log.reading import (
     Servers,
 )
 from novasched.decision_log.record import Head
-from novasched.ports.outcomes import LOST
+from novasched.scheduler.outcomes import LOST
 
 MINUTE = 60_000_000
 NEWEST, REASONS = 20, 10

@@ -14,10 +14,10 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
 from novasched.ports.decisions import Answer
-from novasched.ports.outcomes import Outcome
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.outline import Outline
 from novasched.scheduler.reasons import Blocker
 from novasched.scheduler.trace import Decision

@@ -37,10 +37,10 @@ from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidate, ClaimRequest
-from novasched.ports.outcomes import Outcome
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import decide
 from novasched.scheduler.successive import decide_next
 from novasched.scheduler.trace import Decision

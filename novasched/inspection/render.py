@@ -20,7 +20,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
-from novasched.ports.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker, Code
 
 MOST_SERVERS = 5

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from novasched.inspection.text import BOLD, GREEN, Style, shown
-from novasched.ports.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome
 
 SHOWN_HOSTS = 5
 SUFFIX = 'Weigher'

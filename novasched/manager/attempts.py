@@ -42,7 +42,6 @@ from novasched.ports import (
     Placement,
     QueryFailed,
 )
-from novasched.ports.outcomes import Outcome
 from novasched.resources import (
     Query,
     Requirements,
@@ -53,6 +52,7 @@ from novasched.resources import (
 )
 from novasched.resources.request import with_aggregates
 from novasched.runtime.clock import Clock
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
 LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from novasched.ports.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome
 
 PREFIX = 'novasched'
 

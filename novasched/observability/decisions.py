@@ -16,7 +16,7 @@ from novasched.decision_log.record import (
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
-from novasched.ports.outcomes import LOST, Outcome
+from novasched.scheduler.outcomes import LOST, Outcome
 from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0

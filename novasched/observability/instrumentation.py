@@ -38,10 +38,10 @@ from novasched.ports import (
     ServiceRow,
     ServiceStore,
 )
-from novasched.ports.outcomes import Outcome
 from novasched.resources import Query
 from novasched.resources.prefilters import Prefilter
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.trace import Decision
 
 PLUGINS_EVERY = 10

@@ -11,9 +11,9 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports.outcomes import Outcome
 from novasched.ports.placement import Candidates, ClaimRequest, QueryFailed
 from novasched.resources import Query, Requirements
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 from novasched.scheduler.trace import Decision
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from novasched.ports.outcomes import Outcome
 from novasched.providers.by_root import CandidatesByRoot
+from novasched.scheduler.outcomes import Outcome
 
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""

@@ -34,12 +34,12 @@ LOG = logging.getLogger(__name__)
 UNDELIVERABLE = (oslo_messaging.MessageUndeliverable, AMQPDestinationNotFound)
 """Raised where the reply queue of an answer is missing."""
 
-OPTS: dict[str, list[cfg.Opt]] = {
+GLOBAL_OPTS: dict[str, list[cfg.Opt]] = {
     'oslo_messaging_metrics': _metrics.oslo_messaging_metrics
 }
 """Options that it registers as it reads them, in the global configuration alone."""
 if _tracing is not None:
-    OPTS['oslo_messaging_tracing'] = _tracing.oslo_messaging_tracing
+    GLOBAL_OPTS['oslo_messaging_tracing'] = _tracing.oslo_messaging_tracing
 
 POLL_S = 0.25
 """Time until oslo.messaging polls again after a message; it doubles up to 5 s.

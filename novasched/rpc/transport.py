@@ -45,7 +45,7 @@ oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     group or 'DEFAULT': list(opts) for group, opts in messaging.list_opts()
-}
+} | oslo_internals.GLOBAL_OPTS
 
 
 def transport_from_conf(

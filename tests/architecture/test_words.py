@@ -21,11 +21,7 @@ GONE = {
     'taking_back', 'undoing', 'upkeep', 'watch',
 }  # fmt: skip
 """Names that files had before they got the field's terms."""
-KEPT = {
-    'novasched/manager/attempts.py',
-    'novasched/observability/serving.py',
-    'novasched/rpc/answers.py',
-}
+KEPT = {'novasched/rpc/answers.py', 'novasched/observability/serving.py'}
 MANNERED = re.compile(
     r'\b(lest|whoever|besides|homeless|twins)\b|[Mm]akes? no sense|\bwill do\b|'
     r'is asked no more'

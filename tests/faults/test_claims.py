@@ -15,7 +15,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER
 from novasched.ports import CallerGone
-from novasched.ports.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome
 from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import child

@@ -21,9 +21,10 @@ from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
-from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
+from novasched.scheduler.hosts import consume
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -174,14 +175,14 @@ class Assumed:
     def counts(self, request):
         return True
 
-    def see(self, take):
+    def see(self, take, but=()):
         hosts = take()
         return HostView(hosts, hosts.snapshot, 0)
 
     def in_group(self, request):
         return []
 
-    def add(self, host, base, request, after, mine):
+    def add(self, host, base, request, after, mine, first=''):
         if after is not None and self.trouble('reserving'):
             return None
         return self.pick(host, request, '', 1)
@@ -192,7 +193,7 @@ class Assumed:
         pick = SimpleNamespace(
             uuid=request.instance_uuid, key=key, host=host, request=request
         )
-        pick.origin = origin
+        pick.origin, pick.first = origin, request.instance_uuid
         return SimpleNamespace(pick=pick, number=number, order=None)
 
     def later(self, key, number):
@@ -211,7 +212,13 @@ class Assumed:
     def remove(self, picks):
         """Nobody else looks."""
 
-    remove_instances = remove
+    def granted(self, uuids, picks):
+        """Nobody else picked for them."""
+
+    def less(self, hosts, row, others):
+        for other in others:
+            hosts = consume(hosts, row, other.pick.request)
+        return hosts
 
 
 class Moody(BaseHostFilter):

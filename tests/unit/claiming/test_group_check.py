@@ -19,12 +19,12 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, QueryFailed
-from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
 from novasched.scheduler.hosts import Member
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAffinityWeigher,

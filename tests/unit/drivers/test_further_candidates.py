@@ -12,8 +12,8 @@ from novasched.claiming.retries import LIMITS
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
-from novasched.ports.outcomes import Outcome
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
