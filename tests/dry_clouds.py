@@ -41,7 +41,7 @@ class Child:
     uuid: str
     inventories: dict
     used: dict = field(default_factory=dict)
-    traits: tuple = ()
+    traits: tuple = ('OWNER_NOVA',)
 
 
 @dataclass(frozen=True)

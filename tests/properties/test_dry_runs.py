@@ -181,25 +181,38 @@ def clouds(draw):
     )
 
 
-extra_specs = st.lists(
-    st.sampled_from(
-        [
-            'hw:cpu_policy=dedicated',
-            'hw:cpu_policy=dedicated',
-            'hw:numa_nodes=1',
-            'hw:numa_nodes=2',
-            'hw:mem_page_size=small',
-            'hw:mem_page_size=1GB',
-            'pci_passthrough:alias=nic:1',
-            'pci_passthrough:alias=nic:2,group_policy=none',
-            'hw:pci_numa_affinity_policy=required',
-            'trait:CUSTOM_GOLD=required',
-            'trait:CUSTOM_GOLD=forbidden',
-            'aggregate_instance_extra_specs:ssd=true',
-        ]
-    ),
-    max_size=3,
-    unique_by=lambda text: text.partition('=')[0],
+devices = st.sampled_from(
+    [
+        'pci_passthrough:alias=nic:1',
+        'pci_passthrough:alias=nic:1',
+        'pci_passthrough:alias=nic:2,group_policy=none',
+        'pci_passthrough:alias=nic:1,hw:pci_numa_affinity_policy=required',
+    ]
+)
+cells = st.sampled_from(
+    [
+        'hw:numa_nodes=1',
+        'hw:cpu_policy=dedicated',
+        'hw:cpu_policy=dedicated',
+        'hw:cpu_policy=dedicated,hw:numa_nodes=2',
+        'hw:numa_nodes=2',
+        'hw:mem_page_size=small',
+        'hw:mem_page_size=1GB',
+    ]
+)
+others = st.sampled_from(
+    [
+        'trait:CUSTOM_GOLD=required',
+        'trait:CUSTOM_GOLD=forbidden',
+        'aggregate_instance_extra_specs:ssd=true',
+    ]
+)
+extra_specs = st.one_of(
+    st.tuples(),
+    st.tuples(devices),
+    st.tuples(cells),
+    st.tuples(devices, cells),
+    st.tuples(others),
 )
 flavors = st.builds(
     lambda vcpus, ram, specs: catalogue.flavor_of(
