@@ -132,12 +132,11 @@ class PlacementApiContents(PlainReads):
         return found
 
     def _listed(self) -> Ints:
-        """Return all providers; what is read was so when this request began."""
+        """List all providers; what is read is newer, but for answers that were kept."""
         called_at = self._throttle.clock.monotonic()
         listed = self._api.listed()
         self._was_newest_at, self._newest_at = self._newest_at, listed.newest_at
-        if not self._answers:  # those kept of a read that failed are older
-            self._as_of = listed.as_of
+        self._as_of = self._as_of if self._answers else listed.as_of
         self._listed_at = self._throttle.began
         self.behind_s = called_at - self._listed_at
         return listed.rows
@@ -335,9 +334,8 @@ class PlacementApiContents(PlainReads):
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
         are_alone = len(sizes) == len(roots) and (sizes == 1).all()
         seen = seen or Seen({})
-        are_many = len(roots) > max(2, len(known.providers) // TREE)
-        may_list = are_many and are_alone and terms is not None
-        if may_list and api.roots_that_meet(terms or '').issuperset(roots):
+        may_list = are_alone and len(roots) > max(2, len(known.providers) // TREE)
+        if may_list and terms is not None and api.roots_that_meet(terms) >= {*roots}:
             return None
         # What came below a provider of its own decides of no candidate of it.
         ask = api.provider if are_alone else api.tree
@@ -350,6 +348,8 @@ class PlacementApiContents(PlainReads):
             seen.are_as_known(listed, written_at, as_of)
             return None
         reading = ProviderRead(api, listed, {})
+        # What has its generation still is read for the requests after this one, too.
+        with_aggregates = with_aggregates or not before.changed(listed).size
         tables = ['traits', *(['aggregates'] if with_aggregates else ())]
         self._ask_about(reading, changed, *tables)
         new = np.setdiff1d(changed, before.providers[:, 0])
@@ -487,7 +487,7 @@ class PlacementApiContents(PlainReads):
             aggregate_uuids=dict(api.aggregates.names),
             members=members,
             guessed=frozenset(np.intersect1d(guessed, providers[:, 0]).tolist()),
-            read_at=_of(providers, read_at),
+            read_at=by_provider(_of(providers, read_at)),
         )
 
 

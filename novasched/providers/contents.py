@@ -126,7 +126,7 @@ class Contents:
             usage=NOTHING.usage,
             traits=of_providers(self.traits, ids),
             aggregates=self.aggregates[np.isin(self.aggregates[:, 0], ids)],
-            read_at=self.read_at[np.isin(self.read_at[:, 0], ids)],
+            read_at=of_providers(self.read_at, ids),
             uuids={id_: self.uuids[id_] for id_ in ids.tolist()},
         )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,17 @@ from novasched.scheduler.columns import Floats, Ints
 PRECISION_S = 2.0
 """Of times in whole seconds, of two clocks that may differ by one more."""
 
+
 AsKnown = dict[int, tuple[int, float]]
 """By id of a provider: it is as known at this generation, if written no later."""
+
+
+class SeenProvider(NamedTuple):
+    """A provider as it was seen; placement's clock was ``ahead_s`` of ours."""
+
+    generation: int
+    root: int
+    ahead_s: float
 
 
 class Seen:
@@ -32,15 +42,13 @@ class Seen:
     ) -> None:
         self._as_known = as_known
         self._now = now
-        self._seen: dict[int, tuple[int, float]] = {}
+        self._seen: dict[int, SeenProvider] = {}
 
     def changed(self, before: Contents, listed: Ints, written_at: Floats) -> Ints:
         """Return the ids among rows of providers that are not proved to be as before,
         by when each was written at the latest."""
-        differing, read_at = (
-            {*before.changed(listed).tolist()},
-            dict(before.read_at.tolist()),
-        )
+        differing = {*before.changed(listed).tolist()}
+        read_at = dict(before.read_at.tolist())
 
         def is_known(id_: int, generation: int, written: float) -> bool:
             if id_ not in differing and written < read_at.get(id_, 0):
@@ -55,18 +63,21 @@ class Seen:
         """Note that these providers are as the contents say. What was written in the
         second of the look may be written once more in it."""
         now = self._now()
-        rows = zip(
-            *listed[:, :2].T.tolist(), written_at.tolist(), as_of.tolist(), strict=True
-        )
-        for id_, generation, written, seen in rows:
-            self._seen[id_] = generation, seen - now
-            if written < seen:
+        columns = *listed[:, :3].T.tolist(), written_at.tolist(), as_of.tolist()
+        for id_, generation, root, written, seen_at in zip(*columns, strict=True):
+            self._seen[id_] = SeenProvider(generation, root, seen_at - now)
+            known, until = self._as_known.get(id_, (generation, 0.0))
+            if written < seen_at and (known != generation or written > until):
                 self._as_known[id_] = generation, written
 
     def claimed(self, ids: Collection[int]) -> None:
-        """Note that one claim of some of these providers has been made since then."""
-        for id_ in self._seen.keys() & ids:
-            generation, ahead_s = self._seen[id_]
-            self._seen[id_] = generation + 1, ahead_s
-            until = self._now() + ahead_s + PRECISION_S
-            self._as_known[id_] = generation + 1, until
+        """Note that one claim of some of these providers has been made since then: of
+        the others of their trees, too, it is the last write."""
+        now = self._now()
+        roots = {self._seen[id_].root for id_ in self._seen.keys() & ids}
+        for id_, seen in self._seen.items():
+            if seen.root in roots:
+                generation = seen.generation + (id_ in ids)
+                self._seen[id_] = seen._replace(generation=generation)
+                until = now + seen.ahead_s + PRECISION_S
+                self._as_known[id_] = generation, until

@@ -4,6 +4,8 @@
 It has the generation of the old one again, once as many writes were made to it.
 """
 
+import time
+
 import pytest
 
 from novasched.placement.contents import PlacementApiContents
@@ -109,6 +111,7 @@ def test_look_for_changes_finds_a_recreated_provider(gold_cloud, mirrored):
     made, providers = gold_cloud
     scheduler = mirrored(made)
     uuid = made.hosts['h1'].uuid
+    time.sleep(1)  # placement tells whole seconds
     providers.recreate('h1', traits=[])
 
     def traits():
