@@ -158,8 +158,10 @@ class RequestAttempts:
     def _once_more(
         self, work: ScheduleRequest, query: Query | None
     ) -> Candidates | None:
-        """Return the candidates to choose from once more: others, or the same where the
-        cells were not looked at for this request yet; None: that would not help."""
+        """Return candidates for another decision, or None if it would not help.
+
+        They are new ones, or the same if this request has not refreshed the cells yet.
+        """
         budget, may_be_old = work.attempt.budget, not work.look.shows_all
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
@@ -286,11 +288,11 @@ class RequestAttempts:
     def _asked_again(
         self, work: ScheduleRequest, query: Query | None
     ) -> Candidates | None:
-        """Ask for all candidates, once those of a limit or of a copy would not do.
+        """Ask for all candidates if a limit or a stale copy may have hidden hosts.
 
-        Placement's limit makes an arbitrary part of them, and a copy may be behind, or
-        not to be verified: placement is asked then. Others that raced for a host may
-        have gone. None: there are no others, or it was not the filters that took all.
+        Placement is queried if its copy lags or cannot be verified. Candidates for
+        which requests compete may be gone by now. Returns None if there are no others,
+        or if it was not the filters that took all.
         """
         known = work.candidates
         if query is None or known is None:
@@ -331,7 +333,7 @@ class RequestAttempts:
     def _asked(
         self, work: ScheduleRequest, query: Query, **how: bool
     ) -> Candidates | None:
-        """Ask for candidates, then look at all cells; None: the former failed.
+        """Ask for candidates, then refresh all cells; return None if the query fails.
 
         Raises errors.NoValidHost where there are none.
         """

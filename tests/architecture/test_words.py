@@ -43,11 +43,11 @@ END_OF_SENTENCE = re.compile(r"""(?<=[.!?])['")]*\s+""")
 NO_PROSE = re.compile(r'^\s*([-*]|\d+\.) |^ {2}|\|', re.MULTILINE)
 """In a paragraph that is a list, a block of code or a table."""
 NOT_YET = re.compile(
-    r'novasched/(claiming|drivers|manager|mirror|placement|providers)/|'
+    r'novasched/(mirror|placement|providers)/|'
     r'novasched/outages\.py|novasched/(app|rpc)/shared_picks\.py|'
     r'novasched/cluster/(assumed|host_picks|look)\.py|novasched/manage/(audit|status)\.py|'
     r'novasched/inspection/(capacity|dry|pci_aliases|plan|requests|server_request|'
-    r'what_if|why_not)\.py|novasched/ports/(placement|stores)\.py'
+    r'what_if|why_not)\.py'
 )
 """Files whose docstrings are not judged yet."""
 HERE = pathlib.Path(__file__).name
