@@ -114,9 +114,11 @@ class OutageRetry:
         return result
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
-        """Wait as by the attempt of another manager, for whose services this one looks
-        by itself. Whatever comes of it the request is decided by the configuration of
-        now, but where a claim was lost that nobody can undo."""
+        """Resume a wait that a reload interrupted.
+
+        The request is then scheduled with the new configuration, unless an unresolved
+        claim remains.
+        """
         waited = not self._patience.is_over and self._waited(attempt)
         if not waited and self._lost and self._handed is None:
             lost = self._lost[0]

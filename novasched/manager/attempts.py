@@ -175,7 +175,7 @@ class RequestAttempts:
         return more
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> Selected:
-        """Let the driver choose and claim; who fails after that undoes the claims."""
+        """Run the driver. Any later failure rolls the claims back."""
         with work.claims or contextlib.nullcontext():
             placed = self.driver.select_destinations(work)
             if work.claims is not None:
@@ -185,7 +185,7 @@ class RequestAttempts:
             return placed.selections, _answer(placed, return_objects)
 
     def _see_hosts(self, work: ScheduleRequest) -> None:
-        """Be content with what is known of the hosts, if the picks are verified."""
+        """Use known host state if the driver verifies its picks; otherwise refresh."""
         cell_uuid = work.request.target_cell_uuid
         enabled = self._view.cells.enabled
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
