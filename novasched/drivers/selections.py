@@ -45,7 +45,7 @@ class _Alternate(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionMaker:
-    """Writes hosts as Selections; alternates get their first candidate that ``fits``."""
+    """Writes hosts as Selections; an alternate gets the first that ``fits``."""
 
     version: str | None  # microversion of the candidates
     default_availability_zone: str
