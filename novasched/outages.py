@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outages of services that decisions need: requests wait for their end.
 
-Who waits asks nothing. One thread looks for each service that is away; once it answers,
-the requests that waited for it go on in the order in which they came, more at a time
-while all goes well.
+A waiting request queries nothing. One thread probes each unavailable service. Once the
+service answers, the waiting requests go on in the order in which they came, more at a
+time while all goes well.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default=30,
             min=0,
             help="""
-Seconds that a request waits for a service that is away.
+Seconds that a request waits for an unavailable service.
 
 Placement, keystone, the network service and the databases are restarted in every cloud.
-A request that would end without a host, or with an error, since one of them did not
-answer, waits until it answers, and is then decided from the start, when its turn comes.
-When its time is over and the service still away it ends as it would have at once. It
-never waits for longer than its caller, and not for a service that has been away for ten
-times as long. 0: nothing is waited for, as in nova.
+If a request would fail because one of them does not answer, it waits until the service
+answers. When its turn comes, it is decided from the start. If the service is still
+unavailable after that time, the request fails as it would without this option. A
+request never waits for longer than its caller, nor for a service that has been
+unavailable for ten times as long. 0: nothing is waited for, as in nova.
 """,
         )
     ]
@@ -61,16 +61,19 @@ MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
 MOST_ALONE = 3
-"""How often, if no other request has waited since, and so many others were served. For
-a query of placement, looks that placement answered at once count as others. Where one
-of several servers is away others fail, too: less than one such request in a hundred is
-taken for one that fails by itself."""
+"""As MOST_TIMES, if no other request has waited since, and so many were served.
+
+For a query of placement, probes that it answered at once count as others. If one of
+several servers is unavailable, other requests fail, too. Fewer than one such request in
+a hundred is taken for a request that fails by itself.
+"""
 LONGEST_REST_S = 2.0
-"""So long a request rests at most that fails again though its service seems to be
-back: one of several servers may be away, or it takes no writes yet."""
+"""Longest rest of a request that fails again though its service seems to be back.
+
+One of several servers may still be unavailable, or it takes no writes yet.
+"""
 MOST_AT_ONCE = 8
-"""So many of the requests that waited for a service have their turn at once at most:
-who has waited longest is to be answered first, not all at the same time."""
+"""Most waiting requests that go on at once: the longest wait must be answered first."""
 LONG_AWAY = 10
 """A service that was away for so many times the patience is not waited for."""
 TELL_AGAIN_S = 60.0
@@ -90,7 +93,7 @@ def cell(name: str) -> str:
 
 
 def cell_of(service: str) -> str | None:
-    """Return the name of the cell of a service; None: it is of none."""
+    """Return the name of the cell whose database a service is, if it is one."""
     return service.removeprefix(_CELL) if service.startswith(_CELL) else None
 
 
@@ -127,21 +130,19 @@ class Turn(threading.Event):
 
 @dataclass(eq=False)
 class _Away:
-    """A service that is away, or was, and those of its requests that go on by and by:
-    those ``running`` have their turn, and at most ``limit`` may have it. Each of the
-    ``queue`` is set when it is its turn, in the order in which they came.
-    ``is_confirmed``: a look at the service has failed, too."""
+    """A service that is or was unavailable, and the requests that wait or go on."""
 
     service: str
     problem: str = ''
     since_s: float = 0.0
     is_back: bool = True
-    is_confirmed: bool = False
+    is_confirmed: bool = False  # a probe has failed, too
+    # by arrival; each is set when it goes on
     queue: list[Turn] = field(default_factory=list)
-    running: list[Turn] = field(default_factory=list)
+    running: list[Turn] = field(default_factory=list)  # of the requests that go on now
     waited: int = 0
     in_vain: int = 0
-    limit: int = 1
+    limit: int = 1  # most of these
     told_s: float = float('-inf')
     level: int = logging.WARNING
 
@@ -160,19 +161,16 @@ class _Away:
 
 
 class Outages:
-    """The outages that one scheduler knows of; threads may share it.
-
-    ``probe_of`` returns the probe of a service, None: it is not waited for.
-    ``on_waiting`` is called with how many requests wait for a service now,
-    ``on_waited`` with how long one has, and whether it was in vain. ``served`` counts
-    the requests that nothing was away for, ``waits`` how often one has waited.
-    """
+    """The outages that one scheduler knows of; threads may share it."""
 
     def __init__(
         self,
         patience_s: float = 0.0,
+        # None if it is not waited for
         probe_of: Callable[[str], Probe | None] = lambda service: None,
+        # how many wait for a service now
         on_waiting: Callable[[str, int], None] = lambda service, requests: None,
+        # how long one has, and whether it timed out
         on_waited: Callable[[str, float, bool], None] = lambda service, s, vain: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -184,7 +182,7 @@ class Outages:
         self._away: dict[str, _Away] = {}
         self._closed = threading.Event()
         self.successor: Any = None
-        self.served = self.waits = 0
+        self.served = self.waits = 0  # requests without an outage, and waits
 
     def close(self, successor: Any = None) -> None:
         """Let nobody wait any more; ``successor`` serves those who do, if there is
@@ -206,8 +204,10 @@ class Outages:
         return away is not None and not away.is_back
 
     def waited_for(self, service: str) -> str:
-        """Return why a service is away that requests wait for; '' if they do not, or
-        that was not confirmed yet: it may be the matter with one request."""
+        """Return why a service is unavailable that requests wait for, else ''.
+
+        It is '' also before a probe has failed: the cause may be a single request.
+        """
         away = self._away.get(service)
         if away is None or not away.is_confirmed or self._closed.is_set():
             return ''
@@ -218,7 +218,7 @@ class Outages:
         return not away.is_back and lasts_s <= LONG_AWAY * self.patience_s
 
     def now(self) -> list[Outage]:
-        """Return the outages of now."""
+        """Return the current outages."""
         now_s = self._clock.monotonic()
         with self._lock:
             return [
@@ -240,10 +240,12 @@ class Outages:
         came_s: float,
         left_s: Callable[[bool], float],
     ) -> Turn | None:
-        """Wait until a service answers, and it is the turn of a request that came at
-        ``came_s``; then done() is to be called. None: the time was over. ``left_s``
-        returns for how long it may wait still, given whether the service is back; it
-        may raise."""
+        """Wait until a service answers and a request that came at ``came_s`` goes on.
+
+        Returns its turn, for which done() must be called, or None if the time is over.
+        ``left_s``, given whether the service is back, returns how long it may still
+        wait. What it raises ends the wait.
+        """
         began_s, is_wanted = self._clock.monotonic(), False
         with self._lock:
             away = self._known(service, problem)
@@ -286,7 +288,7 @@ class Outages:
                 away.admit(self._clock.monotonic())
 
     def _known(self, service: str, problem: str) -> _Away | None:
-        """Return an outage, which begins if it is new; None: it is not waited for."""
+        """Return an outage, begun if it is new, or None if it is not waited for."""
         probe = self.probe_of(service)
         if probe is None or self._closed.is_set():
             return None
@@ -343,8 +345,10 @@ def _answers(probe: Probe) -> bool:
 
 
 class OutagePatience:
-    """How long one request waits for services, until its ``caller`` gives up at most;
-    without a caller, not at all. It came at ``came_s``, None: now."""
+    """How long one request waits for services, until its ``caller`` gives up at most.
+
+    Without a caller it does not wait. It came at ``came_s``, by default now.
+    """
 
     def __init__(
         self,
@@ -389,8 +393,10 @@ class OutagePatience:
             self._outages.done(turn, turn.away.service not in away)
 
     def wait(self, away: Mapping[str, str], is_query: bool = False) -> bool:
-        """Wait until all these services answer; False: it was in vain. ``is_query``: it
-        was a query of placement that failed. Raises CallerGone."""
+        """Wait until all these services answer; return False if one does not in time.
+
+        ``is_query`` says that a query of placement failed. Raises CallerGone.
+        """
         self.attempted(away)
         if self.is_over or self._caller is None or not away:
             return False

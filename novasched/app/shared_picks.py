@@ -47,8 +47,7 @@ class PickSharing:
             self._server = shared_picks.server(transport, host_of(conf), endpoint)
 
     def assumed(self, profile: Profile) -> AssumedInstances | None:
-        """Return the picks for a new manager: with those of the one before, if that
-        decides already."""
+        """Return the picks for a new manager, taken over from an active one."""
         made = AssumedInstances.from_conf(self._conf, profile, self._sender)
         before, self._current = self._current, made
         self._metrics.assumed = made

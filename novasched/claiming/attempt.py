@@ -45,14 +45,13 @@ KEPT = (
 
 
 class UnresolvedClaim(NamedTuple):
-    """A claim that could not be undone, and why; ``entry`` is that of the journal, open
-    and of nobody else, if there is one. ``wanted`` is of this microversion."""
+    """A claim that could not be undone."""
 
     claim: Claimed | ClaimUnknown
-    why: str
-    entry: Entry | None
+    why: str  # the reason
+    entry: Entry | None  # its open entry of the journal, if any; nobody else has it
     wanted: ClaimRequest
-    version: str
+    version: str  # microversion of ``wanted``
 
     def resolved(self) -> None:
         """It is undone, barred or adopted: nothing is left to do."""
@@ -65,8 +64,11 @@ class UnresolvedClaim(NamedTuple):
         LOG.warning(KEPT, self.claim.consumer_uuid, self.claim.consumer_uuid)
 
     def hand_to_recovery(self) -> None:
-        """Leave it to recovery, or to the operator where there is none. What placement
-        got after the claim was given up may be that of another delivery."""
+        """Leave the claim to recovery, or to the operator if there is no recovery.
+
+        If placement gets a claim later, another delivery of the request may have sent
+        it.
+        """
         consumer = self.claim.consumer_uuid
         if self.entry is None:
             LOG.error(LEFT_BEHIND, consumer, self.why, consumer)
@@ -106,8 +108,7 @@ class RequestAttempt:
 
     @property
     def adopted(self) -> Candidates | None:
-        """The candidates that it adopts, as placement offers them; None: it adopts
-        none."""
+        """The candidates of the claims that it adopts, or None if it adopts none."""
         if not self.adopts:
             return None
         requests, summaries, version = [], {}, ''
@@ -119,8 +120,10 @@ class RequestAttempt:
         return Candidates(requests, version, summaries)
 
     def adopt(self, wanted: Sequence[ClaimRequest], recorder: DecisionRecorder) -> bool:
-        """Take claims that stand for those of this attempt, which never undoes them.
-        False: they are others."""
+        """Take standing claims as claims of this attempt, which never undoes them.
+
+        Returns whether these are the claims that it adopts.
+        """
         is_adopted = all(map(self.may_claim, wanted))
         if is_adopted:
             recorder.claimed(wanted, Outcome.CLAIMED, ADOPTED)

@@ -44,11 +44,9 @@ LOG = logging.getLogger(__name__)
 CHUNK = 100
 """Instances that are claimed by one POST.
 
-A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 of 50,
-7.0 of 100, 6.9 of 200 and 6.7 at once, on a busy machine, where the longest POST took
-0.5, 0.7, 1.1, 3.1 and 14 s. Two chunks at once were no faster and took 12 to 30 % more,
-the longest POST three times as long: placement locks the gaps between consumers, so
-that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
+For a thousand on 350 hosts placement used 7.8 s of CPU time in chunks of 25. Chunks of
+50, 100, 200 and 1000 took 6.8, 7.0, 6.9 and 6.7 s. The longest POST took 14 s. Two
+chunks at once are slower and may deadlock: placement locks gaps between consumers.
 """
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
@@ -57,10 +55,10 @@ UNDO_WITHIN_S = 30.0
 class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
-    So does an answer that reaches no reader. Undoing ends soon after UNDO_WITHIN_S;
-    The error that ended the block goes on. Claims are verified by ``verifiers``. What
-    does not work out is returned as a Retry, and spent from the budget of the
-    ``attempt``, which also gets the claims that cannot be undone, if it keeps them.
+    An answer that reaches no reader undoes them, too. Undoing ends soon after
+    UNDO_WITHIN_S, and the error goes on. Each pick is verified; a failure is returned
+    as a Retry and spent from the budget of the ``attempt``. The attempt may keep claims
+    that cannot be undone.
     """
 
     def __init__(
@@ -160,14 +158,13 @@ class Claims:
         node_uuid: str = '',
         ahead: Sequence[ClaimRequest] = (),
     ) -> Retry | None:
-        """Claim a candidate for the instance of the request; return why it has not.
+        """Claim a candidate for the instance of the request; return a Retry if that
+        fails.
 
-        What is likely to be an alternate may be verified ``ahead``, by the same look.
-
-        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, holds
-        something though the request is no move, or when it is unknown what became of
-        the claim: all is undone, but a late one must not be added to that for another
-        host.
+        The same look may verify likely alternates, ``ahead``. Raises
+        errors.AllocationUpdateFailed, with all undone, if the consumer changed, holds
+        something though it does not move, or the claim's fate is unknown. A late claim
+        must not be added to a claim on another host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
         if (
@@ -214,22 +211,22 @@ class Claims:
             raise
 
     def _adds(self, request: RequestSpec) -> bool:
-        """Whether a claim may be added to what the server holds: it is moved, and that
-        is not an earlier claim of the request that arrived late."""
+        """Whether the claim may be added to what the server holds.
+
+        True for a move, unless the server may hold a late claim of this same request.
+        """
         is_lost = request.instance_uuid in self._attempt.in_flight
         return request.is_move and not is_lost
 
     def make_all(
         self, request: RequestSpec, wanted: Sequence[ClaimRequest]
     ) -> Retry | None:
-        """Claim for several instances, which hold nothing, all or none; return why none
-        is claimed.
+        """Claim for several instances, which hold nothing, all or none.
 
-        Nothing else may be claimed before. Many are claimed chunk by chunk; the first
-        chunk that is not granted ends it. Raises errors.AllocationUpdateFailed when
-        placement does not answer, which undoes the claims, or when those before a
-        refused chunk may be left behind, CallerGone when its caller has not waited for
-        the next chunk.
+        Nothing else may be claimed before. Returns a Retry if a chunk is refused, and
+        ends there. Raises CallerGone if the caller stopped waiting before a chunk.
+        Raises errors.AllocationUpdateFailed if placement does not answer, or if earlier
+        chunks may be left behind.
         """
         if (retry := self._verification.before(wanted)) is not None:
             return retry
@@ -355,8 +352,11 @@ class Claims:
             verifier.claimed(wanted)
 
     def abort(self, reason: str) -> None:
-        """Roll all claims back, for those of other requests; what they took may be
-        claimed again. Raises as _undo_before_another does, and CallerGone."""
+        """Roll all claims back in favour of other requests; their amounts are free
+        again.
+
+        Raises as _undo_before_another does, and CallerGone.
+        """
         self.check_caller()
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)

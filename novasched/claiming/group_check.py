@@ -57,8 +57,9 @@ SOFT_POLICIES = (
     ServerGroupSoftAffinityWeigher.policy_name,
     ServerGroupSoftAntiAffinityWeigher.policy_name,
 )
-"""Of their members those count that this process has placed of late: no question is
-asked for them."""
+"""Placement is not queried for their members: those that this process has placed
+recently count.
+"""
 
 Place = tuple[str, str]
 """The uuid of a cell and the name of a host in it."""
@@ -72,10 +73,10 @@ def _are_apart(places: Places) -> bool:
 
 
 class RecentMembers:
-    """Where this process has placed members of groups of late; any thread may call it.
+    """Where this process has recently placed members of groups; any thread may call it.
 
-    What placement shows is newer; this is for a first guess, where that would take a
-    question for each member.
+    Placement knows better. This is a first guess where a query for each member would be
+    needed.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -96,14 +97,17 @@ class RecentMembers:
             self._placed.pop(uuid, None)
 
     def of(self, members: Iterable[str]) -> Places:
-        """Return where those of some members are that are remembered."""
+        """Return the places of the members that are remembered."""
         now = self._clock.monotonic()
         found = {uuid: self._placed.get(uuid) for uuid in members}
         return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
 
     def stay_apart(self, group: str, others: Places) -> bool:
-        """Note where members are that are to be on one host; return whether some have
-        been seen on several for APART_S, by any request for the group."""
+        """Note where members are that must share one host.
+
+        Returns whether requests for the group have seen them on several hosts for
+        APART_S.
+        """
         now = self._clock.monotonic()
         seen, since, last = self._apart.pop(group, ({}, now, now))
         same = {uuid: seen[uuid] for uuid in seen if others.get(uuid) == seen[uuid]}
@@ -260,15 +264,16 @@ class GroupCheck(Verifier):
         return None
 
     def _stays(self, hosts: Sequence[HostState]) -> bool:
-        """Whether this is a server that stays on its host, such as by a resize: its
-        filter lets it, among any members that are there too."""
+        """Whether this is a server that stays on its host, such as in a resize.
+
+        Its filter lets it stay, whichever members are there too.
+        """
         mine = self._work.instance_uuids or ()
         is_one_that_moves = len(mine) == 1 and self._work.request.is_move
         return is_one_that_moves and mine[0] in hosts[0].instances
 
     def released(self) -> Retry | None:
-        """Return, before there is no host, whether some of the members that were seen
-        are not where they were: then all is to be decided again."""
+        """Return a retry if members that blocked this request have moved."""
         if self._policy is None or not self._seen:
             return None
         if self._budget.is_spent(Outcome.MEMBERS_MOVED):
@@ -283,8 +288,7 @@ class GroupCheck(Verifier):
         return retry
 
     def _now(self, seen: Places) -> Places | None:
-        """Return where members are, once one has left where it was seen; None: they
-        have stayed for a while."""
+        """Return where members are once one has moved, or None if all stay."""
         until, looks_left = SYSTEM_CLOCK.monotonic() + WATCH_S, MOST_WATCHES
         watched = [*seen][:MOST_WATCHED]
         others = {uuid: seen[uuid] for uuid in [*seen][MOST_WATCHED:]}
@@ -358,8 +362,11 @@ class GroupCheck(Verifier):
         return places
 
     def _members(self) -> Collection[str]:
-        """Return the members of the group as they are now, or else as the request says:
-        without the API database no server is added to a group."""
+        """Return the current members of the group, or the members that the request
+        names.
+
+        Without the API database no server is added to a group.
+        """
         group = self._work.request.instance_group
         assert group is not None
         try:
@@ -379,8 +386,7 @@ class GroupCheck(Verifier):
         mine: Mapping[str, str],
         among: Collection[str] | None,
     ) -> Mapping[str, Collection[str]] | None:
-        """Return the providers that each member takes from; None: placement does not
-        say that."""
+        """Return the providers that each member takes from, if placement says it."""
         work = self._work
         with work.recorder.stage('verify'):
             held = self._placement.holders(

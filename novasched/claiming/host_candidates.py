@@ -46,10 +46,9 @@ def by_provider(
 ) -> Mapping[str, list[Candidate]] | None:
     """Return the candidates by each provider that they take from, in order.
 
-    One that takes from none of ``nodes``, the known compute nodes, is also under
-    the root of each of its providers: it asks a host only for what the children of
-    the host have. ``roots`` are known to be such and get more; no summary is looked
-    at for them.
+    A candidate that takes from none of ``nodes``, the known compute nodes, is also
+    listed by the roots of its providers. It asks only for what children of a host have.
+    ``roots`` are known roots, for which no summary is read; others are added.
     """
     if candidates is None:
         return None
@@ -121,9 +120,9 @@ def with_providers(request: RequestSpec, candidate: Candidate | None) -> Request
 class RemainingCapacity:
     """What placement offered, less what was claimed or refused since.
 
-    Only a claim that cannot succeed does not fit: one that asks for what this
-    request itself has used up, or for as much as was refused before. The summaries
-    are not looked at before something was taken.
+    A candidate fits unless its claim is sure to fail. It is if this request itself has
+    used the amount up, or if placement has refused as much. The summaries are not read
+    before something is taken.
     """
 
     def __init__(self, summaries: Mapping[str, Any]) -> None:

@@ -40,10 +40,10 @@ class HandedToSuccessor:
 class OutageRetry:
     """Makes the attempts of one request, and waits between them.
 
-    A claim of an attempt whose fate is unknown is looked up before the next one. If it
-    stands, the next attempt adopts it: it may be the claim of another delivery that was
-    answered. Where its consumer holds nothing it may still arrive; then the next claim
-    is refused, and it is adopted once it shows.
+    Claims of unknown fate are looked up before it. If a claim stands,
+    the next attempt adopts it: another delivery may have been answered with it. If its
+    consumer holds nothing, it may still arrive. Then the next claim is refused, and the
+    late claim is adopted once it shows.
     """
 
     def __init__(
@@ -114,9 +114,11 @@ class OutageRetry:
         return result
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
-        """Wait as by the attempt of another manager, for whose services this one looks
-        by itself. Whatever comes of it the request is decided by the configuration of
-        now, but where a claim was lost that nobody can undo."""
+        """Resume a wait that a reload interrupted.
+
+        The request is then scheduled with the new configuration, unless an unresolved
+        claim remains.
+        """
         waited = not self._patience.is_over and self._waited(attempt)
         if not waited and self._lost and self._handed is None:
             lost = self._lost[0]
@@ -179,11 +181,10 @@ class OutageRetry:
         return waited
 
     def _settle(self) -> bool:
-        """Adopt what is held of earlier attempts, where each instance holds its part;
-        else undo it.
+        """Adopt the earlier claims if they stand for all instances; else undo them.
 
-        False: placement does not answer, or an undo may be carried out later, which
-        would undo the next claim.
+        Returns False if placement does not answer, or if an undo may be carried out
+        later: it would undo the next claim.
         """
         self._adopts = []
         if not self._lost:

@@ -19,28 +19,22 @@ from novasched.runtime.deadline import Check, never
 
 @dataclass(frozen=True)
 class ScheduleRequest:
-    """A request as a driver gets it.
-
-    ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
-    that do without, which have no ``candidates`` either, and for callers that do
-    not name the instances. ``recorder`` gets each decision. ``check`` is called
-    between two instances; it raises where the work is to end. The hosts were seen by
-    ``look``, by default nothing older than the request. ``attempt`` is told what did
-    not answer. ``copy_lags`` returns whether placement may offer hosts that the copy of
-    it does not show yet.
-    """
+    """A request as a driver gets it."""
 
     context: RequestContext
     request: RequestSpec
     instance_uuids: Sequence[str] | None
+    # None for a rebuild and if the driver does not use placement
     candidates: Candidates | None
-    claims: Claims | None
+    claims: Claims | None  # None if nothing is claimed: also if no instances are named
     return_alternates: bool
     caller: Caller | None = None
-    recorder: DecisionRecorder = NO_RECORDER
-    check: Check = never
+    recorder: DecisionRecorder = NO_RECORDER  # gets each decision
+    check: Check = never  # called between two instances; raises to end the work
     look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
+    # notes which services did not answer
     attempt: RequestAttempt = field(default_factory=RequestAttempt)
+    # whether placement may offer hosts that the copy of placement does not show yet
     copy_lags: Callable[[], bool] = lambda: False
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserves the picks of one request, and detects those of concurrent requests.
+"""Reserves the picks of one request, and detects the picks of concurrent requests.
 
 Without AssumedInstances, and for what it does not count, all of this does nothing.
 """
@@ -76,10 +76,10 @@ class GroupLocks:
 class Reservation(Verifier):
     """Picks of one request, seen by concurrent requests, and theirs, seen by this one.
 
-    A pick is reserved before it is claimed. If another request picked the same host
-    since this one looked, that is a conflict: ``rebased`` takes its pick in, and this
-    request decides again. What another scheduler picked may be heard of only after the
-    claim: ``placed`` then finds out whether both have room.
+    A pick is reserved before it is claimed. If another request has picked the host
+    meanwhile, ``rebased`` counts its pick, and this request decides again. A pick of
+    another scheduler may be heard of only after the claim. ``placed`` then finds out
+    whether both have room.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Reservation(Verifier):
         return take() if self._sees is None else self._sees.see(take).hosts
 
     def request(self, request: RequestSpec) -> RequestSpec:
-        """Return the request, its group grown by the members picked of late."""
+        """Return the request, its group grown by the recently picked members."""
         found = self._sees.in_group(request) if self._sees is not None else []
         picks = [pick for pick in found if pick.uuid not in self._uuids]
         group = request.instance_group if picks else None
@@ -138,9 +138,9 @@ class Reservation(Verifier):
         return request.replaced(instance_group=group)
 
     def reserve(self, host: HostState, request: RequestSpec) -> bool:
-        """Let others see that the instance of the request takes the host.
+        """Show others that the instance takes the host; return False on a conflict.
 
-        ``request`` has the providers of the instance. False: another pick conflicts.
+        ``request`` has the providers of the instance.
         """
         if self._assumed is None or self._host_view is None:
             return True
@@ -173,7 +173,9 @@ class Reservation(Verifier):
         self._mine = []
 
     def rebased(self, hosts: HostTable) -> HostTable | None:
-        """Return the hosts less what others picked meanwhile; None: no conflict."""
+        """Return the hosts less what others picked meanwhile, or None without a
+        conflict.
+        """
         host, self._conflict = self._conflict, None
         if host is None or self._assumed is None:
             return None
@@ -190,8 +192,7 @@ class Reservation(Verifier):
         return [each for each in picks if each.pick.uuid not in self._uuids]
 
     def released(self) -> Retry | None:
-        """Return, before there is no host, whether some of the picks that were counted
-        have gone, such as those of requests that took another host."""
+        """Return a retry if counted picks have gone, as requests took other hosts."""
         claims = self._work.claims
         if self._assumed is None or claims is None:
             return None
@@ -204,12 +205,13 @@ class Reservation(Verifier):
         return retry
 
     def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
-        """Return which pick of another scheduler has no room beside what was claimed.
+        """Return a retry, with all rolled back, if another scheduler's pick has
+        priority.
 
-        Of two requests the one stays whose message came first; while none come, the
-        one of the lower uuid. Where each came first on a host, the one whose first
-        instance has the lower uuid stays. ``offered`` are the hosts that the first
-        decision was made of. What was picked for the instances before ends.
+        Of two conflicting requests, the one whose message arrived first keeps its pick;
+        without messages, the lower uuid. If each was first on some host, the request
+        whose first instance has the lower uuid stays. The first decision chose from the
+        ``offered`` hosts.
         """
         claims = self._work.claims
         if self._sees is not None and claims is not None:
@@ -234,8 +236,11 @@ class Reservation(Verifier):
     def _in_conflict(
         self, offered: HostTable, rows: Mapping[HostKey, int]
     ) -> tuple[list[AssumedPick], list[AssumedPick]]:
-        """Return the picks of other schedulers that this request did not know, and for
-        which there is no room beside its own: those that came before, and after."""
+        """Return the conflicting picks of other schedulers: earlier ones, and later
+        ones.
+
+        This request did not know them, and the host has no room for both.
+        """
         assert self._assumed is not None
         found: tuple[list[AssumedPick], list[AssumedPick]] = [], []
         for key, row in rows.items():
@@ -276,7 +281,7 @@ class Reservation(Verifier):
 
 
 def _stays(other: AssumedPick, mine: Iterable[AssumedPick]) -> bool:
-    """Return whether the pick of another scheduler comes before those of a request."""
+    """Return whether the pick of another scheduler precedes the picks of a request."""
     orders = [each.order for each in mine if each.order is not None]
     if other.order is not None and orders:
         return other.order < max(orders)

@@ -60,8 +60,9 @@ class Limit(NamedTuple):
 
 
 MOST_ABORTS = 31
-"""Of sixteen members of a group at once, in the model, none aborts more than 17 times,
-and a member that sees all others not more than 11 times."""
+"""In the model of sixteen members placed at once, no member aborts more than 17 times,
+or 11 times if it sees all others.
+"""
 
 
 def _aborts(again: Again) -> Limit:

@@ -57,17 +57,16 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'assume_picks',
             default=True,
             help="""
-Let requests see what others picked of what placement does not count, before the
-computes report it.
+Share in-flight picks of what placement does not count between requests and schedulers.
 
-That is NUMA cells, huge pages, devices outside of placement, members of server groups
-with a soft policy and, where a filter limits them, instances and I/O operations. Two
-requests that follow each other closely would be given the same, and the compute would
-refuse the second server. So a pick is sent to all schedulers, by the fanout of a topic
-of their own, and counted until a newer row of the host shows it, for a minute at most.
-A request that learns, before it answers, that another one has picked before it what it
-needs undoes its claim and decides again. Messages that are lost cost no more than a
-refusal by the compute. False, as in nova: requests see the rows of the hosts alone.
+These are NUMA cells, huge pages, devices outside of placement, members of server groups
+with a soft policy and, if a filter limits them, instances and I/O operations. Without
+this, two requests in quick succession may get the same, and the compute refuses the
+second server. Each pick is sent to all schedulers by the fanout of their own topic. It
+counts until a newer row of the host shows it, for a minute at most. If a request learns
+before its answer that another one was first, it rolls its claim back and decides again.
+A lost message costs no more than a refusal by the compute. False, as in nova: requests
+see only the rows of the hosts.
 """,
         ),
     ]
@@ -103,24 +102,21 @@ class HostView(NamedTuple):
 
 
 OnPick = Callable[[str, AssumedPick | None, str], None]
-"""Called with the uuid of an instance and what was picked for it; None: what a
-scheduler has picked for it is over, that of this origin."""
+"""Called with an instance and its pick, or None once a scheduler's pick for it is over.
+
+The last argument is the origin of that scheduler.
+"""
 
 
 @dataclass(eq=False)
 class AssumedInstances:
-    """The picks of all requests, by host. Any thread may call it.
-
-    Only the columns ``counted`` are changed by picks. ``on_pick`` gets each change that
-    a request of this process makes. ``_changed`` are the columns with the picks, and
-    ``_members`` the picks of members of server groups by the place of the host, as they
-    follow from the columns ``_made_of``; none: from no others.
-    """
+    """The picks of all requests, by host. Any thread may call it."""
 
     fitting: Fitting = field(default_factory=Fitting)
-    counted: Collection[str] = (*NUMBERS, *SHAPES)
+    counted: Collection[str] = (*NUMBERS, *SHAPES)  # the columns that picks change
     for_s: float = FOR_S
     clock: Clock = SYSTEM_CLOCK
+    # gets each change by a request of this process
     on_pick: OnPick = lambda uuid, pick, origin: None
     _lock: threading.Condition = field(default_factory=threading.Condition)
     _hosts: dict[HostKey, HostPicks] = field(default_factory=dict)
@@ -130,8 +126,10 @@ class AssumedInstances:
     _comes_back: bool = False
     _settled: int = 0
     _looked_s: float = float('-inf')
+    # columns that the next two follow from
     _made_of: list[Any] = field(default_factory=list)
-    _changed: dict[str, Any] = field(default_factory=dict)
+    _changed: dict[str, Any] = field(default_factory=dict)  # columns with the picks
+    # of server groups, by place of the host
     _members: dict[int, list[Pick]] = field(default_factory=dict)
     _refused: LogOnce = field(default_factory=LogOnce)
 
@@ -139,7 +137,7 @@ class AssumedInstances:
     def from_conf(
         cls, conf: Any, profile: Profile, on_pick: OnPick | None = None
     ) -> Self | None:
-        """Read the options; None: nothing is assumed."""
+        """Read the options; return None if nothing is assumed."""
         if not conf.novasched.assume_picks:
             return None
         limits = [each for each in profile.filters if isinstance(each, HostLimit)]
@@ -214,9 +212,9 @@ class AssumedInstances:
         """Remember that a host was picked.
 
         ``host`` is as the request sees it, ``base`` without in-flight picks. Returns
-        None if another request has picked the host after the pick ``after``, for an
-        instance that is not of ``mine``; ``first`` is the first of these. A second pick
-        for an instance is announced once it is ``granted``.
+        None if an instance that is not in ``mine`` got the host after the pick
+        ``after``. ``first`` is the first of ``mine``. A second pick for an instance is
+        announced once it is ``granted``.
         """
         (row,) = UsageRow.all_at(base, [host._row])
         pick = Pick(
@@ -266,9 +264,11 @@ class AssumedInstances:
             self._drop(self._picks.get(PickId(uuid, origin)))
 
     def take_over(self, before: Self, origin: str) -> None:
-        """Take in what a scheduler remembers that this one follows, by the time that is
-        left, and what it picks and ends from now on; ``origin`` is that of what it
-        sends."""
+        """Take in the picks of a scheduler that this one follows, now and from now on.
+
+        Each is kept for the time that it has left. ``origin`` marks what the other
+        scheduler sends.
+        """
         send = before.on_pick
 
         def tell(uuid: str, pick: AssumedPick | None, ended: str) -> None:
@@ -417,8 +417,10 @@ class AssumedInstances:
     def _columns(
         self, base: Snapshot, but: Collection[str] = ()
     ) -> tuple[dict[str, Any], dict[int, list[Pick]]]:
-        """Return the columns with the picks, and the picks of members by the place of
-        the host, less those of the instances ``but``."""
+        """Return the columns with the picks, and picks of members by place of the host.
+
+        Picks for the instances ``but`` are left out.
+        """
         found = [host for host in self._hosts.values() if host.row is not None]
         values = {host.place: self._values(host, but) for host in found}
         columns = {}

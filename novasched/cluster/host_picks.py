@@ -39,7 +39,7 @@ KNOWN_FOR_S = 5.0
 at the host before."""
 
 HostKey = tuple[str, str]
-"""A host: the uuid of its cell and that of its node."""
+"""The uuids of the cell and the node of a host."""
 Used = tuple[int, ...]
 """Usage of a host that grows by each instance: memory in MiB and CPUs; of its NUMA
 cells, the CPUs and the memory; devices."""
@@ -93,32 +93,27 @@ def group_of(request: RequestSpec) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """An instance and the host that was picked for it.
-
-    ``request`` is that of the instance, with its providers; ``limits`` what filters
-    recorded for the host; ``seen`` the row of the host at that time. ``takes`` is by
-    how much the usage in the row grows by it; ``group`` the uuid of a server group
-    whose members are counted. ``origin`` is the scheduler whose request picked it, ''
-    this process; ``first`` the first instance of that request, by uuid.
-    """
+    """An instance and the host that was picked for it."""
 
     key: HostKey
     host: str
-    request: RequestSpec
-    limits: Mapping[str, Any]
-    seen: Stamp
-    takes: Used = NOTHING
-    group: str | None = None
-    origin: str = ''
-    first: str = ''
+    request: RequestSpec  # of the instance, with its providers
+    limits: Mapping[str, Any]  # what filters recorded for the host
+    seen: Stamp  # the row of the host at that time
+    takes: Used = NOTHING  # growth of the usage in the row
+    group: str | None = None  # uuid of a server group whose members are counted
+    origin: str = ''  # the scheduler that picked it, '' for this process
+    first: str = ''  # first instance of its request, by uuid
 
     @property
     def uuid(self) -> str:
         return self.request.instance_uuid
 
     def is_in(self, growth: Used, exactly: bool) -> bool:
-        """Return whether the growth of usage may be, or is ``exactly``, by this pick:
-        that of NUMA cells and devices, if it takes any, else of memory and CPUs."""
+        """Return whether growth of usage may be, or is ``exactly``, by this pick.
+
+        NUMA cells and devices count if it takes any, else memory and CPUs.
+        """
         marks = [at for at in (2, 3, 4) if self.takes[at]] or [0, 1]
         if exactly:
             return all(growth[at] == self.takes[at] for at in marks)
@@ -147,19 +142,14 @@ class PickId(NamedTuple):
 
 @dataclass(eq=False)
 class AssumedPick:
-    """A pick that is remembered until ``until_s``; ``shown_s`` is when a row showed it,
-    from when on it is not counted any more.
-
-    ``order`` is its place in the order in which messages come to this process; None:
-    its own has not come back yet. ``copy`` is part of its id.
-    """
+    """A pick that is remembered for a while."""
 
     pick: Pick
     number: int
     until_s: float
-    order: int | None = None
-    shown_s: float | None = None
-    copy: int = 0
+    order: int | None = None  # order of its message, None before it has come back
+    shown_s: float | None = None  # when a row showed it; it counts no more then
+    copy: int = 0  # part of its id
 
     @property
     def id(self) -> PickId:
@@ -175,24 +165,20 @@ class AssumedPick:
 
 @dataclass(eq=False)
 class HostPicks:
-    """The picks of one host in the order in which they were heard of.
+    """The picks of one host in the order in which they were heard of."""
 
-    ``place`` is where the host was found last in the columns, ``row`` its row there;
-    None: it was not looked for, or is gone. ``used`` is the usage in the last row.
-    """
-
-    place: int
-    used: Used
-    row: UsageRow | None = None
+    place: int  # last place of the host in the columns
+    used: Used  # usage in the last row
+    row: UsageRow | None = None  # at ``place``; None if not looked for, or gone
     picks: list[AssumedPick] = field(default_factory=list)
     _made_of: Any = None
     _made: dict[str, Any] = field(default_factory=dict)
 
     def settle(self, now_s: float) -> bool:
-        """Forget what is over; True: the row was noticed to show a pick.
+        """Forget what is over; return whether the row was noticed to show a pick.
 
-        What has grown since the row before is taken for the picks: for one that takes
-        just that, if there is one, else for the first that it suffices for.
+        Growth since the row before is ascribed to a pick that takes exactly as much,
+        else to the first that takes no more.
         """
         self.picks = [each for each in self.picks if not each.is_over(now_s)]
         if self.row is None:

@@ -20,27 +20,19 @@ RECENT_S = 1.0
 
 @dataclass(eq=False)
 class ClusterLook:
-    """The newest look that a request has seen, from ``began_s`` on; it had that at
-    ``ended_s``, and ``came_s`` is when the request came.
+    """How fresh the host data of one request is."""
 
-    ``view`` None: the cluster does not change. A look that began after the request
-    ``is_new``: it shows all that was committed before. ``seen`` are the hosts that the
-    request chooses from, those of a disabled cell only where that is ``cell_uuid``;
-    their aggregates, which are in no cell, are verified where its filters read them,
-    and ``has_aggregates`` once they were read for it.
-    """
-
-    view: ClusterView | None = None
-    came_s: float = 0.0
+    view: ClusterView | None = None  # None if the cluster does not change
+    came_s: float = 0.0  # when the request came
     stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
     clock: Clock = SYSTEM_CLOCK
-    seen: Snapshot | None = None
-    cell_uuid: str | None = None
-    reads_aggregates: bool = False
-    is_new: bool = False
-    has_aggregates: bool = False
-    began_s: float = float('-inf')
-    ended_s: float = float('-inf')
+    seen: Snapshot | None = None  # the hosts that the request chooses from
+    cell_uuid: str | None = None  # a cell that is read even if it is disabled
+    reads_aggregates: bool = False  # whether filters read aggregates
+    is_new: bool = False  # read after the request came
+    has_aggregates: bool = False  # aggregates were read for the request
+    began_s: float = float('-inf')  # when the read began
+    ended_s: float = float('-inf')  # when the request got it
 
     @classmethod
     def of_now(
@@ -49,7 +41,7 @@ class ClusterLook:
         stage: Callable[[str], AbstractContextManager[None]],
         clock: Clock = SYSTEM_CLOCK,
     ) -> ClusterLook:
-        """Return that of a request that comes now."""
+        """Return the look of a request that comes now."""
         return cls(view, clock.monotonic(), stage, clock)
 
     @property

@@ -91,25 +91,17 @@ class FilterScheduler(Driver):
 
 @dataclass(frozen=True)
 class _State:
-    """A request between two of its instances.
+    """A request between two of its instances."""
 
-    ``hosts`` are those left, less what the picks took from them, ``offered`` those
-    that the first instance had. ``request`` is the one for the next instance, and
-    ``topology`` is where the last one is on the NUMA cells of its host. ``decision``
-    is the last one, unless more than the last pick was taken from ``hosts`` since. Each
-    ``attempt`` draws from a generator of the same seed. ``retry`` is why an instance
-    has no host.
-    """
-
-    hosts: HostTable
-    offered: HostTable
-    request: RequestSpec
-    rng: random.Random
+    hosts: HostTable  # hosts left, less what the picks took from them
+    offered: HostTable  # hosts that the first instance had
+    request: RequestSpec  # of the next instance
+    rng: random.Random  # of the same seed in each ``attempt``
     attempt: int
     picks: tuple[Picked, ...] = ()
-    topology: InstanceNUMATopology | None = None
-    decision: Decision | None = None
-    retry: Retry | None = None
+    topology: InstanceNUMATopology | None = None  # of the last instance, on its host
+    decision: Decision | None = None  # last one, if only its pick was taken since
+    retry: Retry | None = None  # why an instance has no host
 
 
 class _Placing:
@@ -465,8 +457,11 @@ class _Placing:
         return bool(wanted) and has_few and may_be_old and not is_bound
 
     def _others(self, placed: _State) -> HostTable:
-        """Return the hosts of now that are not picked, the best one first. All filters
-        run, those too that run once for a request: the hosts are others."""
+        """Return the current hosts that are not picked, the best one first.
+
+        All filters run again, even filters that run once for a request: the hosts are
+        new.
+        """
         if self._work.claims is not None:
             self._work.claims.look_again()
         hosts = self._group.with_seen(self._reservation.others(self._hosts))

@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 STUCK_AFTER_S = 30.0
 NAMED_EVERY_S = 300.0
 DRIVER = 'Driver'
-"""Its time is that of all filters and weighers that it lets run."""
+"""Its time includes all filters and weighers that it runs."""
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [

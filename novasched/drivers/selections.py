@@ -45,15 +45,12 @@ class _Alternate(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionMaker:
-    """Writes hosts as Selections. ``version`` is that of the candidates.
+    """Writes hosts as Selections; an alternate gets the first that ``fits``."""
 
-    Of the candidates of an alternate the first that ``fits`` is taken, if any does.
-    ``verify`` says which alternates placement would offer now; others are left out.
-    """
-
-    version: str | None
+    version: str | None  # microversion of the candidates
     default_availability_zone: str
     fits: Callable[[Candidate], bool] = lambda candidate: True
+    # whether placement would still offer each alternate; others are left out
     verify: Callable[[Sequence[ClaimRequest]], Sequence[bool]] = lambda picks: (
         [True] * len(picks)
     )
@@ -87,10 +84,10 @@ class SelectionMaker:
     ) -> list[list[Selection]]:
         """Return per instance its host, then up to ``count`` others in order.
 
-        Alternates are of the same cell, and no host that was picked for any
-        instance is one. With ``own`` no two instances have one alternate; they take
-        one each in turn. ``taken`` are the rows of no alternates; None: those that were
-        picked. Nova: scheduler/manager.py, _get_alternate_hosts.
+        Alternates are of the same cell, and no host that was picked for any instance is
+        one. With ``own`` no two instances have one alternate; they take one each in
+        turn. ``taken`` are the rows of no alternates, by default the picked ones. Nova:
+        scheduler/manager.py, _get_alternate_hosts.
         """
         taken = [one.host._row for one in picked] if taken is None else [*taken]
         while True:

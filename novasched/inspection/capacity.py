@@ -71,23 +71,19 @@ class Stranded(NamedTuple):
 
 @dataclass(frozen=True)
 class HostSlots:
-    """The slots of one flavor on each host of a table.
-
-    ``resource`` is the class of its CPUs, ``amount`` what a server takes of it and
-    ``free`` what is left. ``remaining`` is how many placement would take; -1: the hosts
-    were filled one by one. ``limits`` are how many each class has room for; ``judge``
-    returns which hosts meet which condition of the query.
-    """
+    """The slots of one flavor on each host of a table."""
 
     flavor: str
     hosts: HostTable
     counts: Ints
-    resource: str
-    amount: int
-    free: Ints
+    resource: str  # class of its CPUs
+    amount: int  # of it, for a server
+    free: Ints  # of it
+    # how many placement would take; -1 if hosts were filled one by one
     remaining: Ints
     counting: Counting
-    limits: Mapping[str, Ints]
+    limits: Mapping[str, Ints]  # how many each class has room for
+    # returns which hosts meet which condition of the query
     judge: Callable[[], Mapping[Condition, Mask]]
 
     def reasons(self, places: Sequence[int]) -> list[str]:
@@ -230,8 +226,10 @@ class Capacity:
         )
 
     def grouped(self, hosts: HostTable, by: str | None) -> dict[str | None, list[int]]:
-        """Return the places of hosts by zone, aggregate (NOTHING: of those in none),
-        cell or name; None: all."""
+        """Return the places of hosts by zone, aggregate, cell or name, or of all.
+
+        Hosts in no aggregate are under NOTHING.
+        """
         found: defaultdict[str | None, list[int]] = defaultdict(list)
         if by is None:
             return {None: list(range(len(hosts)))}
@@ -327,7 +325,7 @@ def report(
 
 
 def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Flavor]:
-    """Return the flavors that servers have, those of the most servers first."""
+    """Return the flavors that servers have, the most frequent first."""
     found: Counter[int] = Counter()
     for _, counts in inspection.finder.of_cells(CellServerRows.flavors_in_use):
         found.update(counts)

@@ -66,16 +66,15 @@ class SilentNotifier:
 class DryPlacement:
     """Asks placement, and claims of it in memory only. Satisfies ports.Placement.
 
-    Answers have less in them by what was claimed here: that is what placement would
-    answer if the claims were real, but that under a limit it might choose others.
-    ``held`` is what each consumer was granted.
+    Answers contain what placement would answer if these claims were real. Under a limit
+    it might choose others.
     """
 
     def __init__(self, inner: Placement) -> None:
         self._inner = inner
         self.answers = inner.answers
         self._taken: Counter[ProviderClass] = Counter()
-        self.held: dict[str, list[Candidate]] = {}
+        self.held: dict[str, list[Candidate]] = {}  # what each consumer was granted
 
     def candidates(
         self, context: RequestContext, query: str
@@ -211,20 +210,17 @@ def _without_limit(query: str) -> str:
 
 @dataclass(frozen=True)
 class DryRun:
-    """A reader whose requests claim nothing, and the records of these.
-
-    ``offered_by`` returns the copy that candidates come from; None: placement is
-    asked. ``check`` ends work that takes too long. ``policy`` is None where it may go
-    by anything else than filters.
-    """
+    """A reader whose requests claim nothing, and the records of these."""
 
     reader: app.Reader
     placement: DryPlacement
     log: CollectedRecords
     seed: int
     rng: random.Random
+    # returns the copy that candidates come from, or None if placement is asked
     offered_by: Callable[[], PlacementCopy | None] = lambda: None
-    check: Check = never
+    check: Check = never  # ends work that takes too long
+    # None if more than filters may decide
     policy: unchecked.Policy | None = None
 
     def unchecked_demands(self, request: RequestSpec) -> list[unchecked.Demand]:
@@ -275,10 +271,10 @@ def opened(
 ) -> Iterator[DryRun]:
     """Compose a dry run, and read everything that it decides by; close it in the end.
 
-    ``seed`` makes all that is random; None: any. ``wrappers`` change what is read;
-    that of placement gets the real one. ``diagnose`` says why placement held hosts
-    back, and ``check`` ends what takes too long. Raises errors.SetupError and, where
-    the API database cannot be asked, errors.StoreFailed.
+    ``seed`` is of all that is random. ``wrappers`` change what is read; the wrapper of
+    placement gets the real one. ``diagnose`` says why placement held hosts back, and
+    ``check`` ends what takes too long. Raises errors.SetupError, and errors.StoreFailed
+    if the API database fails.
     """
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
     wrappers = wrappers or app.Wrappers()

@@ -80,7 +80,7 @@ class PciAliases:
             ) from problem
 
     def requests_of(self, request: RequestSpec) -> InstancePCIRequests:
-        """Return the devices that a flavor asks for, and those of ports as they are.
+        """Return the devices that a flavor asks for, and the devices of ports.
 
         Raises errors.InvalidDemand for aliases that nova's API refuses.
         """

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of dry runs: made as nova's API makes those of new servers, and its
-conductor those of servers that move."""
+"""Requests of dry runs, for new servers and for moves.
+
+Nova's API makes requests for new servers alike, and its conductor requests for moves.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,7 @@ ONCE = ('requested_destination', 'ignore_hosts', 'retry', 'limits')
 
 @dataclass(frozen=True)
 class BootOrder:
-    """New servers that are asked for; see request_spec() for the fields.
-
-    ``group`` is an existing server group, ``policy`` that of one to be made for these
-    servers alone.
-    """
+    """New servers that are asked for; see request_spec() for the fields."""
 
     flavor: Flavor
     image: Mapping[str, Any] = field(default_factory=dict)
@@ -44,8 +42,8 @@ class BootOrder:
     zone: str | None = None
     host: str | None = None
     hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    group: str | None = None
-    policy: str | None = None
+    group: str | None = None  # an existing server group
+    policy: str | None = None  # of a new group for these servers alone
     project_id: str | None = None
     user_id: str | None = None
 

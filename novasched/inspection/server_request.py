@@ -42,8 +42,8 @@ def request_spec(
 ) -> RequestSpec:
     """Return the request to place an instance; every field is set.
 
-    ``image`` has an id and properties, None: it boots from a volume. A zone may be
-    ``zone:host`` or ``zone:host:node``, which forces it there. Raises
+    ``image`` has an id and properties, or is None if it boots from a volume. A zone may
+    be ``zone:host`` or ``zone:host:node``, which forces it there. Raises
     errors.InvalidDemand.
     """
     zone, _, place = (availability_zone or '').partition(':')
@@ -96,8 +96,8 @@ def moved(
 ) -> RequestSpec:
     """Return the request to move the instance that a request was kept for.
 
-    It stays in its ``cell``, a uuid and a name; ``leaves`` are the hosts that it must
-    not go to, ``host`` is where it must go. Nova: conductor/tasks/migrate.py.
+    It stays in its ``cell``, a uuid and a name. It leaves the hosts ``leaves``, and
+    must go to ``host``, if one is given. Nova: conductor/tasks/migrate.py.
     """
     uuid, name = cell
     to = {'host': host, 'node': None} if host is not None else {}

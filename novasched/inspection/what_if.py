@@ -53,10 +53,10 @@ EMPTY_NODE: dict[str, Any] = {
     'disk_available_least': None,
     'stats': None,
 }
-"""Columns of a node that has no servers, beside those of what is free."""
+"""Columns of a node that has no servers; free amounts are left out."""
 
 Edit = Callable[[Contents], Contents]
-"""Changes contents of placement; True: inventories are known by capacity alone."""
+"""Changes contents of placement."""
 Rule = Callable[['WhatIf', CloudRows], None]
 
 

@@ -95,8 +95,10 @@ def why_not(
 def held_by(
     inspection: Inspection, answer: Report, request: RequestSpec
 ) -> Report | None:
-    """Return which servers hold what a host lacks, the newest first; None: it lacks
-    nothing of which that is known."""
+    """Return the servers that hold what a host lacks, the newest first.
+
+    Returns None if it lacks nothing whose holders are known.
+    """
     lacking = {**LACKING, Code.NUMA_DOES_NOT_FIT: _of_nodes(request)}
     for each in answer['conditions']:
         if kind := lacking.get(each['code']):

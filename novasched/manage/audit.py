@@ -99,7 +99,7 @@ class Books:
                 self.over.setdefault(uuid, []).append(said)
 
     def age_s(self, consumer: str) -> float | None:
-        """Return since when a consumer holds what it does; None: it holds nothing."""
+        """Return the age of what a consumer holds, or None if it holds nothing."""
         held = held_by(self._adapter, self._context, consumer)
         if isinstance(held, QueryFailed):
             raise errors.StoreFailed('Placement', held.text)
@@ -111,15 +111,15 @@ class Books:
 
 
 class NovaConsumers:
-    """Consumers as nova knows them: the ``nodes`` of live servers, by uuid, None: no
-    live compute has it; their ``states``; ``moving`` servers, of moves that have not
-    ended; all that are ``known`` and may hold something, and why others should not."""
+    """Consumers as nova knows them."""
 
     def __init__(self, program: CommandProgram) -> None:
+        # of live servers; None if no live compute has the node
         self.nodes: dict[str, str | None] = {}
         self.states: dict[str, str | None] = {}
+        # moving: servers whose moves have not ended; known: may hold something
         self.computes, self.moving, self.known = set[str](), set[str](), set[str]()
-        self.others: dict[str, str] = {}
+        self.others: dict[str, str] = {}  # why they should hold nothing
         with program.api() as api, api.read() as connection:
             for uuid, cell_id in connection.execute(_MAPPINGS):
                 self.others[uuid] = 'the server is deleted'
@@ -209,13 +209,12 @@ def dead_claims(
 
 
 class PlacementAudit(Listing):
-    """List what placement has that it must not have, and the command that mends it.
+    """List what placement must not have, and the command that mends it.
 
-    Providers over capacity, with the newest server that can be moved away; orphans,
-    whose server or migration is unknown or over; servers that hold several compute
-    nodes and do not move; and claims of killed workers, by the journal of this machine.
-    Exit codes: 0 nothing is wrong, 3 something is, 4 all that was is mended, 255
-    placement or a database could not be used.
+    Findings are providers over capacity, orphans of unknown or ended servers and
+    migrations, and servers that hold several nodes without a move. The journal of this
+    machine shows claims of killed workers. Exit codes: 0 nothing, 3 findings, 4 all
+    mended, 255 placement or a database failed.
     """
 
     arguments = {
@@ -252,7 +251,7 @@ class PlacementAudit(Listing):
 
 
 def _row(found: Finding, age_s: float | None) -> tuple[str, ...] | None:
-    """Return the row of a finding; None: it has ended by itself meanwhile."""
+    """Return the row of a finding, or None if it has ended by itself meanwhile."""
     if age_s is None and not found.is_mended:
         return None
     since = SYSTEM_CLOCK.utcnow() - datetime.timedelta(seconds=age_s or 0)

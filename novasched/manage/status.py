@@ -119,7 +119,7 @@ class Status(CommandProgram):
     CONFIGURED_AS = 'nova-scheduler'
 
     def register_options(self, conf: cfg.ConfigOpts) -> None:
-        """Register every option of the scheduler, those of the log with them."""
+        """Register every option of the scheduler and of the log."""
         for group, options in opts.with_logging():
             conf.register_opts(options, None if group == 'DEFAULT' else group)
 
@@ -188,8 +188,10 @@ def placement_api(program: Status) -> Verdict:
 
 
 def network_api(program: Status) -> Verdict:
-    """Ask the network service for its versions, where [neutron] has credentials, and
-    keystone for the token that goes along with that of a user."""
+    """Ask the network service for its versions, if [neutron] has credentials.
+
+    Also asks keystone for the token that goes along with a user's token.
+    """
     adapter = network.adapter_from_conf(program.conf)
     adapter.connect_retries = 0
     group, auth = 'neutron', None
@@ -408,8 +410,8 @@ def _cause(problem: errors.NovaschedError) -> str:
 class UpgradeCheck(Action):
     """Look at the options, and at all that they have the service connect to.
 
-    Exit codes are those of nova-status: 0 all is well, 1 there are warnings, 2 there
-    are failures, which stop an upgrade, and 255 something unexpected happened.
+    Exit codes are as of nova-status: 0 all is well, 1 warnings, 2 failures, which stop
+    an upgrade, 255 something unexpected happened.
     """
 
     app: Status

@@ -158,8 +158,10 @@ class RequestAttempts:
     def _once_more(
         self, work: ScheduleRequest, query: Query | None
     ) -> Candidates | None:
-        """Return the candidates to choose from once more: others, or the same where the
-        cells were not looked at for this request yet; None: that would not help."""
+        """Return candidates for another decision, or None if it would not help.
+
+        They are new ones, or the same if this request has not refreshed the cells yet.
+        """
         budget, may_be_old = work.attempt.budget, not work.look.shows_all
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
@@ -173,7 +175,7 @@ class RequestAttempts:
         return more
 
     def _place(self, work: ScheduleRequest, return_objects: bool) -> Selected:
-        """Let the driver choose and claim; who fails after that undoes the claims."""
+        """Run the driver. Any later failure rolls the claims back."""
         with work.claims or contextlib.nullcontext():
             placed = self.driver.select_destinations(work)
             if work.claims is not None:
@@ -183,7 +185,7 @@ class RequestAttempts:
             return placed.selections, _answer(placed, return_objects)
 
     def _see_hosts(self, work: ScheduleRequest) -> None:
-        """Be content with what is known of the hosts, if the picks are verified."""
+        """Use known host state if the driver verifies its picks; otherwise refresh."""
         cell_uuid = work.request.target_cell_uuid
         enabled = self._view.cells.enabled
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
@@ -286,11 +288,11 @@ class RequestAttempts:
     def _asked_again(
         self, work: ScheduleRequest, query: Query | None
     ) -> Candidates | None:
-        """Ask for all candidates, once those of a limit or of a copy would not do.
+        """Ask for all candidates if a limit or a stale copy may have hidden hosts.
 
-        Placement's limit makes an arbitrary part of them, and a copy may be behind, or
-        not to be verified: placement is asked then. Others that raced for a host may
-        have gone. None: there are no others, or it was not the filters that took all.
+        Placement is queried if its copy lags or cannot be verified. Candidates for
+        which requests compete may be gone by now. Returns None if there are no others,
+        or if it was not the filters that took all.
         """
         known = work.candidates
         if query is None or known is None:
@@ -331,7 +333,7 @@ class RequestAttempts:
     def _asked(
         self, work: ScheduleRequest, query: Query, **how: bool
     ) -> Candidates | None:
-        """Ask for candidates, then look at all cells; None: the former failed.
+        """Ask for candidates, then refresh all cells; return None if the query fails.
 
         Raises errors.NoValidHost where there are none.
         """

@@ -25,15 +25,13 @@ LOG = logging.getLogger(__name__)
 class ManagerByRelease:
     """Answers by the manager of the release that the cloud is known to run.
 
-    ``current`` is that of ``release``; ``make`` returns the manager of another one. One
-    that is newer is followed, by follow() or because a request proves it;
-    ``on_followed`` is called with it. Requests under way end by the rules that they
-    began with.
+    It changes to a newer release by follow(), or if a request proves that release; then
+    ``on_followed`` is called. Requests under way end by the rules that they began with.
     """
 
     def __init__(
         self,
-        current: SchedulerManager,
+        current: SchedulerManager,  # manager for ``release``
         release: Release,
         make: Callable[[Release], SchedulerManager],
         may_learn: bool = True,

@@ -25,21 +25,15 @@ UNVERIFIED = 'picks of its copy could not be verified'
 
 @dataclass(frozen=True)
 class QueryPolicy:
-    """What the operator chose about the question to placement.
-
-    ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
-    as shared ones, too; ``looks_further`` asks for all when those under the limit will
-    not do, and ``of_copy`` for those of a copy of placement. ``features`` are those of
-    flavors and images that the release knows. ``on_cut`` is called with each answer
-    that a limit cut.
-    """
+    """What the operator chose about the query for candidates."""
 
     prefilters: Iterable[prefilters.Prefilter]
-    limit: int = 1000
-    falls_back: bool = True
-    looks_further: bool = True
-    of_copy: bool = True
-    features: Features = FEATURES
+    limit: int = 1000  # largest number of candidates
+    falls_back: bool = True  # asks for dedicated CPUs as shared ones, too
+    looks_further: bool = True  # asks for all if the limited ones do not do
+    of_copy: bool = True  # asks a copy of placement first
+    features: Features = FEATURES  # of flavors and images that the release knows
+    # called with each answer that a limit cut
     on_cut: Callable[[Candidates], None] = lambda answer: None
 
     @classmethod
@@ -83,11 +77,10 @@ class CandidateSource:
     ) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer is enough.
 
-        A copy of placement is asked first, if there is one and ``of_copy``; ``fresh``:
-        once it was brought up to date. Where there are no candidates, hosts whose
-        aggregates placement does not know are logged. A request that ``is_patient``
-        asks nothing while others wait until placement answers: it would work that off
-        before it serves them.
+        If ``of_copy``, a copy of placement is asked first; if ``fresh``, it is
+        refreshed before. Without candidates, hosts whose aggregates placement does not
+        know are logged. While requests wait for placement, a request that
+        ``is_patient`` asks nothing: its query would delay them.
         """
         if is_patient and (problem := self._away()):
             return QueryFailed(0, problem, is_away=True)
@@ -135,7 +128,7 @@ class CandidateSource:
 
 
 def _joined(first: Candidates, more: Candidates) -> Candidates:
-    """Return the candidates of two answers; the version is that of the first."""
+    """Return the candidates of two answers, with the version of the first."""
     return replace(
         first,
         requests=[*first.requests, *more.requests],

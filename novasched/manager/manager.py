@@ -86,12 +86,11 @@ class SchedulerManager:
     ) -> Answer:
         """Choose a host per instance, and claim it when the instances are named.
 
-        Returns a list of Selections per instance, the chosen one first, or,
-        without ``return_objects``, one dict per instance. ``check`` is called between
-        two instances; what it raises ends the request. ``after`` is an attempt of
-        another manager, before the configuration was changed.
-        Raises errors.NoValidHost, and any other errors.RequestError, with nothing
-        claimed.
+        Returns a list of Selections per instance, the chosen one first, or, without
+        ``return_objects``, one dict per instance. ``check`` is called between two
+        instances; what it raises ends the request. ``after`` is an attempt of the
+        manager before a reload. Raises errors.RequestError, such as errors.NoValidHost,
+        nothing claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
         if not instance_uuids and request.num_instances > MOST_SERVERS:

@@ -56,8 +56,8 @@ class PrefilterContexts:
     ) -> PrefilterContext:
         """Return the context of a request; no other service is asked yet.
 
-        ``missed`` is called with each that is away, with what was the matter and the
-        status of its answer, where that leaves a prefilter without its input.
+        If an unavailable service leaves a prefilter without its input, ``missed`` is
+        called with the service, its problem and the status of its answer.
         """
         return PrefilterContext(
             aggregates=_Aggregates(self._view),

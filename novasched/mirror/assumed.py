@@ -37,9 +37,9 @@ class CopyOfPlacement(Protocol):
 class AssumedClaims:
     """Own claims of a process by consumer, the oldest first.
 
-    During a reload two schedulers have a copy of placement each: both show the claims
-    of both, as far as they were answered after the time of the copy. ``changing`` is
-    held while claims, or the table of a copy, change.
+    During a reload two schedulers have a copy of placement each. Each shows the claims
+    of both that were answered after the time of the copy. ``changing`` is held while
+    claims, or the table of a copy, change.
     """
 
     def __init__(self) -> None:

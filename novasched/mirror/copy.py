@@ -50,30 +50,22 @@ NO_NODES: KeysView[str] = dict[str, Any]().keys()
 
 
 class PlacementMirror:
-    """A copy of what placement knows of resource providers; threads may share it.
-
-    ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
-    request waits for a read that is under way; ``assumed`` are the own claims of the
-    process. ``fallbacks`` counts by reason
-    how often placement had to be asked, ``differences`` providers that a full read
-    showed to be otherwise than the copy had them, though their generation was the same,
-    and ``void_picks`` picks that placement would not have offered when they were
-    verified.
-    """
+    """A copy of what placement knows of resource providers; threads may share it."""
 
     def __init__(
         self,
         store: ProviderStore,
         clock: Clock,
         max_age_s: float | None = None,
+        # uuids of the compute nodes
         nodes: Callable[[], KeysView[str]] = lambda: NO_NODES,
         hints: CloudHints = NO_HINTS,
         measure: Callable[[], contextlib.AbstractContextManager[None]] = (
             contextlib.nullcontext
         ),
-        patience_s: float = PATIENCE_S,
+        patience_s: float = PATIENCE_S,  # longest wait for a read that is under way
         rng: random.Random | None = None,
-        assumed: AssumedClaims | None = None,
+        assumed: AssumedClaims | None = None,  # own claims of the process
     ) -> None:
         self.store = store
         self._clock = clock
@@ -104,7 +96,9 @@ class PlacementMirror:
         self._logged = LogOnce()
         self._orphans = LogOnce()
         self._defect = float('-inf'), ''
-        self.fallbacks: Counter[str] = Counter()
+        self.fallbacks: Counter[str] = Counter()  # queries of placement by reason
+        # providers that a full read showed to differ though their generation was the
+        # same, and picks that placement would no longer offer when they were verified
         self.differences = self.void_picks = 0
 
     # -- candidates
@@ -128,9 +122,12 @@ class PlacementMirror:
         return found
 
     def failed(self, problem: Exception) -> errors.MirrorError:
-        """Count why placement must be asked, and return it. It is said once, but for
-        what is the matter with one query, and before the first read; of a defect the
-        traceback is, once for each place that it comes from."""
+        """Count and log why placement must be asked, and return it.
+
+        A reason is logged once; problems of one query, and any before the first read,
+        at DEBUG. A defect is logged with one traceback for each place that it comes
+        from.
+        """
         if not isinstance(problem, errors.MirrorError | errors.StoreFailed):
             text = f'{type(problem).__name__}: {problem}'
             self.fallbacks['defect'] += 1
@@ -226,8 +223,10 @@ class PlacementMirror:
         return self._clock.monotonic() - as_of > self._pace.max_age_s
 
     def _bring_up_to_date(self) -> None:
-        """Have what has changed read, in a thread that may hang where this one must
-        not; a read that has not begun yet serves all who ask before it does."""
+        """Read what has changed, in a thread that may hang without blocking this one.
+
+        A read that has not begun yet serves all who ask before it begins.
+        """
         if not self.store.reads_fast:
             raise errors.InvalidCandidateQuery('its copy by the API has no host for it')
         self._current()
@@ -427,7 +426,7 @@ class PlacementMirror:
             )
 
     def _ids(self, uuids: Iterable[str]) -> list[int]:
-        """Return the ids of those of these providers that are known."""
+        """Return the ids of these providers, where known."""
         known = self._copy
         return [] if known is None else known.table.ids_of(uuids).tolist()
 
@@ -451,8 +450,7 @@ class PlacementMirror:
     # -- what is shown of it
 
     def current(self, max_age_s: float) -> Current | None:
-        """Return the table, with what own claims took; None: there is none, or it is
-        older."""
+        """Return the table with own claims, or None if there is none as young."""
         copy, table, age_s = self._copy, self._table, self.age_s()
         if copy is None or table is None or age_s is None or age_s > max_age_s:
             return None
@@ -469,7 +467,7 @@ class PlacementMirror:
         return 'database' if self.store.reads_fast else 'API'
 
     def age_s(self) -> float | None:
-        """Return how old the copy is; None: there is none."""
+        """Return how old the copy is, or None if there is none."""
         copy = self._copy
         return None if copy is None else self._clock.monotonic() - copy.as_of
 

@@ -23,8 +23,11 @@ YOUNG = 0.9
 SHARE = 0.05
 """Of the time that passes, what looking may take of it, if the copy stays young."""
 THOROUGH_EVERY_S = 10.0
-"""How often what changes silently is looked for; where that takes many requests, and
-none has come for long, as often as MAX_AGE_S, and when the next one comes."""
+"""How often silent changes are looked for.
+
+If that takes many requests to placement, an idle scheduler looks every MAX_AGE_S, and
+when the next request comes.
+"""
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared, if that takes less than SHARE."""
 MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
@@ -88,10 +91,11 @@ class Pace:
         self._silent_pause_s = max(2 * self.pause_s, 2 * (now - began_at))
 
     def looked(self, began_at: float, now: float) -> None:
-        """A look has ended, well or not: choose the pause after it, so that looking
-        takes SHARE of the time, but the copy is not too old before the next look has
-        ended: one that reads all, if that leaves time for a pause, or else one that
-        does not."""
+        """A look has ended, well or not: choose the pause after it.
+
+        Looks take SHARE of the time, but the copy must stay young until the next look
+        ends. That look may read all if this leaves time for a pause.
+        """
         if not self._reads_fast:
             return
         took_s = now - began_at

@@ -33,16 +33,14 @@ Allocations = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class ConsumerAllocations:
-    """All that a consumer holds; ``generation`` is None when that is nothing.
-
-    ``age_s`` are the seconds since it was written, within AGE_PRECISION_S; None: the
-    answer does not tell.
-    """
+    """All that a consumer holds."""
 
     allocations: Allocations
-    generation: int | None
+    generation: int | None  # None if it holds nothing
     project_id: str | None
     user_id: str | None
+    # seconds since it was written, within AGE_PRECISION_S; None if the answer does not
+    # say
     age_s: float | None = field(default=None, compare=False)
 
     def is_exactly(self, allocations: Allocations, generation: int) -> bool:
@@ -50,7 +48,7 @@ class ConsumerAllocations:
         return self.generation == generation and self.allocations == allocations
 
     def body(self) -> dict[str, Any] | None:
-        """Return the body that restores this, without a generation; None: nothing."""
+        """Return the body that restores this, without generation; None for nothing."""
         if not self.allocations:
             return None
         return {
@@ -98,9 +96,11 @@ def holders(
     consumers: Sequence[str],
     among: Collection[str] | None,
 ) -> Mapping[str, Collection[str]] | QueryFailed:
-    """Return the providers that consumers hold something of, by one request for each
-    consumer, or for each provider that matters, if these are fewer, or consumers too
-    many."""
+    """Return the providers that consumers take from.
+
+    One request is sent for each consumer. If fewer providers matter, or consumers are
+    too many, one is sent for each provider instead.
+    """
     found: dict[str, set[str]] = {}
     if among is None or len(consumers) < min(len(among), MOST_ASKED + 1):
         for consumer in consumers[:MOST_ASKED]:
@@ -176,7 +176,7 @@ def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 def generation_after(before: int | None) -> int:
     """Return the generation that a 204 to one claim implies.
 
-    ``before`` is the consumer's until then; None: it has none before its first claim.
+    ``before`` is the consumer's until then, or None before its first claim.
     """
     return (before or 0) + 1
 

@@ -101,7 +101,7 @@ def _is_allocation(thing: Any) -> bool:
 
 
 def _usable(summaries: Any) -> dict[str, Any]:
-    """Return those of the provider summaries that are some; they are a help only."""
+    """Return the well-formed provider summaries; they are a help only."""
     found = summaries if isinstance(summaries, dict) else {}
     usable = {uuid: each for uuid, each in found.items() if _is_summary(each)}
     if len(usable) < len(found) or found is not summaries:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: allocations of candidates, sent again until their outcome is known.
 
-A claim is optimistic: it is sent as for consumers that hold nothing, and what one
-holds is read only when placement says that this is wrong.
+A claim is optimistic: it is sent as for consumers that hold nothing. What a consumer
+holds is read only when placement says that it holds something.
 """
 
 from __future__ import annotations
@@ -59,14 +59,10 @@ Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
 class JointClaim:
     """A claim by one POST for consumers that are taken to hold nothing.
 
-    Every attempt but the last counts as one of: lost (no answer), conflict (a consumer
-    is not what we thought), busy (a provider changed meanwhile) or unreached (it was
-    not sent). Each may happen once, so that a claim ends soon and never sleeps. After
-    an error of the server, what a consumer holds says whether placement took the
-    claim before it failed.
-
-    Once an answer was lost, the outcome is either claimed or unknown: a request
-    that is still on its way must meet nothing that was claimed otherwise.
+    An attempt may be lost, not sent, or fail as a consumer or provider changed. Each
+    may happen once: a claim ends soon, without sleep. After a server error a lookup
+    decides. After a lost answer, only a claim that cannot arrive any more counts as
+    refused.
     """
 
     def __init__(
@@ -138,8 +134,7 @@ class JointClaim:
         return self._refused(refused)
 
     def _settle(self, refused: ClaimRefused, is_made: bool | None) -> Outcome:
-        """Return the outcome of a claim that was refused, and may be made all the
-        same; None: unknown."""
+        """Return the outcome of a refused claim, unknown if ``is_made`` is None."""
         if is_made is None:
             return self._unknown(refused.text)
         return self._claimed() if is_made else self._refused(refused)
@@ -193,7 +188,7 @@ class JointClaim:
         return self._settle(refused, self._may_be_ours and self._are_all_held())
 
     def _are_all_held(self) -> bool | None:
-        """Return whether every consumer holds what was asked for; None: unknown.
+        """Return whether every consumer holds what was asked for, or None if unknown.
 
         They are asked one after another, only until one does not, and for no longer
         than LOOKUP_TIMEOUT_S in all.
@@ -210,7 +205,7 @@ class JointClaim:
     def _is_held(
         self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
     ) -> bool | None:
-        """Return whether a consumer holds what was asked for; None: unknown."""
+        """Return whether a consumer holds what was asked for, or None if unknown."""
         held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
         return None if isinstance(held, QueryFailed) else self._is_made(one, held)
 
@@ -244,8 +239,11 @@ class JointClaim:
         ]
 
     def _refused(self, refused: ClaimRefused) -> Outcome:
-        """After a lost attempt, only placement's own word is a refusal, and only where
-        the generation of the consumer bars the lost one, should it arrive yet."""
+        """Return the refusal, or an unknown outcome if a lost attempt may still arrive.
+
+        After a lost attempt only a refusal by placement itself counts, and only if the
+        consumer's generation bars the lost attempt.
+        """
         may_arrive = self._held.generation == self._lost_generation
         if self._lost and (may_arrive or not 400 <= refused.status < 500):
             return self._unknown(refused.text)
@@ -264,9 +262,8 @@ class JointClaim:
 class ConsumerClaim(JointClaim):
     """A claim by a PUT for one consumer, which may hold something already.
 
-    Only a claim that ``adds`` may be added to that. For any other it says that the
-    request was delivered twice, or that an earlier claim was left behind: the server
-    must not hold two hosts.
+    Only a claim that ``adds`` may be added to it. Otherwise the request was delivered
+    twice, or an earlier claim was left behind: the server must not hold two hosts.
     """
 
     def __init__(

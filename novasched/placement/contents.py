@@ -2,8 +2,8 @@
 """Reads what placement's API says of providers, at a share of placement's time.
 
 The API has neither a call for everything nor a snapshot. What is kept of a provider is
-at least as new as the generation that is kept with it, so that a later listing shows
-every change that came between two answers.
+at least as new as the generation kept with it. So a later listing shows every change
+between two answers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TREES_AT_ONCE = 4
 """Requests about trees of picks that are sent side by side."""
 
 TREE = 125
-"""A list of so many providers costs placement as much as that of one tree."""
+"""To list so many providers costs placement as much as to read one tree."""
 
 AGGREGATES_AT_ONCE = 2
 """Aggregates whose members are read again at once, in turns."""
@@ -79,17 +79,10 @@ NO_SUMMARY = Summary(NOTHING.usage, NOTHING.usage, NOTHING.traits)
 class PlacementApiContents(PlainReads):
     """The contents of placement, read through its API by one thread at a time.
 
-    Satisfies ports.ProviderStore. Requests take at most ``share`` of the time. The
-    first load takes more, and few requests: it has capacity and usage of all providers
-    from the summaries of allocation candidates, which do not show units, reserved
-    amounts and ratios. These are guessed: any amount up to what the node reports, or
-    up to the capacity. They are read in turns, and the claim is made by what placement
-    says. Ids are made of names: they are the same in all processes. The API has ratios
-    only as clients read them: on MariaDB and MySQL ``room`` may be a unit more than
-    placement offers, which a claim may take all the same.
-
-    Reads raise errors.StoreFailed where placement does not answer as it should, and
-    after ``close()``. The next one goes on with what was read until then.
+    The first load takes capacities and usage from allocation candidates. Units,
+    reserved amounts and ratios are guessed until read in turns; claims verify them. On
+    MariaDB and MySQL ``room`` may be a unit too large. A read may fail with
+    errors.StoreFailed; the next resumes.
     """
 
     reads_fast = False
@@ -98,7 +91,7 @@ class PlacementApiContents(PlainReads):
     def __init__(
         self,
         adapter: Adapter,
-        share: float = SHARE,
+        share: float = SHARE,  # most of the time that requests may take
         clock: Clock = SYSTEM_CLOCK,
         closed: threading.Event | None = None,
     ) -> None:
@@ -237,8 +230,10 @@ class PlacementApiContents(PlainReads):
     def _with_members(
         self, rows: Ints, known: frozenset[str], hints: CloudHints, again: int = 0
     ) -> tuple[Ints, frozenset[str]]:
-        """Return rows of aggregates with the members of those that are not known yet,
-        and of ``again`` more, in turns; and the uuids of those that are."""
+        """Return rows of aggregates with members of new ones, and the known uuids.
+
+        The members of ``again`` known aggregates are read once more, in turns.
+        """
         numbers, wanted = self._api.aggregates, self._wanted(hints)
         ids = [numbers.of(uuid) for uuid in sorted(wanted - known)]
         ids += self._in_turn('aggregates', sorted(map(numbers.of, known)), again)
@@ -261,10 +256,10 @@ class PlacementApiContents(PlainReads):
     ) -> Contents:
         """Return all there is now.
 
-        Where many providers have changed, the usage of all is read, and the rest of
-        some; the others keep their generation, and it is their turn next time. With
-        ``with_silent``, turns come to providers that have not changed, and to
-        aggregates, too: so what was missed is found.
+        If many providers have changed, the usage of all is read, and the rest of some.
+        The others keep their old generation until their turn comes. With
+        ``with_silent``, turns come to unchanged providers and to aggregates, too, so
+        that missed changes are found.
         """
         listed = self._listed()
         everything = listed[:, 0]
@@ -324,12 +319,12 @@ class PlacementApiContents(PlainReads):
         terms: str | None = None,
         seen: Seen | None = None,
     ) -> Contents | None:
-        """Look at the generations of each tree, and for the traits and aggregates of
-        providers that have another one, not by own claims: a claim itself verifies
-        amounts. Aggregates that an old client set change no generation.
+        """Read trees whose generations have changed, but not by own claims alone.
 
-        Of many providers that are trees of their own, placement lists those that meet
-        the terms: nothing else is asked where all of them do."""
+        A claim itself verifies amounts. Aggregates that an old client set change no
+        generation. For many providers that are trees of their own, placement lists the
+        ones that meet the ``terms``. If it lists all of them, nothing else is read.
+        """
         api, before = self._api.at_once(), known.trees(roots)
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
         are_alone = len(sizes) == len(roots) and (sizes == 1).all()
@@ -408,9 +403,12 @@ class PlacementApiContents(PlainReads):
         with_silent: bool,
         hints: CloudHints,
     ) -> Contents:
-        """Return ``before`` with all that is said now of the providers that are read as
-        a whole, what was guessed of some, and the usage of those with these ids; with
-        ``with_silent``, the usage of every provider and members of some aggregates."""
+        """Return ``before`` brought up to date.
+
+        Providers in ``whole`` are read as a whole, some guessed ones in part, and usage
+        of ``ids``. With ``with_silent``, usage of every provider and members of some
+        aggregates are read, too.
+        """
         api, everything = self._api, listed[:, 0]
         reading = ProviderRead(api, listed, self._answers)
         guessed = np.intersect1d(everything, _ids(before.guessed))

@@ -52,18 +52,15 @@ class WaitingRecords(Protocol):
 
 
 class PlacementDiagnosis:
-    """Finds out what placement held back, by the copy of it.
-
-    ``hosts`` returns the name of the host of each compute node, by uuid, and
-    ``aggregates`` those of aggregates.
-    """
+    """Finds out from the copy of placement what placement held back."""
 
     def __init__(
         self,
+        # names of hosts by uuid of their compute node
         hosts: Callable[[], Mapping[str, str]],
         clock: Clock,
         mirror: PlacementMirror,
-        aggregates: Callable[[], Mapping[str, str]] = dict,
+        aggregates: Callable[[], Mapping[str, str]] = dict,  # names by uuid
     ) -> None:
         self._hosts = hosts
         self._clock = clock
@@ -73,8 +70,10 @@ class PlacementDiagnosis:
         self._made: tuple[ProviderTable | None, dict[str, Diagnosed]] = None, {}
 
     def __call__(self, query: Query) -> dict[str, Any] | None:
-        """Return the diagnosis of a query that found nothing; None: too little is known
-        now, or what is known is out of date."""
+        """Return the diagnosis of a query that found nothing.
+
+        Returns None if too little is known now, or if it is out of date.
+        """
         current = self._mirror.current(JUST_BEFORE_S)
         if current is None or not current.contents.knows(query.aggregates()):
             return None
@@ -100,10 +99,10 @@ class PlacementDiagnosis:
         return {**found, 'age_s': round(age_s, 1)}, agrees
 
     def complete(self, records: WaitingRecords) -> Mapping[str, int]:
-        """Complete the records that wait, as far as that is possible now; return how
-        many got a diagnosis ('made'), and of how many it was given up ('none').
+        """Complete the waiting records for which it is possible now.
 
-        A failure is logged once until it is over; the records wait on.
+        Returns how many got a diagnosis ('made') and how many will have 'none'. A
+        failure is logged once until it is over; the records wait on.
         """
         try:
             found = self._found(records.waiting())
@@ -120,8 +119,7 @@ class PlacementDiagnosis:
     def _found(
         self, waiting: Sequence[tuple[WaitingHead, Any]]
     ) -> dict[str, dict[str, Any] | None]:
-        """Return the diagnoses of records; None: there will be none. The others wait
-        on."""
+        """Return diagnoses by record, None if there will be none; others wait on."""
         found: dict[str, dict[str, Any] | None] = {}
         queries: dict[str, AskedAt] = {}
         for head, body in waiting:
@@ -136,10 +134,10 @@ class PlacementDiagnosis:
     def _said_by(
         self, current: Current, queries: Mapping[str, AskedAt]
     ) -> dict[str, dict[str, Any] | None]:
-        """Return the diagnoses that a copy allows; None: there can be none.
+        """Return the diagnoses that a copy allows, None if there can be none.
 
-        A copy from before a request that is old, lacks a host or offers one is out of
-        date: placement offered none.
+        A copy from before the request is out of date if it is old, lacks a host or
+        offers one: placement offered none.
         """
         found: dict[str, dict[str, Any] | None] = {}
         as_of = self._clock.time() - current.age_s
@@ -164,7 +162,7 @@ class PlacementDiagnosis:
 
 
 def _last_query(body: Mapping[str, Any]) -> Query | None:
-    """Return the query of a record; None: it does not say, or was too long."""
+    """Return the query of a record, or None if it has none or a too long one."""
     try:
         text = body['asked'][-1]['query']
         return decode(text) if text else None

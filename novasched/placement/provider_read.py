@@ -25,19 +25,19 @@ class PlainReads:
     """What a store by the API does not read."""
 
     def holders(self, consumers: Collection[str]) -> None:
-        """Return None: that is asked when it matters, see placement.allocations."""
+        """Return nothing: placement.allocations reads them when they matter."""
 
     def usages(self, mine: Mapping[str, str]) -> None:
-        """Return None: see holders()."""
+        """Return None, as holders() does."""
 
     def change_token(self) -> None:
-        """Return None: the API does not say whether anything was written."""
+        """Return None, as the API does not say whether anything was written."""
 
 
 class ProviderRead:
     """What was read of providers by now: ``rows`` by table and id.
 
-    ``kept`` are answers of a read that failed, and takes those of this one.
+    ``kept`` has the answers of a read that failed, and gets the answers of this one.
     """
 
     def __init__(
@@ -119,8 +119,7 @@ class ProviderRead:
 
 
 def full_or_bare(contents: Contents, ids: Ints) -> Ints:
-    """Return those of the ids that have no inventory, or one of which nothing is
-    free: all of them is guessed."""
+    """Return the ids without inventory or with a full one: all of it is guessed."""
     rows = contents.inventories[np.isin(contents.inventories[:, 0], ids)]
     capacities = {(p, c): total for p, c, total in rows[:, :3].astype(int).tolist()}
     used = contents.usage[np.isin(contents.usage[:, 0], ids)]

@@ -32,8 +32,10 @@ VERSION = '1.36'
 CREDIT_S = 50.0
 
 BITS = 52
-"""Of the number of a name, so that it is a float, too: two of 100,000 names have the
-same one with a probability of one in a million."""
+"""Bits of the number of a name, which must be exact as a float, too.
+
+Two of 100,000 names have the same number with a probability of one in a million.
+"""
 
 LONGEST_PAUSE_S = 300.0
 """Longest pause after a request: one that gets no answer may take minutes."""

@@ -2,10 +2,10 @@
 """Rollback of claims: each exactly as it was made, or not at all.
 
 A claim is known by what its consumer holds, by the generation that its 204 implied, and
-by the time when that was written. None is enough alone: the same move made again takes
-the same amounts on the same host, a consumer that was deleted and made again has the
-same generation, and times are whole seconds. So a look comes before each undo, and
-placement refuses the undo once another process wrote the consumer since.
+by the time of that write. None is enough alone. A repeated move takes the same amounts
+on the same host, a recreated consumer has the same generation, and times are whole
+seconds. So a look comes before each undo, and placement refuses the undo if another
+process has written the consumer since.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ UNDO_WITHIN_S = 30.0
 TOGETHER = 20
 """Claims that are undone by one POST.
 
-Placement starts again when any of their providers changes meanwhile. Beside four
-clients that claim some ten times a second on 300 hosts, on a busy machine, POSTs of 100
-took more than 10 s each, and most failed; one of 42 of a dozen did.
+Placement starts again when any of their providers changes meanwhile. On a busy machine,
+with 300 hosts and four clients that made ten claims a second, POSTs of 100 took
+over 10 s. Most of them failed; of a dozen POSTs of 42, one did.
 """
 TRIES = 2
 """How often a request is sent that placement fails to answer or to carry out."""
@@ -73,10 +73,10 @@ NO_TIME = 'there is no time left to undo it'
 class Rollback:
     """Undoes the claims of one request.
 
-    Up to TOGETHER are undone by one POST: placement takes all or none. Where it takes
-    none they are halved, and all that follow if others change the providers meanwhile:
-    fewer conflict less. Nothing is sent after ``within_s``, nor once placement has
-    twice not answered. ``left`` has the consumers that may hold a claim still, and why.
+    Up to TOGETHER are undone by one POST: placement takes all or none. A refused batch
+    is split in half; after a provider conflict, later batches are halved too. Nothing
+    is sent after ``within_s``, nor once placement has twice not answered. ``left``
+    names the consumers that may still hold a claim, and why.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Rollback:
     def _bar(self, claim: ClaimUnknown) -> bool:
         """Write again what the consumer held: the new generation bars a late claim.
 
-        False: it was written meanwhile, by the late claim or by another process.
+        Returns False if the late claim or another process has written it meanwhile.
         """
         generation = claim.undo['consumer_generation'] - 1
         body = {**claim.undo, 'consumer_generation': generation}
@@ -343,7 +343,7 @@ class ClaimRecovery:
         holds: Allocations,
         generation: int | None,
     ) -> ConsumerAllocations | None:
-        """Return the allocations of a consumer if they are these; None: they differ.
+        """Return the allocations of a consumer if they are these, else None.
 
         A later claim of the same amounts, as of the same move made again, is in use.
         """

@@ -130,21 +130,18 @@ def ask(
     context: RequestContext,
     method: str,
     url: str,
-    version: str | None,
+    version: str | None,  # None for placement's oldest
     body: Mapping[str, Any] | None = None,
-    timeout_s: float | None = None,
-    is_quiet: bool = False,
+    timeout_s: float | None = None,  # None for the adapter's
+    is_quiet: bool = False,  # whether the caller logs why there is no answer
     clock: Clock = SYSTEM_CLOCK,
 ) -> requests.Response | NoAnswer:
     """Send a request; answers of any status are answers.
 
-    ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
-    adapter's. A GET is sent once more when its connection breaks, as the server may
-    have closed an idle connection just then, when its answer breaks off, and when a
-    gateway has no server for it, all at once: who has waited does not ask again, as all
-    who did would ask a server that is just back. Any request is sent once more when its
-    token has ended, as of several threads keystoneauth1 lets one ask for another token.
-    ``is_quiet``: the caller says why there is no answer.
+    A GET that fails at once, by a broken connection or a gateway without a server, is
+    sent once more. Slow ones are not: many at once would overload a recovering server.
+    Any request is sent again if its token has ended, as keystoneauth1 lets one of
+    several threads renew it.
     """
     headers = http.headers(context)
     if version is not None:

@@ -32,9 +32,11 @@ from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 LOG = logging.getLogger(__name__)
 
 NAME, LOCK, WANTED = 'placement-copy-{}.npz', '.lock', '.wanted'
-"""The file of a placement, and the lock beside it, which says when placement was looked
-at last, and when for silent changes, too; in seconds since 1970. What aggregates other
-processes want is in the third."""
+"""Files of one copy: the copy, its lock, and the aggregates that other processes want.
+
+The lock holds when placement was last looked at, and when for silent changes, too; in
+seconds since 1970.
+"""
 FORMAT = 3
 ARRAYS = ('providers', 'inventories', 'usage', 'traits', 'aggregates', 'read_at')
 NAMES = ('uuids', 'class_names', 'trait_names', 'aggregate_uuids')
@@ -53,11 +55,11 @@ _UNREADABLE = (
 
 
 class SharedContents(PlainReads):
-    """Placement's API, as ``inner`` reads it in the one process of a machine that has
-    the lock of the file ``path``, and as that file says in all others, which leave
-    beside it what aggregates they want to be read.
+    """Contents of placement that the processes of a machine share in the file ``path``.
 
-    Satisfies ports.ProviderStore. A process that ends leaves the lock to the next one.
+    The process with the lock reads the API through ``inner``; the others read the file.
+    They write beside it which aggregates they want. If the process ends, the next one
+    gets the lock. Satisfies ports.ProviderStore.
     """
 
     reads_fast = False
@@ -190,7 +192,7 @@ class SharedContents(PlainReads):
             return set()
 
     def _of_file(self) -> Contents | None:
-        """Return the contents that another process has read; None: nothing yet."""
+        """Return what another process has read, or None if there is nothing yet."""
         known = self._file
         found = newest(self._path, known)
         if found is None:
@@ -245,8 +247,10 @@ def remove_abandoned(path: Path, now: float) -> None:
 
 
 def newest(path: Path, known: CopyFile | None) -> CopyFile | None:
-    """Return the file of the process that reads, as it is now, loaded if it is not
-    ``known``; None: there is nothing that can be read."""
+    """Return the current file of the reading process, or None if it cannot be read.
+
+    It is loaded unless it is the ``known`` one.
+    """
     try:
         looked_at, as_of = map(float, path.with_suffix(LOCK).read_text().split())
         state = os.stat(path)

@@ -34,26 +34,19 @@ class CandidateVerifier(Protocol):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The answer to an allocation candidates query.
+    """The answer to an allocation candidates query."""
 
-    ``requests`` keep placement's order and must not be modified; those of a copy are by
-    root, and made when asked for. ``summaries`` are
-    placement's, by provider uuid, and parsed at the first access. ``cut``: there may
-    be more, which the limit of the query kept back. ``further``: these were asked for
-    because those under a limit, or of a copy, would not do. ``copy`` is the number of
-    the copy of placement that they were computed from; None: placement was asked, and
-    ``fallback`` says why, if there should be a copy. ``verifier`` is that of a copy.
-    """
-
+    # in placement's order; not to be modified
     requests: Sequence[Candidate] | CandidatesByRoot
     version: str
+    # placement's, by provider uuid, parsed at the first access
     summaries: Mapping[str, Any] = field(
         default_factory=dict[str, Any], compare=False, repr=False
     )
-    cut: bool = False
-    further: bool = False
-    copy: int | None = None
-    fallback: str = ''
+    cut: bool = False  # whether the limit of the query kept some back
+    further: bool = False  # asked for as a limit or a copy kept hosts back
+    copy: int | None = None  # number of the copy of placement they are of, if any
+    fallback: str = ''  # why placement was asked though there is a copy
     verifier: CandidateVerifier | None = field(default=None, compare=False, repr=False)
 
 
@@ -101,19 +94,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True)
 class ClaimRefused:
-    """Placement did not take the claim; the consumer holds what it held.
+    """Placement did not take the claim; the consumer holds what it held."""
 
-    ``status`` is 0 when placement could not be reached. ``exhausted`` is the provider,
-    by uuid, and the resource class of which it has too little; None: there is another
-    reason. ``conflicted``: others were claiming at the same moment, and it may do when
-    tried again. ``is_away``: see QueryFailed.
-    """
-
-    status: int
+    status: int  # 0 if placement could not be reached
     text: str
+    # provider and class, if too little is left
     exhausted: tuple[str, str] | None = None
-    conflicted: bool = False
-    is_away: bool = False
+    conflicted: bool = False  # with another claim; it may succeed if tried again
+    is_away: bool = False  # see QueryFailed
 
     @property
     def outcome(self) -> Outcome:
@@ -123,13 +111,11 @@ class ClaimRefused:
 
 @dataclass(frozen=True)
 class ClaimUnknown:
-    """It is not known whether placement took the claim: it must be undone.
-
-    ``holds``, ``undo`` and ``by_s`` are those of the claim if it did.
-    """
+    """It is not known whether placement took the claim: it must be undone."""
 
     consumer_uuid: str
     text: str
+    # these three as of Claimed, if placement took the claim
     holds: Mapping[str, Mapping[str, int]] = field(
         default_factory=dict[str, Mapping[str, int]], compare=False
     )
@@ -151,14 +137,13 @@ class UndoOutcome(Enum):
 
 
 class UndoLeft(dict[str, str]):
-    """The consumers that may still hold a claim, and why; ``unsure`` are those of which
-    an attempt to undo it got no certain answer: it may be carried out later, and undo
-    a new claim that is like it. ``standing`` are claims of unknown fate that stand, and
-    were to be kept."""
+    """Why each of these consumers may still hold a claim."""
 
     def __init__(self, left: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(left)
+        # an undo may be carried out later, also of a new equal claim
         self.unsure: set[str] = set()
+        # of unknown fate; they stand and are to be kept
         self.standing: list[ClaimUnknown] = []
 
 
@@ -194,12 +179,11 @@ class Placement(Protocol):
         mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
-        """Return the uuids of the providers that each of ``consumers`` holds something
-        of now, those that hold nothing left out.
+        """Return the providers that each of ``consumers`` takes from now, if any.
 
-        ``mine`` are other consumers, each with a provider that it holds something of
-        for certain: where that is not to be seen, the answer is too old. If only
-        some providers matter, those ``among`` them, others may be left out.
+        ``mine`` are other consumers, each with a provider that it takes from for
+        certain. If the answer does not show this, it is too old. If only the providers
+        ``among`` them matter, others may be left out.
         """
 
     def usages(
@@ -207,8 +191,8 @@ class Placement(Protocol):
     ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
         """Return the usages of some providers now: amounts by class by provider.
 
-        ``mine`` has for each of them a consumer that takes from it for certain: where
-        that is not to be seen, the answer is too old.
+        ``mine`` has for each of them a consumer that takes from it for certain. If the
+        answer does not show this, it is too old.
         """
 
     def claim(

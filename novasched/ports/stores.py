@@ -75,12 +75,11 @@ def shared(text: str) -> str:
 
 
 class NodeNews(NamedTuple):
-    """How many compute nodes of a cell are live, the sum of their marks, and by id the
-    checksums of rows created, updated or deleted since a moment, 0 of those deleted;
-    None: too many to list."""
+    """What changed of the compute nodes of a cell since a moment."""
 
-    live: int
-    total: int
+    live: int  # number of live ones
+    total: int  # sum of their marks
+    # of rows written since by id, 0 if deleted; None if too many
     checksums: dict[int, int] | None
 
 
@@ -131,14 +130,15 @@ class ImageRow(NamedTuple):
 
 
 class AggregatesMark(NamedTuple):
-    """Number of rows, highest id and newest stamps of each table of aggregates.
+    """The state of the tables of aggregates, to see a change.
 
-    A write in the second of the ``newest`` stamp, or by a clock that is behind, may
-    leave it as it is; None: there are no stamps.
+    A write may leave it unchanged: in the second of the ``newest`` stamp, or if a clock
+    lags.
     """
 
+    # rows, highest id and newest stamps of each table
     counts: tuple[tuple[object, ...], ...]
-    newest: datetime.datetime | None
+    newest: datetime.datetime | None  # None without stamps
 
 
 class ApiStore(Protocol):
@@ -164,8 +164,10 @@ class CellStore(Protocol):
     """The database of one cell."""
 
     def together(self) -> contextlib.AbstractContextManager[CellStore]:
-        """Return a context manager for a store that asks by one connection, which stays
-        open; each answer shows what was committed before it was asked for."""
+        """Return a context manager for a store that keeps one connection open.
+
+        Each answer shows what was committed before the query.
+        """
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
         """Return all live compute nodes, by id."""
@@ -178,14 +180,14 @@ class CellStore(Protocol):
         oldest: datetime.datetime,
         newest: datetime.datetime,
     ) -> CellNews:
-        """Sum up the live compute nodes and list the rows created, updated or deleted
-        at or after ``since``; and find the nova-compute services that must not be used,
-        came or went. By one statement, if there are no such services.
+        """Sum up the live compute nodes, and list what was written ``since``.
 
-        Not to be used are those that are disabled or forced down, or whose last
-        heartbeat, else their creation, is not between the last two times; the others
-        were created at or after ``since``, or at or after the earlier ``wide`` with an
-        id above ``known_id``, or deleted at or after ``wide``.
+        Also finds compute services in one of three states:
+
+        - disabled, forced down, or with a heartbeat, else creation, that is not between
+          ``oldest`` and ``newest``;
+        - created from ``since`` on, or from the earlier ``wide`` on above ``known_id``;
+        - deleted from ``wide`` on.
         """
 
     def compute_node_checksums(self, since: datetime.datetime) -> dict[int, int]:
@@ -223,7 +225,7 @@ class CellStore(Protocol):
         """Return the instances with deleted = 0 on any of the hosts."""
 
     def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
-        """Return those of the instances on the hosts that keep image properties."""
+        """Return the instances on the hosts that keep image properties."""
 
 
 class CellStores(Protocol):
@@ -295,23 +297,29 @@ class ProviderStore(Protocol):
         terms: str | None = None,
         seen: Seen | None = None,
     ) -> Contents | None:
-        """Return the contents of the trees of some roots, by id, as they are now, but
-        for what is used, for amounts where a claim shows them, and for aggregates if
-        these do not matter; None: they are as known, or all that matters is that each
-        is a provider which meets the ``terms`` of Query.terms_of_one, and does. What is
-        as ``seen`` counts as known. Threads may share it."""
+        """Return the current contents of the trees of some roots, by id.
+
+        Usage is not read, nor amounts that a claim verifies; aggregates are if they
+        matter. Returns None if nothing differs from ``known`` and ``seen``, or each
+        root is a provider that meets the ``terms`` of Query.terms_of_one. Threads may
+        share it.
+        """
 
     def holders(self, consumers: Collection[str]) -> dict[str, set[str]] | None:
-        """Return the uuids of the providers that each of these consumers holds
-        something of now; None: that is not read here. Threads may share it."""
+        """Return the providers, by uuid, that each consumer takes from now.
+
+        Returns None if this store does not read them. Threads may share it.
+        """
 
     def usages(self, mine: Mapping[str, str]) -> Mapping[str, dict[str, int]] | None:
-        """Return the usages of providers now, amounts by class by uuid, by one
-        question; None: that is not read here, or it does not show of each that the
-        consumer that ``mine`` names takes from it. Threads may share it."""
+        """Return the current usages, amounts by class by provider, by one query.
+
+        Returns None if this store does not read them, or if a consumer that ``mine``
+        names does not show at its provider. Threads may share it.
+        """
 
     def change_token(self) -> object | None:
-        """Return a value that stays equal until something is written; None: unknown."""
+        """Return a value that stays equal until a write; None if unknown."""
 
     def close(self) -> None:
         """End a read soon; there will be none after it."""

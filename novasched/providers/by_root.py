@@ -19,10 +19,9 @@ from novasched.scheduler.columns import Rows
 
 
 class CandidatesByRoot(Mapping[str, list[Any]]):
-    """The candidates of searches in one table, by the uuid of their root.
+    """The candidates of searches in one table by the uuid of their root, in order.
 
-    Those of the first search come first. ``most`` bounds how many each search gives a
-    root; None: there is no bound.
+    ``most`` bounds the candidates of a root from each search, if it is not None.
     """
 
     def __init__(self, searches: Sequence[CandidateSearch], most: int | None) -> None:

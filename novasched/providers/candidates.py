@@ -152,7 +152,8 @@ class _Groups:
     ) -> Slot:
         """Return the pairs that can give one class of the unsuffixed group.
 
-        Its required traits are not looked at: those of all its classes are joined.
+        Its required traits are not looked at: the providers of all its classes count
+        together.
         """
         resources = {name: group.resources[name]}
         rows = self._fitting(resources)
@@ -185,7 +186,7 @@ class _Groups:
         return np.arange(len(self._providers)) if found is None else found
 
     def _members(self, group: Group) -> Mask | None:
-        """Return the members of one aggregate of each set; None: all are welcome."""
+        """Return the members of one aggregate of each set; None if all are welcome."""
         if not group.member_of:
             return None
         masks = [self._providers.in_any(uuids) for uuids in group.member_of]
@@ -355,7 +356,7 @@ class CandidateSearch:
         return common if self._is_free else self._firsts(common)[0]
 
     def anchors_among(self, roots: Mask) -> Rows:
-        """Return those of some roots that have a candidate, as rows, ascending."""
+        """Return the roots, among these, that have a candidate, as ascending rows."""
         common = self._common_anchors
         common = common[roots[common]]
         return common if self._is_free else self._firsts(common)[0]
@@ -424,10 +425,10 @@ class CandidateSearch:
                 begun.append(combinations)
 
     def _firsts(self, anchors: Rows) -> tuple[Rows, Choice]:
-        """Return those of the anchors that have a candidate, and the first of each.
+        """Return the anchors that have a candidate, and the first candidate of each.
 
         Shapes (anchors,) and (anchors, slots). Each slot takes the first provider that
-        is allowed, for all anchors at once; anchors where that leads nowhere are
+        is allowed, for all anchors at once; anchors where this leads nowhere are
         searched one by one.
         """
         chosen = np.empty((len(anchors), len(self.slots)), np.intp)

@@ -50,34 +50,26 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Contents:
-    """What the tables of placement say, by their ids.
+    """What the tables of placement say, by their ids; shapes (rows, columns)."""
 
-    | field | columns |
-    |---|---|
-    | ``providers`` | id, generation, root id or 0, parent id or 0; ascending |
-    | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it; by provider |
-    | ``usage`` | provider, class, sum of all allocations |
-    | ``traits`` | provider, trait; by provider |
-    | ``aggregates`` | provider, aggregate |
-    | ``read_at`` | provider, a second of placement's clock: writes that it does not show are not before it |
-
-    Each has the shape (rows, columns). Without a row of ``read_at`` it is not known
-    when a provider was read. ``members`` are the uuids of the aggregates all
-    of whose members are known; None: all are. Of the providers that are ``guessed`` the
-    capacities of inventories are known, if anything, but not what they are made of.
-    """  # noqa: E501
-
+    # id, generation, root id or 0, parent id or 0; ascending
     providers: Ints
+    # provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients
+    # read it, ratio as the database computes with it; by provider
     inventories: Floats
-    usage: Ints
-    traits: Ints
-    aggregates: Ints
+    usage: Ints  # provider, class, sum of all allocations
+    traits: Ints  # provider, trait; by provider
+    aggregates: Ints  # provider, aggregate
     uuids: Mapping[int, str]
     class_names: Mapping[int, str]
     trait_names: Mapping[int, str]
     aggregate_uuids: Mapping[int, str]
+    # aggregates all of whose members are known; None if all are
     members: frozenset[str] | None = None
+    # providers of which only capacities of inventories are known, if anything
     guessed: frozenset[int] = frozenset()
+    # provider, a second of placement's clock: writes that it does not show are not
+    # before it; no row if unknown
     read_at: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     def knows(self, aggregates: Iterable[str]) -> bool:
@@ -196,11 +188,10 @@ def build(
 ) -> ProviderTable:
     """Return the providers as a table.
 
-    ``before``: earlier contents and the table of those, whose traits and inventories
-    are taken over if they are the same. Rows about a provider, class, trait or
-    aggregate that does not exist are left out: placement joins them away. What is wrong
-    with rows of providers is mended, see _ProviderTrees. Raises
-    errors.InconsistentProviders where a provider has no name, or no class has one.
+    Traits and inventories are taken over from ``before``, if they are the same. Rows
+    about a provider, class, trait or aggregate that does not exist are left out:
+    placement joins them away. Wrong rows of providers are mended, see _ProviderTrees.
+    Raises errors.InconsistentProviders if a provider, or every class, lacks a name.
     """
     trees = _ProviderTrees(contents.providers)
     order, parents, roots, ends = trees.order()
@@ -311,11 +302,10 @@ class _Places:
 class _ProviderTrees:
     """The trees of providers, as placement sees them: by the ids of their roots.
 
-    It sees no provider whose root does not exist. Where a parent does not exist, is of
-    another tree, or is below the provider itself, the provider counts as right below
-    its root. A root that has a parent stays a root, and counts as its own parent:
-    placement looks for traits of roots only where there is none. ``ids`` are those of
-    the providers that are seen; ``wrong`` says by column what is left out or mended.
+    Providers without an existing root are left out. The root replaces a parent that
+    does not exist, is of another tree or below the provider. A root that has a parent
+    counts as its own: placement checks real roots for root traits. ``wrong`` says what
+    differs.
     """
 
     def __init__(self, providers: Ints) -> None:

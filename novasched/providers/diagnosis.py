@@ -35,8 +35,11 @@ ORDER = (
     Code.EXHAUSTED,
     Code.NOT_TOGETHER,
 )
-"""The first of these that strikes a host counts as the reason. Those of hosts that were
-not asked for come first: to enable a host of another zone is no help."""
+"""The first of these that a host fails counts as the reason.
+
+Conditions on hosts that were not asked for come first: to enable a host of another zone
+is no help.
+"""
 
 
 MOST_NAMES = 3
@@ -68,15 +71,12 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """Which rows of a table meet which condition; they count for roots only.
-
-    ``offered`` are the roots that have candidates. ``largest`` is the largest amount
-    that a provider of the tree has free, for each condition of code EXHAUSTED, and that
-    one gives in one piece, for each of code AMOUNT_NOT_ALLOWED.
-    """
+    """Which rows of a table meet which condition; they count for roots only."""
 
     met: Mapping[Condition, Mask]
-    offered: Mask
+    offered: Mask  # roots that have candidates
+    # by condition of code EXHAUSTED, what one provider of the tree has free; of code
+    # AMOUNT_NOT_ALLOWED, the most that one gives in one piece
     largest: Mapping[Condition, Ints]
 
 
@@ -159,14 +159,12 @@ def diagnose(
     source: str = 'mirror',
     aggregates: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Say for how many hosts each condition of a query is the first that strikes.
+    """Count for each condition of a query the hosts that fail it first.
 
-    ``hosts`` gives the name of the host of each compute node, by uuid, ``aggregates``
-    those of aggregates: ``named`` is ``what`` with them. The counts and
-    ``offered`` add up to ``hosts``; ``only`` counts the hosts that meet all the
-    others. ``wanted`` is the amount asked for, and ``largest`` the largest that one of
-    the hosts that are struck has free, or gives in one piece. The example is nearest to
-    being offered: it meets all others, if any does, and has the most.
+    ``hosts`` has names by uuid of compute node. The counts and ``offered`` add up to
+    ``hosts``; ``only`` counts hosts that meet all other conditions. ``largest`` is the
+    most that a failed host gives of the ``wanted`` amount. The example is the host
+    nearest to being offered.
     """
     roots, places = _roots(table, hosts)
     names = list(hosts.values())

@@ -21,7 +21,7 @@ TOTAL, RESERVED, RATIOS = 2, 3, slice(7, 9)
 
 
 def _ids(contents: Contents, uuids: Iterable[str]) -> list[int]:
-    """Return the ids of those of the providers that there are."""
+    """Return the ids of the providers that exist."""
     by_uuid = {each: id_ for id_, each in contents.uuids.items()}
     return [by_uuid[each] for each in uuids if each in by_uuid]
 
@@ -55,8 +55,7 @@ def without_trees(contents: Contents, roots: Iterable[str]) -> Contents:
 
 
 def with_copies(contents: Contents, copies: Mapping[str, str]) -> Contents:
-    """Return contents with a tree more for each pair: that of a new uuid is like that
-    of the other, and nothing in it is used."""
+    """Return contents with an unused tree for each new uuid, like the other one's."""
     of_each: dict[str, list[str]] = {}
     for new, like in copies.items():
         of_each.setdefault(like, []).append(new)
@@ -67,7 +66,7 @@ def with_copies(contents: Contents, copies: Mapping[str, str]) -> Contents:
 
 
 def _with_copies_of(contents: Contents, made: Sequence[str], root: int) -> Contents:
-    """Return contents with trees of new uuids like that of a root."""
+    """Return contents with trees of new uuids like the tree of a root."""
     tree = contents.providers[contents.providers[:, 2] == root]
     old = tree[:, 0].tolist()
     first = int(contents.providers[:, 0].max()) + 1

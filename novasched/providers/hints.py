@@ -13,13 +13,15 @@ from novasched.scheduler.hosts import HostTable
 
 
 class NodeSize(NamedTuple):
-    """What a compute node reports of itself: the largest amounts that one server may
-    have, which allocation candidates do not show, and whether memory is free."""
+    """What a compute node reports of itself, but allocation candidates do not show.
+
+    The amounts are the largest that one server may have.
+    """
 
     vcpus: int
     memory_mb: int
     local_gb: int
-    has_memory: bool = True
+    has_memory: bool = True  # whether memory is free
 
     def max_units(self) -> dict[str, int]:
         """Return the largest amount by resource class."""
@@ -32,11 +34,10 @@ class NodeSize(NamedTuple):
 
 @dataclass(frozen=True)
 class CloudHints:
-    """``sizes`` returns those of all compute nodes by uuid, and ``aggregates`` the
-    uuids of aggregates that requests may name."""
+    """What is known of the cloud without placement."""
 
-    sizes: Callable[[], Mapping[str, NodeSize]] = dict
-    aggregates: Callable[[], Collection[str]] = tuple
+    sizes: Callable[[], Mapping[str, NodeSize]] = dict  # of all compute nodes by uuid
+    aggregates: Callable[[], Collection[str]] = tuple  # uuids that requests may name
 
     def naming(self, aggregates: Collection[str]) -> CloudHints:
         """Return hints that name these aggregates, too."""

@@ -54,7 +54,7 @@ def has_same_rows(some: A, others: A) -> bool:
 
 
 def with_more(rows: A, dropped: Ints, more: A) -> A:
-    """Return rows without those of some providers, and more."""
+    """Return rows, the ``dropped`` providers replaced by ``more`` rows."""
     kept = rows[~np.isin(rows[:, 0].astype(np.int64), dropped)]
     return np.concatenate([kept, more])
 
@@ -67,6 +67,6 @@ def renewed(rows: A, dropped: Ints, more: A) -> A:
 
 
 def put(rows: A, ids: Ints, fresh: Mapping[int, A]) -> A:
-    """Return the rows without those of the ids, and all that is fresh."""
+    """Return the rows without these ids, and all fresh rows."""
     kept = rows[~np.isin(rows[:, 0], [*ids.tolist(), *fresh])]
     return np.concatenate([kept, *fresh.values()])

@@ -30,11 +30,10 @@ class SeenProvider(NamedTuple):
 class Seen:
     """Providers that were looked at for one request.
 
-    A generation can come again: a provider that is deleted and created with its uuid
-    starts at zero. So it proves nothing without the time of the last write. A provider
-    is as known if that is before it was read. Each claim adds one to the generation of
-    its providers, so ``as_known`` has what requests on the same contents saw and then
-    claimed, until the time of that claim.
+    A recreated provider starts at generation zero, so a generation proves nothing
+    without the time of the last write. If a provider was read after that, it is as
+    known. Own claims add to generations: ``as_known`` has what requests on the same
+    contents saw and claimed, until the time of the claim.
     """
 
     def __init__(

@@ -29,18 +29,15 @@ ALL = slice(None)
 
 @dataclass(frozen=True)
 class Inventory:
-    """Inventory of one resource class; shape (providers that have any) each.
+    """Inventory of one resource class; shape (providers that have any) each."""
 
-    ``rows`` are rows of the table, ascending. ``room`` is (total - reserved) x ratio,
-    rounded down, as placement's database compares it with what is asked for; and
-    ``capacity`` the same as placement reports it, which differs on MariaDB and MySQL,
-    where a ratio is of single precision.
-    """
-
-    rows: Rows
+    rows: Rows  # of the table, ascending
     min_unit: Ints
     max_unit: Ints
     step_size: Ints
+    # (total - reserved) x ratio, rounded down: as the database compares it; then as
+    # placement reports it, which differs on MariaDB and MySQL, as their ratios are of
+    # single precision
     room: Ints
     capacity: Ints
     used: Ints
@@ -92,28 +89,20 @@ class Inventory:
 
 @dataclass(frozen=True)
 class ProviderTable:
-    """All providers, each right before all that are below it.
+    """All providers, each right before all that are below it."""
 
-    ``ids`` are those of placement's database.
-    ``parents`` and ``roots`` are rows; the parent of a root is -1, or itself where its
-    row in placement's database names one. The rows below a
-    provider end before its ``ends``. ``trait_bits`` has
-    the shape (providers, words of WORD traits); ``traits`` gives the bit of each known
-    name. ``members`` are the rows of each aggregate, ascending, by its uuid.
-    ``classes`` are all known names of resource classes. ``orphans`` says by table
-    and column which rows name what does not exist, and are left out or mended.
-    """
-
-    ids: Ints
+    ids: Ints  # of placement's database
     uuids: Sequence[str]
+    # rows; of a root -1, or itself if its row in placement's database names a parent
     parents: Rows
     roots: Rows
-    ends: Rows
-    classes: frozenset[str]
+    ends: Rows  # where the rows below each provider end
+    classes: frozenset[str]  # all known names
     inventories: Mapping[str, Inventory]
-    traits: Mapping[str, int]
-    trait_bits: TraitBits = field(repr=False)
-    members: Mapping[str, Rows]
+    traits: Mapping[str, int]  # the bit of each known name
+    trait_bits: TraitBits = field(repr=False)  # shape (providers, words)
+    members: Mapping[str, Rows]  # ascending, by aggregate
+    # wrong rows, by column
     orphans: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __len__(self) -> int:
@@ -125,7 +114,7 @@ class ProviderTable:
         return {uuid: row for row, uuid in enumerate(self.uuids)}
 
     def ids_of(self, uuids: Iterable[str]) -> Ints:
-        """Return the ids of those of these providers that are in the table."""
+        """Return the ids of these providers, where the table has them."""
         rows = self.rows_by_uuid
         return self.ids[[rows[uuid] for uuid in uuids if uuid in rows]]
 

@@ -173,7 +173,7 @@ class _PickChange(NamedTuple):
 class PicksEndpoint:
     """Takes in what other schedulers pick; ``assumed`` returns where to, or None.
 
-    ``origin`` is that of what this process sends, which comes back.
+    ``origin`` marks what this process sends, which comes back.
     """
 
     target = oslo_messaging.Target(namespace=TARGET.namespace, version=TARGET.version)
@@ -195,9 +195,11 @@ class PicksEndpoint:
         ended: Any = None,
         **_: Any,
     ) -> None:
-        """Take in changes, by the uuid of an instance; None: no pick of those that it
-        ``ended`` is valid any more, by their origins. One that cannot be read is left
-        out, with one line in the log for its kind."""
+        """Take in changes, by instance: a pick, or None once a pick is over.
+
+        ``ended`` has the origins of such picks. An unreadable change is left out, with
+        one log line for its kind.
+        """
         assumed = self._assumed()
         if assumed is None:
             return
