@@ -277,7 +277,8 @@ class HostColumns:
 
     ``members`` grows when a place may hold another host than before, or a host may
     belong to another service. ``by_uuid`` gives the place of each node,
-    ``duplicate_uuids`` all places of a shared uuid. ``keys`` are the hosts by place.
+    ``duplicate_uuids`` all places of a shared uuid. ``keys`` are the hosts by place;
+    ``uuids`` is another object once a uuid changes.
     """
 
     def __init__(self) -> None:
@@ -293,6 +294,7 @@ class HostColumns:
         self.members = 0
         self.keys: list[NodeKey] = []
         self.by_uuid: dict[str, int] = {}
+        self.uuids = self.by_uuid.keys()
         self.duplicate_uuids: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -383,7 +385,7 @@ class HostColumns:
             for place, uuid in enumerate(uuids):
                 if uuid and (uuid in self.duplicate_uuids or found[uuid] != place):
                     self.duplicate_uuids.setdefault(uuid, []).append(place)
-        self.by_uuid = found
+        self.by_uuid, self.uuids = found, found.keys()
 
     def columns(self) -> dict[str, Any]:
         """Return the columns by name, as scheduler.hosts declares them."""

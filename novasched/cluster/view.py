@@ -452,9 +452,10 @@ class ClusterView:
         return tuple(name for uuid, name in silent.items() if uuid in may_have)
 
     def node_uuids(self) -> KeysView[str]:
-        """Return the uuids of all compute nodes, of disabled cells, too."""
+        """Return the uuids of all compute nodes, of disabled cells, too; the same
+        object until they change."""
         with self._lock:
-            return self._nodes.hosts.by_uuid.keys()
+            return self._nodes.hosts.uuids
 
     def hosts_by_node(self) -> dict[str, str]:
         """Return the name of the host of each compute node, by its uuid."""

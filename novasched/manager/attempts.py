@@ -26,7 +26,13 @@ from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.look import ClusterLook
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult
-from novasched.manager.candidate_query import UNVERIFIED, CandidateSource, QueryPolicy
+from novasched.manager.candidate_query import (
+    LAGS,
+    NO_HOST_LEFT,
+    UNVERIFIED,
+    CandidateSource,
+    QueryPolicy,
+)
 from novasched.manager.prefilter_context import PrefilterContexts
 from novasched.mirror.copy import PlacementMirror
 from novasched.mirror.new_nodes import NewNodes
@@ -298,20 +304,22 @@ class RequestAttempts:
         if query is None or known is None:
             return None
         why = self._why_others(known, work.attempt.budget)
-        is_verified = known.fallback != UNVERIFIED and why is not Outcome.UNVERIFIED
         if why is Outcome.COPY_LAGS:
             LOG.info('Asking placement for hosts that its copy does not show yet.')
-            return self._asked(work, query, of_copy=False) or known
+            return self._asked(work, query, why_not_copy=LAGS) or known
         if why in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
-            return self._asked(work, query, fresh=True, of_copy=is_verified)
+            is_bad = why is Outcome.UNVERIFIED or known.fallback == UNVERIFIED
+            return self._asked(work, query, True, UNVERIFIED if is_bad else '')
         if why is None or not work.attempt.budget.spend(why):
             return None
         LOG.info(ASKED_AGAIN[why], len(known.requests))
         is_stale = why is Outcome.STALE
         if is_stale and self._mirror and not self._mirror.store.reads_fast:
-            return self._asked(work, query, of_copy=False)
+            return self._asked(work, query, why_not_copy=NO_HOST_LEFT)
         everything = query.without_limit()
-        answer = self._asked(work, everything, fresh=is_stale, of_copy=is_verified)
+        is_chosen = known.fallback in (UNVERIFIED, LAGS, NO_HOST_LEFT)
+        why_not_copy = known.fallback if is_chosen else ''
+        answer = self._asked(work, everything, is_stale, why_not_copy)
         if answer is None or not _has_others(answer, known):
             return None
         return replace(answer, further=True)
@@ -331,14 +339,20 @@ class RequestAttempts:
         return Outcome.INCOMPLETE if may_have_more and not is_refused else None
 
     def _asked(
-        self, work: ScheduleRequest, query: Query, **how: bool
+        self,
+        work: ScheduleRequest,
+        query: Query,
+        fresh: bool = False,
+        why_not_copy: str = '',
     ) -> Candidates | None:
         """Ask for candidates, then refresh all cells; return None if the query fails.
 
         Raises errors.NoValidHost where there are none.
         """
         with work.recorder.stage('query'):
-            answer = self._candidate_source.ask(work.context, query, **how)
+            answer = self._candidate_source.ask(
+                work.context, query, fresh, why_not_copy
+            )
         work.recorder.asked(query, answer)
         work.attempt.offers(answer)
         if isinstance(answer, QueryFailed):

@@ -21,6 +21,8 @@ from novasched.resources.features import FEATURES, Features, of_release
 LOG = logging.getLogger(__name__)
 
 UNVERIFIED = 'picks of its copy could not be verified'
+LAGS = 'its copy does not show all hosts yet'
+NO_HOST_LEFT = 'no host of its copy was left'
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,19 @@ class CandidateSource:
         context: RequestContext,
         query: Query,
         fresh: bool = False,
-        of_copy: bool = True,
+        why_not_copy: str = '',
         is_patient: bool = False,
     ) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer is enough.
 
-        If ``of_copy``, a copy of placement is asked first; if ``fresh``, it is
-        refreshed before. Without candidates, hosts whose aggregates placement does not
-        know are logged. While requests wait for placement, a request that
-        ``is_patient`` asks nothing: its query would delay them.
+        A copy of placement is asked first, unless ``why_not_copy`` is given; if
+        ``fresh``, it is refreshed before. Without candidates, hosts whose aggregates
+        placement does not know are logged. While requests wait for placement, a
+        request that ``is_patient`` asks nothing: its query would delay them.
         """
         if is_patient and (problem := self._away()):
             return QueryFailed(0, problem, is_away=True)
-        copied = self._of_copy(query, fresh) if of_copy else UNVERIFIED
+        copied: Candidates | str = why_not_copy or self._of_copy(query, fresh)
         if isinstance(copied, Candidates):
             answer: Candidates | QueryFailed = copied
         else:

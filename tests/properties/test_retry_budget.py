@@ -17,10 +17,12 @@ from novasched.claiming.retries import LIMITS, Again, Scope
 from novasched.cluster.assumed import HostView
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager.candidate_query import QueryPolicy
+from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.manager.manager import SchedulerManager
+from novasched.mirror.state import Current
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
+from novasched.providers.contents import build
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import consume
@@ -37,6 +39,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
+from tests.unit.mirror.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']
@@ -55,6 +58,7 @@ KINDS = (
     'filters',
     'queries',
     'copies',
+    'lags',
     'undo',
 )
 CHANCES = st.fixed_dictionaries(
@@ -115,14 +119,17 @@ class Placement(FakePlacement):
         nodes = [*mine.values()] if self.trouble('group') else []
         return {OTHER: nodes[:1]} if nodes and OTHER in consumers else {}
 
-    def undo(self, context, claims, within_s=None):
+    def undo(self, context, claims, within_s=None, **how):
         if self.trouble('undo') and self.trouble('undo'):
             return UndoLeft({claims[0].consumer_uuid: 'placement is away'})
-        return super().undo(context, claims, within_s)
+        return super().undo(context, claims, within_s, **how)
 
 
 class Mirror:
-    """A copy of placement, which may be stale; it verifies its candidates itself."""
+    """A copy of placement, which may be stale or lag; it verifies its candidates
+    itself."""
+
+    as_of = -math.inf
 
     def __init__(self, trouble, placement):
         self.trouble = trouble
@@ -139,6 +146,14 @@ class Mirror:
         return Candidates(
             offered, VERSION, known, cut=cut, copy=self.copies, verifier=self
         )
+
+    def current(self, max_age_s):
+        nodes = {} if self.trouble('lags') else self.placement.summaries
+        shown = FakeProviders(**dict.fromkeys([*nodes, OTHER], 8)).read()
+        return Current(build(shown), 0.0, shown)
+
+    def want(self, aggregates):
+        """It is read anew for each look."""
 
     def still_offered(self, picks):
         if self.trouble('unverified'):
@@ -240,7 +255,7 @@ class Keeping(FilterScheduler):
 
 
 def decided(chances, seed, servers):
-    """Serve one request; return its budget, and how often it has decided."""
+    """Serve one request; return its budget, and its decisions."""
     trouble, decisions = Trouble(chances, seed), []
     hosts = factories.hosts(host=HOSTS, free_ram_mb=[9000 - n for n in range(4)])
     placement = Placement(trouble, *hosts.uuid.tolist())
@@ -274,14 +289,14 @@ def decided(chances, seed, servers):
         )
     except (errors.NoValidHost, errors.AllocationUpdateFailed):
         assert placement.held.keys() <= set(uuids)
-    return getattr(driver, 'budget', None), len(decisions)
+    return getattr(driver, 'budget', None), decisions
 
 
 @given(CHANCES, st.integers(0, 2**32), st.integers(1, 3))
 def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
     budget, decisions = decided(chances, seed, servers)
     if budget is None:  # placement offered nothing
-        assert decisions == 0
+        assert decisions == []
         return
     again = (Again.HOSTS, Again.CANDIDATES, Again.ATTEMPT)
     selections = 1 + sum(
@@ -293,7 +308,27 @@ def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
     a_selection = servers * (1 + LIMITS[Outcome.JOINT].most)
     alternates = 2 * selections
     meanwhile = budget.counts[Outcome.PICKED_MEANWHILE]
-    assert decisions <= selections * a_selection + alternates + meanwhile
+    assert len(decisions) <= selections * a_selection + alternates + meanwhile
     for reason, limit in LIMITS.items():
         if limit.scope <= Scope.ATTEMPT:
             assert budget.spent(reason) <= limit.most + 1, reason
+
+
+NONE = dict.fromkeys(KINDS, 0.0)
+
+
+def test_lagging_copy_is_retried_once():
+    budget, decisions = decided({**NONE, 'lags': 1.0}, 0, 3)
+    assert budget.spent(Outcome.COPY_LAGS) == 1
+    assert decisions[-1].fallback == LAGS
+    budget, decisions = decided(NONE, 0, 3)
+    assert budget.spent(Outcome.COPY_LAGS) == 0
+    assert decisions[-1].from_copy
+
+
+def test_copy_that_lagged_is_asked_after_an_overfull_claim():
+    _, decisions = decided({**NONE, 'lags': 1.0, 'capacity': 1.0}, 0, 3)
+    asked = [decision.fallback for decision in decisions]
+    assert LAGS in asked
+    assert asked[-1] == ''
+    assert decisions[-1].from_copy

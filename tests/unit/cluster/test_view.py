@@ -375,3 +375,8 @@ def test_the_uuids_of_the_nodes_are_known_usable_or_not(cloud):
     known = cloud.view.node_uuids()
     assert (node(1).uuid in known, node(8).uuid in known) == (True, True)
     assert 'a child' not in known
+    cloud.view.refresh()
+    assert cloud.view.node_uuids() is known
+    cloud.a.put(node(9, created_at=NOON))
+    cloud.view.refresh()
+    assert cloud.view.node_uuids() is not known

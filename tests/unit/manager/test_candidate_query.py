@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from novasched.manager.candidate_query import CandidateSource, QueryPolicy
+from novasched.manager.candidate_query import LAGS, CandidateSource, QueryPolicy
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
@@ -178,12 +178,12 @@ class FakeMirror:
 class TestCopy:
     @pytest.fixture
     def source(self):
-        def make(answer, placement):
+        def make(answer, placement, **how):
             cut = []
             mirror = FakeMirror(answer)
             made = CandidateSource(placement, FakeMirrored(), cut.append, mirror)
             query = build_query(factories.request(), Requirements(), None, 1000)
-            return made.ask(RequestContext(), query, fresh=True), mirror, cut
+            return made.ask(RequestContext(), query, True, **how), mirror, cut
 
         return make
 
@@ -201,6 +201,11 @@ class TestCopy:
         answer, _, _ = source('it is too old', Twofold(NOTHING, offered('a')))
         assert answer.fallback == 'it is too old'
         assert len(answer.requests) == 1
+
+    def test_reason_not_to_ask_the_copy_is_recorded(self, source):
+        placement = Twofold(NOTHING, offered('a'))
+        answer, mirror, _ = source(offered('b'), placement, why_not_copy=LAGS)
+        assert (answer.fallback, mirror.asked) == (LAGS, [])
 
     def test_a_failure_of_placement_is_one(self, source):
         answer, _, _ = source('it is too old', Twofold(AWAY, AWAY))
