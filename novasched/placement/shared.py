@@ -192,7 +192,7 @@ class SharedContents(PlainReads):
             return set()
 
     def _of_file(self) -> Contents | None:
-        """Return what another process has read, or None if there is nothing yet."""
+        """Return another process's contents, or None if there are none yet."""
         known = self._file
         found = newest(self._path, known)
         if found is None:
