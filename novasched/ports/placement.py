@@ -125,7 +125,8 @@ class ClaimRefused:
 class ClaimUnknown:
     """It is not known whether placement took the claim: it must be undone.
 
-    ``holds``, ``undo`` and ``by_s`` are those of the claim if it did.
+    ``holds``, ``undo`` and ``by_s`` are those of the claim if it did. It was first sent
+    at ``sent_s`` of the monotonic clock, or later.
     """
 
     consumer_uuid: str
@@ -135,6 +136,7 @@ class ClaimUnknown:
     )
     undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     by_s: float = field(default=0.0, compare=False)
+    sent_s: float = field(default=0.0, compare=False)
 
     def as_claimed(self) -> Claimed:
         """Return the claim as one that placement took."""
