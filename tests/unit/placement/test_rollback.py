@@ -12,7 +12,6 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import (
     CLAIMED_AGAIN,
     CONFLICT_TRIES,
-    MAY_ARRIVE,
     NO_TIME,
     TOGETHER,
 )
