@@ -127,6 +127,13 @@ class RequestAttempt:
             recorder.claimed(wanted, Outcome.CLAIMED, ADOPTED)
         return is_adopted
 
+    def answer_adopted(self) -> dict[str, Entry]:
+        """Return the journal entries of the claims that it adopts, by consumer. These
+        claims are answered: they are lost no more."""
+        adopted = self.adopts.values()
+        self.lost[:] = [each for each in self.lost if each not in adopted]
+        return {c: each.entry for c, each in self.adopts.items() if each.entry}
+
     def may_claim(self, wanted: ClaimRequest) -> bool:
         """Whether it may claim this, or adopts it."""
         lost = self.adopts.get(wanted.consumer_uuid)

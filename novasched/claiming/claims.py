@@ -50,6 +50,10 @@ A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 
 the longest POST three times as long: placement locks the gaps between consumers, so
 that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
 """
+NOT_ROLLED_BACK = (
+    'it was claimed before an outage, and is not rolled back, as another delivery of '
+    'this request may have been answered with it; but it is in conflict'
+)
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 
@@ -107,6 +111,7 @@ class Claims:
     ) -> None:
         self.verifiers = self._verification.verifiers = []  # they hold these claims
         if error is None:
+            self._journal.resume(self._attempt.answer_adopted())
             self._journal.answer(self._undo_unread)
             return
         ended_by = error
@@ -123,7 +128,7 @@ class Claims:
 
     def check_caller(self) -> None:
         """Raise CallerGone if something is claimed and the caller waits no more."""
-        if self._made:
+        if self._made or self._attempt.adopts:
             self._journal.check_caller()
 
     def verify_with(self, *others: Verifier, enforces_capacity: bool = True) -> None:
@@ -354,10 +359,18 @@ class Claims:
         for verifier in self.verifiers:
             verifier.claimed(wanted)
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, is_conflict: bool = True) -> None:
         """Roll all claims back, for those of other requests; what they took may be
-        claimed again. Raises as _undo_before_another does, and CallerGone."""
+        claimed again. Raises as _undo_before_another does, and CallerGone.
+
+        Claims that were adopted are not rolled back. A request whose adopted claims
+        are in conflict ends by errors.AllocationUpdateFailed.
+        """
         self.check_caller()
+        if is_conflict and self._attempt.adopts:
+            raise errors.AllocationUpdateFailed(
+                next(iter(self._attempt.adopts)), f'{NOT_ROLLED_BACK}: {reason}'
+            )
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
         self._undo_before_another(Outcome.ABORTED, reason)
@@ -439,7 +452,10 @@ class Claims:
             self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
 
     def _undo_unread(self) -> None:
-        """Undo claims whose answer reached no reader."""
+        """Undo claims whose answer reached no reader; keep those that were adopted."""
+        for consumer, adopted in self._attempt.adopts.items():
+            self._journal.take(consumer)
+            adopted.keep()
         if not self._made:
             return
         LOG.warning(
