@@ -95,6 +95,7 @@ class RequestAttempt:
     rollback_uncertain: bool = False  # a rollback may be carried out later
     offered: Candidates | None = None  # None: it is not known what it may choose from
     is_query_lost: bool = False  # placement did not answer the query for candidates
+    failed_query: QueryFailed | None = None  # one for others, which may not be needed
     came_s: float | None = None  # when the request came, on the monotonic clock
     waited_s: float = 0.0  # for how long it has waited after the attempt
     unavailable: dict[str, str] = field(default_factory=dict)  # problems by service
@@ -129,6 +130,13 @@ class RequestAttempt:
             recorder.claimed(wanted, Outcome.CLAIMED, ADOPTED)
         return is_adopted
 
+    def answer_adopted(self) -> dict[str, Entry]:
+        """Return the journal entries of the claims that it adopts, by consumer. These
+        claims are answered: they are lost no more."""
+        adopted = self.adopts.values()
+        self.lost[:] = [each for each in self.lost if each not in adopted]
+        return {c: each.entry for c, each in self.adopts.items() if each.entry}
+
     def may_claim(self, wanted: ClaimRequest) -> bool:
         """Whether it may claim this, or adopts it."""
         lost = self.adopts.get(wanted.consumer_uuid)
@@ -136,6 +144,7 @@ class RequestAttempt:
 
     def offers(self, answer: Candidates | QueryFailed) -> None:
         """Note what placement offers, or that it did not answer."""
+        self.failed_query = None
         if not isinstance(answer, QueryFailed):
             self.offered = answer
         elif answer.is_away:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
 
@@ -46,6 +46,10 @@ class ClaimJournal:
             )
         consumers = [one.consumer_uuid for one in wanted]
         self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
+
+    def resume(self, entries: Mapping[str, Entry]) -> None:
+        """Take over open entries of an earlier attempt, by consumer."""
+        self._open.update(entries)
 
     def settle(self, *consumers: str) -> None:
         """Settle the entries of consumers: recovery leaves their claims alone."""

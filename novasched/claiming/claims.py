@@ -48,6 +48,10 @@ For a thousand on 350 hosts placement used 7.8 s of CPU time in chunks of 25. Ch
 50, 100, 200 and 1000 took 6.8, 7.0, 6.9 and 6.7 s. The longest POST took 14 s. Two
 chunks at once are slower and may deadlock: placement locks gaps between consumers.
 """
+NOT_ROLLED_BACK = (
+    'it was claimed before an outage, and is not rolled back, as another delivery of '
+    'this request may have been answered with it; but it is in conflict'
+)
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 
@@ -105,6 +109,7 @@ class Claims:
     ) -> None:
         self.verifiers = self._verification.verifiers = []  # they hold these claims
         if error is None:
+            self._journal.resume(self._attempt.answer_adopted())
             self._journal.answer(self._undo_unread)
             return
         ended_by = error
@@ -121,7 +126,7 @@ class Claims:
 
     def check_caller(self) -> None:
         """Raise CallerGone if something is claimed and the caller waits no more."""
-        if self._made:
+        if self._made or self._attempt.adopts:
             self._journal.check_caller()
 
     def verify_with(self, *others: Verifier, enforces_capacity: bool = True) -> None:
@@ -351,13 +356,18 @@ class Claims:
         for verifier in self.verifiers:
             verifier.claimed(wanted)
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, is_conflict: bool = True) -> None:
         """Roll all claims back in favour of other requests; their amounts are free
-        again.
+        again. Raises as _undo_before_another does, and CallerGone.
 
-        Raises as _undo_before_another does, and CallerGone.
+        Adopted claims are not rolled back: in a conflict, the request ends by
+        errors.AllocationUpdateFailed.
         """
         self.check_caller()
+        if is_conflict and self._attempt.adopts:
+            raise errors.AllocationUpdateFailed(
+                next(iter(self._attempt.adopts)), f'{NOT_ROLLED_BACK}: {reason}'
+            )
         for claim in self._made:
             self.remaining.give_back(self._wanted[claim.consumer_uuid].candidate)
         self._undo_before_another(Outcome.ABORTED, reason)
@@ -439,7 +449,10 @@ class Claims:
             self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
 
     def _undo_unread(self) -> None:
-        """Undo claims whose answer reached no reader."""
+        """Undo claims whose answer reached no reader; keep those that were adopted."""
+        for consumer, adopted in self._attempt.adopts.items():
+            self._journal.take(consumer)
+            adopted.keep()
         if not self._made:
             return
         LOG.warning(

@@ -284,7 +284,7 @@ class GroupCheck(Verifier):
             return None
         self._recent.forget(self._seen)
         self._seen, self._places = now, 0
-        self._give_back('members that have gone since')
+        self._give_back('members that have gone since', is_conflict=False)
         return retry
 
     def _now(self, seen: Places) -> Places | None:
@@ -330,9 +330,9 @@ class GroupCheck(Verifier):
             return retry
         return self._budget.retry(Outcome.GROUP_SPLIT, text)
 
-    def _give_back(self, others: str) -> None:
+    def _give_back(self, others: str, is_conflict: bool = True) -> None:
         if self._work.claims is not None:
-            self._work.claims.abort(others)
+            self._work.claims.abort(others, is_conflict)
 
     def _mine(self, hosts: Sequence[HostState]) -> dict[str, Place]:
         return {uuid: (host.cell_uuid, host.host) for uuid, host in self._named(hosts)}

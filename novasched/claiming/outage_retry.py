@@ -4,7 +4,7 @@ before it is decided from the start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +16,14 @@ from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import Scope
 from novasched.cluster.view import ClusterView
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
-from novasched.ports import MAY_ARRIVE, CallerGone, Claimed, Placement, UndoLeft
+from novasched.ports import (
+    MAY_ARRIVE,
+    STANDS,
+    CallerGone,
+    Claimed,
+    Placement,
+    UndoLeft,
+)
 from novasched.resources.request import target_of
 from novasched.runtime import connections
 from novasched.runtime.clock import Clock
@@ -63,7 +70,7 @@ class OutageRetry:
         self._clock = clock
         self._lost = before.lost
         self._adopts: list[UnresolvedClaim] = []
-        self._is_unsure = False
+        self._has_adopted = self._is_unsure = False
         self._handed: HandedToSuccessor | None = None
         self._budget = before.budget
 
@@ -97,12 +104,8 @@ class OutageRetry:
                     may_retry = self._is_worth_another(attempt, failure)
                     if not may_retry and self._handed is None:
                         raise
-        except BaseException:  # recovery undoes what is lost
-            for lost in self._lost:
-                if lost in self._adopts:
-                    lost.keep()
-                else:
-                    lost.hand_to_recovery()
+        except BaseException:
+            self._leave_lost()
             raise
         finally:
             self._patience.attempted(attempt.unavailable)
@@ -112,6 +115,27 @@ class OutageRetry:
         for lost in self._lost:  # what may still arrive is barred by what is claimed
             lost.resolved()
         return result
+
+    def _leave_lost(self) -> None:
+        """Undo what stands, unless the request has adopted claims; recovery undoes
+        what else is lost."""
+        left = {each.claim.consumer_uuid: each.why for each in self._lost}
+        standing = [each for each in self._lost if each.why == STANDS]
+        try:
+            if standing and not self._has_adopted:
+                found = self._undo(standing, UNDO_WITHIN_S)
+                for each in standing:
+                    del left[each.claim.consumer_uuid]
+                left.update(found)
+        finally:
+            for each in self._lost:
+                why = left.get(each.claim.consumer_uuid)
+                if each in self._adopts:
+                    each.keep()
+                elif why is None:
+                    each.resolved()
+                else:
+                    each._replace(why=why).hand_to_recovery()
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
         """Resume a wait that a reload interrupted.
@@ -189,14 +213,17 @@ class OutageRetry:
         self._adopts = []
         if not self._lost:
             return True
-        left = self._undo(keeps_unknown=True)
+        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
+        left = self._undo(self._lost, within_s, keeps_unknown=True)
         standing = {each.consumer_uuid for each in left.standing}
         if standing and standing >= {*(self._work.instance_uuids or ())}:
             made = {id(each) for each in left.standing}
             self._adopts = [each for each in self._lost if id(each.claim) in made]
+            self._has_adopted = True
             return not self._is_unsure
         if standing:
-            left = self._undo()
+            others = [each for each in self._lost if each.claim.consumer_uuid in left]
+            left = self._undo(others, within_s)
         kept = []
         for each in self._lost:
             why = left.get(each.claim.consumer_uuid)
@@ -208,10 +235,14 @@ class OutageRetry:
         self._lost = kept
         return not self._is_unsure and all(each.why == MAY_ARRIVE for each in kept)
 
-    def _undo(self, keeps_unknown: bool = False) -> UndoLeft:
+    def _undo(
+        self,
+        lost: Sequence[UnresolvedClaim],
+        within_s: float,
+        keeps_unknown: bool = False,
+    ) -> UndoLeft:
         context = self._work.context.elevated()
-        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
-        claims = [each.claim for each in self._lost]
+        claims = [each.claim for each in lost]
         left = self._placement.undo(
             context, claims, within_s, keeps_unknown=keeps_unknown
         )

@@ -201,7 +201,7 @@ class Reservation(Verifier):
         retry = self._budget.retry(Outcome.PICKS_RELEASED)
         if not self._assumed.have_gone(self._counted):
             return None
-        claims.abort('picks that have gone since')
+        claims.abort('picks that have gone since', is_conflict=False)
         return retry
 
     def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:

@@ -158,6 +158,8 @@ class RequestAttempts:
             except errors.NoValidHost:
                 more = self._once_more(work, query)
                 if more is None:
+                    if work.attempt.failed_query is not None:
+                        work.attempt.offers(work.attempt.failed_query)
                     raise
             work = replace(work, candidates=more, copy_lags=lambda: False)
 
@@ -354,9 +356,10 @@ class RequestAttempts:
                 work.context, query, fresh, why_not_copy
             )
         work.recorder.asked(query, answer)
-        work.attempt.offers(answer)
         if isinstance(answer, QueryFailed):
+            work.attempt.failed_query = answer
             return None
+        work.attempt.offers(answer)
         if not answer.requests:
             work.recorder.blocked(Blocker.NO_CANDIDATES)
             raise errors.NoValidHost('')

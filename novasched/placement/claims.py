@@ -87,6 +87,7 @@ class JointClaim:
         self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
         self._busy = False
         self._unreached = False
+        self._began_s = SYSTEM_CLOCK.monotonic()
 
     def run(self) -> Outcome:
         """Claim. Raises errors.AllocationUpdateFailed where _reread() does."""
@@ -253,7 +254,12 @@ class JointClaim:
         undo, by_s = self._undo(), SYSTEM_CLOCK.monotonic()
         return [
             ClaimUnknown(
-                one.consumer_uuid, text, amounts(self._allocations(one)), undo, by_s
+                one.consumer_uuid,
+                text,
+                amounts(self._allocations(one)),
+                undo,
+                by_s,
+                self._began_s,
             )
             for one in self._wanted
         ]

@@ -102,7 +102,9 @@ class Rollback:
         Where a consumer held nothing before and holds nothing now, a claim that got no
         answer may still be on its way. Nothing bars it: a consumer without allocations
         has no generation. So no other host may be claimed for it after
-        ``ClaimUnknown``.
+        ``ClaimUnknown``. Nor where it got something else since that claim was sent: it
+        may be the claim of another delivery, which was answered. It counts as a claim
+        that may arrive if those of unknown fate are kept.
         """
         self._undo([claim for claim in claims if isinstance(claim, Claimed)])
         self._undo_unknown(
@@ -197,10 +199,17 @@ class Rollback:
                 if held is NOTHING:
                     return self._leave(claims, MAY_ARRIVE)
                 if not held.is_exactly(before, generation - 1):
+                    if self._keeps_unknown and not self._was_before(claim, held):
+                        self._leave([claim], MAY_ARRIVE)
                     break
                 if self._bar(claim):
                     return None
         return None
+
+    def _was_before(self, claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
+        """Return whether a consumer held this before the claim was sent."""
+        sent_s_ago = self._clock.monotonic() - claim.sent_s
+        return held.age_s is not None and held.age_s > sent_s_ago + AGE_PRECISION_S
 
     def _bar(self, claim: ClaimUnknown) -> bool:
         """Write again what the consumer held: the new generation bars a late claim.

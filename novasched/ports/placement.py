@@ -121,6 +121,7 @@ class ClaimUnknown:
     )
     undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     by_s: float = field(default=0.0, compare=False)
+    sent_s: float = field(default=0.0, compare=False)
 
     def as_claimed(self) -> Claimed:
         """Return the claim as one that placement took."""

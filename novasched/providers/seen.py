@@ -70,8 +70,8 @@ class Seen:
                 self._as_known[id_] = generation, written
 
     def claimed(self, ids: Collection[int]) -> None:
-        """Note that one claim of some of these providers has been made since then: of
-        the others of their trees, too, it is the last write."""
+        """Note one claim of some of these providers since then. It is the last write of
+        all others of their trees, too."""
         now = self._now()
         roots = {self._seen[id_].root for id_ in self._seen.keys() & ids}
         for id_, seen in self._seen.items():

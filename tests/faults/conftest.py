@@ -52,6 +52,9 @@ HELD = """
 SELECT DISTINCT consumer_id, uuid FROM allocations
 JOIN resource_providers ON resource_providers.id = resource_provider_id
 """
+LONG_AGO = """
+UPDATE allocations SET created_at = '2020-01-01 00:00:00', updated_at = NULL
+"""
 EMPTY_TRIES = 5
 VHOSTS = 8
 """They take turns, as each costs a start of the broker a tenth of a second."""
@@ -136,6 +139,13 @@ class FaultyCloud(Cloud):
             'consumer_generation': self._generation(consumer),
         }
         self.placement.put(f'/allocations/{consumer}', body)
+
+    def held_long_ago(self):
+        """Let all that is held be held for years."""
+        engine = sa.create_engine(self.placement.database_url)
+        with engine.begin() as connection:
+            connection.execute(sa.text(LONG_AGO))
+        engine.dispose()
 
     def resize(self, host, resource_class, total):
         """Change how much there is of a class, past the proxy."""

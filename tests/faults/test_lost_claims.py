@@ -101,6 +101,27 @@ def test_a_delivery_that_waits_leaves_what_another_one_was_answered(cloud, is_fi
     assert made.held() == {uuids[0]: {'h1'}}
 
 
+@pytest.mark.scenario('F10', 'I3', 'I4')
+@cases(
+    'disabled',
+    ('its host is fit still', None),
+    ('its host was disabled meanwhile', 'h3'),
+)
+def test_a_moved_server_delivered_twice_holds_one_host(cloud, disabled):
+    """Though its request names a host to leave out, and so adds to what it holds."""
+    hosts = [Host('h3', memory_mb=7000), Host('h4', memory_mb=6000)]
+    made = cloud([*HOSTS, *hosts], novasched=PATIENT)
+    uuids = new_uuids()
+    first = Delivery(made, uuids, claim=proxy.drop, ignore_hosts=['h1'])
+    disable(made, 'h2')
+    assert select(made, made.compose(), uuids, ignore_hosts=['h1']) == [['h3']]
+    if disabled:
+        disable(made, disabled)
+    with pytest.raises(errors.AlreadyClaimed):
+        first.goes_on()
+    assert made.held() == {uuids[0]: {'h3'}}
+
+
 @pytest.mark.scenario('F16', 'I2', 'I4', 'I6')
 @cases(
     'count, method, memory_mb',
@@ -153,6 +174,7 @@ def test_an_evacuated_server_keeps_its_source(cloud, claim, passed, disabled, ex
     made = cloud([*HOSTS, Host('h3', memory_mb=4000)], novasched=PATIENT)
     uuids = new_uuids()
     made.hold(uuids[0], h1=ON_HOST)
+    made.held_long_ago()
     waiting = Delivery(made, uuids, claim, passed, ignore_hosts=['h1'])
     if disabled:
         disable(made, disabled)

@@ -10,14 +10,14 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
-from novasched.ports import CallerGone, ClaimRequest
+from novasched.ports import STANDS, CallerGone, ClaimRequest, ClaimUnknown
 from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from tests import factories
 from tests.cases import cases
@@ -278,6 +278,56 @@ def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(c
         assert not claims.remaining.fits(candidate('y'))
         claims.make_all(request, [ClaimRequest('c', candidate('x'))])
         assert not claims.remaining.fits(candidate('x'))
+
+
+# -- adopted
+
+
+def adopting(context, caller, journal, then=None):
+    """Adopt a claim that stands; return the attempt that does."""
+    (wanted,) = wanted_on(['h'])
+    consumer = wanted.consumer_uuid
+    (entry,) = journal.intend([wanted])
+    claim = ClaimUnknown(consumer, 'no answer')
+    lost = UnresolvedClaim(claim, STANDS, entry, wanted, '1.36')
+    attempt = RequestAttempt(adopts={consumer: lost}, lost=[lost])
+    journals, placement = ClaimJournal(journal, caller), FakePlacement()
+    claims = Claims(placement, context, '1.36', claim_journal=journals, attempt=attempt)
+    with claims:
+        request = factories.request(instance_uuid=consumer)
+        assert is_granted(claims.make(request, wanted.candidate))
+        claims.check_caller()
+        if then is not None:
+            raise then
+    assert (placement.tried, placement.undone) == ([], [])
+    return attempt
+
+
+@cases(
+    'is_read, told',
+    ('it is read', True, [('0', 'answering'), ('0', 'settled')]),
+    ('nobody reads it', False, [('0', 'answering'), ('0', 'settled')]),
+)
+def test_an_adopted_claim_is_settled_once_its_answer_has_an_end(
+    context, is_read, told, caplog
+):
+    caller, journal = FakeCaller(), FakeJournal()
+    assert adopting(context, caller, journal).lost == []
+    assert journal.told == told[:1]
+    end = caller.answered if is_read else caller.undeliverable
+    end()
+    assert journal.told == told
+    kept = [each for each in caplog.messages if 'Allocations of 0 are kept' in each]
+    assert len(kept) == (not is_read)
+
+
+def test_an_adopted_claim_without_an_answer_is_lost_still(context):
+    journal, gone = FakeJournal(), FakeCaller(CallerGone('hung up'))
+    with pytest.raises(CallerGone):
+        adopting(context, gone, journal)
+    with pytest.raises(KeyError):
+        adopting(context, FakeCaller(), journal, KeyError('a defect'))
+    assert journal.told == []
 
 
 # -- many, in chunks

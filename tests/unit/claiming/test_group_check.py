@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
 from novasched.claiming.group_check import MOST_WATCHES, RecentMembers
@@ -18,7 +18,13 @@ from novasched.claiming.retries import MOST_ABORTS, Scope
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
-from novasched.ports import CallerGone, QueryFailed
+from novasched.ports import (
+    STANDS,
+    CallerGone,
+    ClaimRequest,
+    ClaimUnknown,
+    QueryFailed,
+)
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -115,6 +121,19 @@ def test_who_sees_a_member_on_its_host_yields(cloud):
     assert said == 'yielded'
     text = f'for anti-affinity with {A} on h1, of server group {factories.group().uuid}'
     assert re.fullmatch(rf'given up after \d+ ms {text}', texts[1])
+
+
+def test_an_adopted_claim_in_conflict_with_a_member_ends_the_request(cloud):
+    """It cannot be rolled back: nothing is decided as if it were."""
+    cloud.holds(A, 'h1')
+    cloud.holds(B, 'h1')
+    wanted = ClaimRequest(B, cloud.placement.held[B])
+    lost = UnresolvedClaim(ClaimUnknown(B, 'lost'), STANDS, None, wanted, VERSION)
+    cloud.attempt = RequestAttempt(adopts={B: lost})
+    with pytest.raises(errors.AllocationUpdateFailed, match='for anti-affinity with'):
+        cloud.ask(B)
+    assert (cloud.placement.undone, cloud.placement.tried) == ([], [])
+    assert [said for said, _ in cloud.recorder.said] == ['claimed']
 
 
 def test_the_senior_stays_where_the_other_goes(cloud):

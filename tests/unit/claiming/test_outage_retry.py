@@ -322,6 +322,58 @@ def test_lost_claims_that_stand_for_some_instances_alone_are_undone():
     scene.outages.close()
 
 
+def test_what_was_undone_is_not_undone_once_more():
+    class Asked(Undoing):
+        def undo(self, context, claims, within_s=None, keeps_unknown=False):
+            asked.append([claim.consumer_uuid for claim in claims])
+            unknown = [each for each in claims if isinstance(each, ClaimUnknown)]
+            left = UndoLeft(dict.fromkeys(['d'], STANDS) if keeps_unknown else {})
+            left.standing = unknown if keeps_unknown else []
+            return left
+
+    def loses_two(attempt):
+        attempt.note_unavailable(PLACEMENT, 'no answer in time')
+        for claim in (Claimed('c'), ClaimUnknown('d', 'lost')):
+            lost = UnresolvedClaim(claim, 'placement is away', None, WANTED, '1.36')
+            attempt.lost.append(lost)
+        return errors.AllocationUpdateFailed('d', 'unknown')
+
+    asked, scene = [], Scene(loses_two, 'hosts', placement=Asked())
+    scene.instances = ['c', 'd']
+    assert scene.run() == 'hosts'
+    assert asked == [['c', 'd'], ['d']]
+    scene.outages.close()
+
+
+@cases(
+    'failure',
+    ('nobody waits for placement', errors.AllocationUpdateFailed('c', 'unknown')),
+    ('its caller has gone', CallerGone('gone')),
+    ('a defect', KeyError('a defect')),
+)
+@cases(
+    'answers, told',
+    ('placement answers', [], 'settled'),
+    ('placement is away again', ['away'], 'to be undone'),
+)
+def test_a_claim_that_stands_is_rolled_back_where_no_attempt_follows(
+    failure, answers, told, caplog
+):
+    def loses(attempt):
+        scene.loses(ClaimUnknown)(attempt)
+        attempt.lost[:] = [each._replace(why=STANDS) for each in attempt.lost]
+        return failure
+
+    gone = failure if isinstance(failure, CallerGone) else None
+    scene = Scene(loses, placement=Undoing(*answers), caller=FakeCaller(gone))
+    scene.outages = Outages(30.0)
+    with pytest.raises(type(failure)):
+        scene.run()
+    assert [consumer for consumer, _ in scene.placement.undone] == ['c']
+    assert scene.journal.told == [('c', told)]
+    assert not [each for each in caplog.records if each.levelname == 'ERROR']
+
+
 @cases(
     'failure',
     ('an error of the request', NO_HOST),

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
+from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claims import Claims
 from novasched.claiming.reservation import (
     GroupLocks,
@@ -24,6 +25,8 @@ from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
+from novasched.ports import STANDS, ClaimRequest, ClaimUnknown
+from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -51,6 +54,7 @@ class Cloud:
         self.hosts = factories.hosts(host=names, free_ram_mb=free_ram_mb)
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
         self.assumed = AssumedInstances() if assumed else None
+        self.recorder, self.adopts = NO_RECORDER, {}
         self.driver = FilterScheduler(
             DriverContext(
                 profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
@@ -67,7 +71,13 @@ class Cloud:
             RequestContext(overwrite=False),
             self.placement.candidates(None, ''),
         )
-        claims = Claims(self.placement, context, VERSION)
+        claims = Claims(
+            self.placement,
+            context,
+            VERSION,
+            recorder=self.recorder,
+            attempt=RequestAttempt(adopts=self.adopts),
+        )
         return ScheduleRequest(
             context, factories.request(**values), uuids, candidates, claims, True
         )
@@ -391,6 +401,22 @@ class TestOtherSchedulers:
         assert cloud.ask(B) == [expected]
         assert [consumer for consumer, _ in cloud.placement.undone] == undone
         assert len(cloud.assumed) == 2
+
+    def test_an_adopted_claim_that_is_to_yield_ends_the_request(self, make):
+        """It cannot be rolled back: nothing is decided as if it were."""
+
+        class Hearing(NoRecorder):
+            def claimed(self, wanted, outcome, text):
+                hear()
+
+        cloud = make()
+        hear, cloud.recorder = self.other(cloud, A), Hearing()
+        wanted = ClaimRequest(B, cloud.placement.offered[0])
+        lost = UnresolvedClaim(ClaimUnknown(B, 'lost'), STANDS, None, wanted, VERSION)
+        cloud.adopts = {B: lost}
+        with pytest.raises(errors.AllocationUpdateFailed, match=f'{A} was picked'):
+            cloud.ask(B)
+        assert cloud.placement.undone == []
 
     def test_several_servers_are_decided_again_together(self, make):
         cloud = make()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When none of the first candidates will do, all are asked for."""
 
+import contextlib
 import logging
 
 import pytest
@@ -9,9 +10,20 @@ from novasched import errors
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
+from novasched.outages import PLACEMENT
+from novasched.ports import QueryFailed
+from novasched.scheduler.outcomes import Outcome
 from tests import factories
 from tests.cases import cases
-from tests.fakes import Choosy, Cutting, FakeNetwork, FakeNotifier, FakeView
+from tests.fakes import (
+    Choosy,
+    Cutting,
+    FakeDriver,
+    FakeNetwork,
+    FakeNotifier,
+    FakePlacement,
+    FakeView,
+)
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 
@@ -91,3 +103,50 @@ class TestBeyondTheLimit:
         failed, attempts, placement, _ = look('abc', 'b')
         assert (failed, attempts) == (None, [(2, True, False)])
         assert len(placement.queries) == 1
+
+
+class Lagging(FakeDriver):
+    """Finds no host at first, as the copy of placement lags, and then as it is told."""
+
+    def __init__(self, finds):
+        super().__init__()
+        self._finds = [False, finds]
+
+    def select_destinations(self, work):
+        placed = super().select_destinations(work)
+        if not self._finds.pop(0):
+            work.budget.spend(Outcome.COPY_LAGS)
+            raise errors.NoValidHost('')
+        return placed
+
+
+@cases(
+    'finds, unavailable',
+    ('the candidates that are known will do', True, {}),
+    ('they will not do', False, {PLACEMENT: '503 Service Unavailable'}),
+)
+def test_placement_that_offers_no_others_is_unavailable_where_the_attempt_fails(
+    finds, unavailable
+):
+    class Silent(FakePlacement):
+        def candidates(self, context, query):
+            found = super().candidates(context, query)
+            self.failure = QueryFailed(503, 'away', is_away=True)
+            return found
+
+    driver = Lagging(finds)
+    manager = SchedulerManager(
+        driver,
+        FakeView(factories.hosts()),
+        Silent('a'),
+        FakeNotifier(),
+        QueryPolicy(()),
+        FakeNetwork(),
+    )
+    ended = contextlib.nullcontext() if finds else pytest.raises(errors.NoValidHost)
+    with ended:
+        manager.select_destinations(
+            RequestContext(overwrite=False), factories.request(), [A], True, False
+        )
+    assert driver.work.attempt.unavailable == unavailable
+    assert driver.work.attempt.is_query_lost == (not finds)

@@ -12,11 +12,16 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import (
     CLAIMED_AGAIN,
     CONFLICT_TRIES,
-    MAY_ARRIVE,
     NO_TIME,
     TOGETHER,
 )
-from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
+from novasched.ports import (
+    MAY_ARRIVE,
+    Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
+)
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.unit.placement.answers import (
@@ -52,10 +57,10 @@ def undoing(scripted, context):
     It returns what was asked, and what may be left behind.
     """
 
-    def run(claims, *answers):
+    def run(claims, *answers, **how):
         claims = claims if isinstance(claims, list) else [claims]
         adapter, script = scripted(*answers)
-        left = PlacementClient(adapter).undo(context, claims)
+        left = PlacementClient(adapter).undo(context, claims, **how)
         assert not script.answers
         return script, left
 
@@ -305,6 +310,29 @@ def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, ask
     script, left = undoing(unknown, *answers)
     assert script.asked == [f'{method} {URL}' for method in asked]
     assert left == {}
+
+
+@cases(
+    'age_s, is_left',
+    ('since the claim was sent', 57, True),
+    ('about then', 61, True),
+    ('nobody knows when', None, True),
+    ('before', 63, False),
+)
+def test_a_claim_may_arrive_where_its_consumer_got_something_since(
+    claiming, undoing, age_s, is_left
+):
+    """What it got may be the claim of another delivery of the same move."""
+    unknown, _ = claiming(LOST, (500, ''))
+    unknown = dataclasses.replace(unknown, sent_s=SYSTEM_CLOCK.monotonic() - 60)
+    _, left = undoing(unknown, held(1, age_s, newer=3), keeps_unknown=True)
+    assert left == ({CONSUMER: MAY_ARRIVE} if is_left else {})
+
+
+def test_a_claim_of_unknown_fate_knows_when_it_was_first_sent(claiming):
+    began_s = SYSTEM_CLOCK.monotonic()
+    unknown, _ = claiming(LOST, NOTHING, LOST, (500, ''))
+    assert began_s <= unknown.sent_s <= unknown.by_s
 
 
 @cases(
