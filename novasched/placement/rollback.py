@@ -99,12 +99,10 @@ class Rollback:
     def undo(self, claims: Sequence[Claimed | ClaimUnknown]) -> None:
         """Bring the consumers back to what they held before the claims.
 
-        Where a consumer held nothing before and holds nothing now, a claim that got no
-        answer may still be on its way. Nothing bars it: a consumer without allocations
-        has no generation. So no other host may be claimed for it after
-        ``ClaimUnknown``. Nor where it got something else since that claim was sent: it
-        may be the claim of another delivery, which was answered. It counts as a claim
-        that may arrive if those of unknown fate are kept.
+        A claim that got no answer may still arrive where its consumer holds nothing:
+        nothing bars it, as a consumer without allocations has no generation. What a
+        consumer got since that claim was sent may belong to another delivery. In both
+        cases no other host may be claimed.
         """
         self._undo([claim for claim in claims if isinstance(claim, Claimed)])
         self._undo_unknown(
