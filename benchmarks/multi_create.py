@@ -23,12 +23,12 @@ import tracemalloc
 from benchmarks.decide import cluster, profile, table
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates
 from tests import factories
-from tests.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
 
 AMOUNTS = {'VCPU': 1, 'MEMORY_MB': 1024, 'DISK_GB': 10}
 
@@ -79,7 +79,7 @@ def place(chosen, hosts, candidates, kind, number):
     room = RemainingCapacity(candidates.summaries)
     driver = FilterScheduler(parts)
     with Claims(parts.placement, context, VERSION, room) as claims:
-        work = ScheduleRequest(
+        work = schedule_request(
             context, request(kind, uuids), uuids, candidates, claims, True
         )
         placed = driver.select_destinations(work)

@@ -353,12 +353,12 @@ class OutagePatience:
     def __init__(
         self,
         outages: Outages,
-        caller: Caller | None,
+        caller: Caller,
         clock: Clock,
         came_s: float | None = None,
     ) -> None:
         left_s = caller_s = 0.0
-        if caller is not None and outages.patience_s:
+        if outages.patience_s:
             caller_s = caller.answer_left_s() - ANSWER_TAKES_S
             left_s = min(outages.patience_s, caller_s)
         now_s = clock.monotonic()
@@ -380,8 +380,7 @@ class OutagePatience:
     def left_s(self, is_back: bool = False) -> float:
         """Return for how long the request may wait from now: the patience counts until
         a service ``is_back``. Raises CallerGone."""
-        if self._caller is not None:
-            self._caller.check()
+        self._caller.check()
         ends_s = self._ends_s if is_back else self._until_s
         return ends_s - self._clock.monotonic()
 
@@ -398,7 +397,7 @@ class OutagePatience:
         ``is_query`` says that a query of placement failed. Raises CallerGone.
         """
         self.attempted(away)
-        if self.is_over or self._caller is None or not away:
+        if self.is_over or not away:
             return False
         if not self._waits:
             self._served = self._outages.served

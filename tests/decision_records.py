@@ -147,6 +147,7 @@ def body(**changes):
         'profile': 'p1',
         'claims': [],
         'claims_total': 0,
+        'rounds': {},
         'stages_ms': {'prefilter': 0.1, 'query': 17.2, 'refresh': 2.0, 'filter': 1.1},
         'error': None,
         'placement': None,

@@ -10,7 +10,8 @@ from collections import Counter
 import numpy as np
 
 from novasched import errors
-from novasched.drivers import Driver, ScheduleResult
+from novasched.claiming.host_candidates import ALL_HOSTS
+from novasched.drivers import ClaimedRequest, Driver, ScheduleRequest, ScheduleResult
 from novasched.objects.selection import Selection
 from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
@@ -204,25 +205,42 @@ class FakePlacement:
         return UndoLeft(dict.fromkeys(left, 'placement is away'))
 
 
+def schedule_request(
+    context, spec, uuids, candidates=None, claims=None, alternates=False, **values
+):
+    """A request as a driver gets it: all hosts are candidates, and nothing is claimed,
+    unless it is given."""
+    request = ScheduleRequest(
+        context,
+        spec,
+        uuids or (),
+        names_instances=uuids is not None,
+        return_alternates=alternates,
+        candidates=ALL_HOSTS if candidates is None else candidates,
+        **values,
+    )
+    return request if claims is None else request.claimed_by(claims)
+
+
 class FakeDriver(Driver):
-    """Claims the first candidate for every instance; keeps the work."""
+    """Claims the first candidate for every instance; keeps the request."""
 
     def __init__(self, problem=None):
         super().__init__(None)
-        self.work = None
+        self.request = None
         self._problem = problem
 
-    def select_destinations(self, work):
-        self.work = work
-        for uuid in work.instance_uuids or ():
-            if work.claims:
-                candidate = work.candidates.requests[0]
-                work.claims.make(work.request.for_instance(uuid), candidate)
+    def select_destinations(self, request):
+        self.request = request
+        for uuid in request.instance_uuids:
+            if isinstance(request, ClaimedRequest):
+                candidate = request.candidates.requests[0]
+                request.claims.make(request.spec.for_instance(uuid), candidate)
         if self._problem:
             raise self._problem
         selection = Selection(service_host='h1', nodename='n1', limits=None)
-        request = work.request.replaced(instance_uuid=LAST)
-        return ScheduleResult([[selection] for _ in range(work.required)], request)
+        selections = [[selection] for _ in range(request.required)]
+        return ScheduleResult(selections, request.spec.replaced(instance_uuid=LAST))
 
 
 class Choosy(FakeDriver):
@@ -233,10 +251,11 @@ class Choosy(FakeDriver):
         self.attempts = []
         self._wanted = wanted
 
-    def select_destinations(self, work):
-        self.attempts.append(work.candidates)
-        offered = [next(iter(one['allocations'])) for one in work.candidates.requests]
-        placed = super().select_destinations(work)
+    def select_destinations(self, request):
+        candidates = request.candidates
+        self.attempts.append(candidates)
+        offered = [next(iter(each['allocations'])) for each in candidates.requests]
+        placed = super().select_destinations(request)
         if self._wanted not in offered:
             raise errors.NoValidHost('There are not enough hosts available.')
         return placed

@@ -9,6 +9,7 @@ from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -84,13 +85,15 @@ class Recorded:
             profile, self.view, self.placement, random.Random(1), **(parts or {})
         )
         self.manager = SchedulerManager(
-            driver(context),
-            self.view,
-            self.placement,
-            notifier or FakeNotifier(),
-            QueryPolicy(prefilters, limit),
-            network or FakeNetwork(),
-            decision_log=self.log,
+            RequestAttempts(
+                driver(context),
+                self.view,
+                self.placement,
+                notifier or FakeNotifier(),
+                QueryPolicy(prefilters, limit),
+                network or FakeNetwork(),
+            ),
+            self.log,
         )
         self.context = RequestContext(overwrite=False)
 

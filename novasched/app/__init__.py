@@ -48,6 +48,7 @@ from novasched.drivers.plugin_timing import PluginTiming
 from novasched.external import servicegroup
 from novasched.external.network import NetworkClient
 from novasched.journal import recovery
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
@@ -283,7 +284,7 @@ def compose_reader(
             assumed=assumed(profile.of_release(of)),
         )
         policy = QueryPolicy.from_conf(conf, of)
-        return SchedulerManager(
+        attempts = RequestAttempts(
             driver=driver_loading.driver_from_conf(conf, context),
             view=view,
             placement=placement,
@@ -293,9 +294,9 @@ def compose_reader(
             journal=journal,
             clock=sources.clock,
             mirror=mirror,
-            decision_log=decision_log,
             outages=outages,
         )
+        return SchedulerManager(attempts, decision_log)
 
     return Reader(
         manager(found.release),

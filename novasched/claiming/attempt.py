@@ -53,6 +53,10 @@ class UnresolvedClaim(NamedTuple):
     wanted: ClaimRequest
     version: str  # microversion of ``wanted``
 
+    @property
+    def consumer_uuid(self) -> str:
+        return self.claim.consumer_uuid
+
     def resolved(self) -> None:
         """It is undone, barred or adopted: nothing is left to do."""
         if self.entry is not None:
@@ -61,7 +65,7 @@ class UnresolvedClaim(NamedTuple):
     def keep(self) -> None:
         """It stands, and nothing undoes it."""
         self.resolved()
-        LOG.warning(KEPT, self.claim.consumer_uuid, self.claim.consumer_uuid)
+        LOG.warning(KEPT, self.consumer_uuid, self.consumer_uuid)
 
     def hand_to_recovery(self) -> None:
         """Leave the claim to recovery, or to the operator if there is no recovery.
@@ -69,7 +73,7 @@ class UnresolvedClaim(NamedTuple):
         If placement gets a claim later, another delivery of the request may have sent
         it.
         """
-        consumer = self.claim.consumer_uuid
+        consumer = self.consumer_uuid
         if self.entry is None:
             LOG.error(LEFT_BEHIND, consumer, self.why, consumer)
             return
@@ -134,8 +138,8 @@ class RequestAttempt:
         """Return the journal entries of the claims that it adopts, by consumer. These
         claims are answered: they are lost no more."""
         adopted = self.adopts.values()
-        self.lost[:] = [each for each in self.lost if each not in adopted]
-        return {c: each.entry for c, each in self.adopts.items() if each.entry}
+        self.lost[:] = [lost for lost in self.lost if lost not in adopted]
+        return {c: claim.entry for c, claim in self.adopts.items() if claim.entry}
 
     def may_claim(self, wanted: ClaimRequest) -> bool:
         """Whether it may claim this, or adopts it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
+from novasched.ports import NO_CALLER, Caller, ClaimRequest, Entry, Intent, Journal
 
 
 class ClaimJournal:
@@ -15,7 +15,7 @@ class ClaimJournal:
     """
 
     def __init__(
-        self, journal: Journal | None = None, caller: Caller | None = None
+        self, journal: Journal | None = None, caller: Caller = NO_CALLER
     ) -> None:
         self._journal = journal
         self._caller = caller
@@ -30,21 +30,21 @@ class ClaimJournal:
         """Write down claims that are about to be made."""
         if self._journal is None:
             return
-        within_s = self._caller.patience_left_s() if self._caller else None
+        within_s = self._caller.patience_left_s()
         intents = []
-        for one in wanted:
-            allocations = one.candidate['allocations']
+        for claim in wanted:
+            allocations = claim.candidate['allocations']
             amounts = {name: part['resources'] for name, part in allocations.items()}
             intents.append(
                 Intent(
                     request_id,
-                    one.consumer_uuid,
+                    claim.consumer_uuid,
                     project_id,
                     amounts,
                     undo_within_s=within_s,
                 )
             )
-        consumers = [one.consumer_uuid for one in wanted]
+        consumers = [claim.consumer_uuid for claim in wanted]
         self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
 
     def resume(self, entries: Mapping[str, Entry]) -> None:
@@ -75,8 +75,7 @@ class ClaimJournal:
 
     def check_caller(self) -> None:
         """Raise CallerGone when the caller waits no more for the answer."""
-        if self._caller is not None:
-            self._caller.check()
+        self._caller.check()
 
     def answer(self, undo: Callable[[], None] = lambda: None) -> None:
         """Settle the entries once the answer is delivered.
@@ -97,9 +96,6 @@ class ClaimJournal:
                 self.end(defect)
                 raise
 
-        if self._caller is None:
-            settle()
-            return
         for entry in answered.values():
             entry.answering()
         self._caller.when_answered(settle)

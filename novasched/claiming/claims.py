@@ -92,7 +92,7 @@ class Claims:
         self._look = look or ClusterLook(is_new=True)
         self._left_behind: list[str] = []
         self.budget = self._attempt.budget
-        self._verification = PickVerification(
+        self.verification = PickVerification(
             self._look, self.remaining, self.budget, recorder, may_be_stale
         )
         self.verify_with()
@@ -107,7 +107,7 @@ class Claims:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.verifiers = self._verification.verifiers = []  # they hold these claims
+        self.verification.verifiers = []  # they hold these claims
         if error is None:
             self._journal.resume(self._attempt.answer_adopted())
             self._journal.answer(self._undo_unread)
@@ -144,17 +144,7 @@ class Claims:
                     self._recorder,
                 )
             )
-        self.verifiers = self._verification.verifiers = [*verifiers, *others]
-
-    def alternates_offered(
-        self, wanted: Sequence[ClaimRequest]
-    ) -> Sequence[bool] | Retry:
-        """Return which alternates may be offered, or why none of the candidates."""
-        return self._verification.alternates_offered(wanted)
-
-    def look_again(self) -> None:
-        """Hosts are taken again: those may be fit that had merely changed."""
-        self._verification.look_again()
+        self.verification.verifiers = [*verifiers, *others]
 
     def make(
         self,
@@ -172,9 +162,8 @@ class Claims:
         must not be added to a claim on another host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate, node_uuid)]
-        if (
-            retry := self._verification.before(wanted, ahead, bool(self._made))
-        ) is not None:
+        retry = self.verification.before(wanted, ahead, bool(self._made))
+        if retry is not None:
             return retry
         if self._attempt.adopts:
             return self._adopt(wanted)
@@ -233,7 +222,7 @@ class Claims:
         Raises errors.AllocationUpdateFailed if placement does not answer, or if earlier
         chunks may be left behind.
         """
-        if (retry := self._verification.before(wanted)) is not None:
+        if (retry := self.verification.before(wanted)) is not None:
             return retry
         if self._attempt.adopts:
             return self._adopt(wanted)
@@ -248,7 +237,7 @@ class Claims:
                     self._user_of(request),
                 )
             if isinstance(outcome, ClaimRefused):
-                candidates = [one.candidate for one in wanted]
+                candidates = [pick.candidate for pick in wanted]
                 self.remaining.refuse_all(candidates, outcome.exhausted)
                 number, text = len(chunk), outcome.text
                 LOG.debug('Claims for %d instances refused: %s', number, text)
@@ -257,8 +246,8 @@ class Claims:
                     self._undo_before_another()
                 return retry
             self._keep(chunk, outcome)
-        for one in wanted:
-            self.remaining.take(one.candidate)
+        for pick in wanted:
+            self.remaining.take(pick.candidate)
         return self._fit(wanted)
 
     def _adopt(self, wanted: Sequence[ClaimRequest]) -> Retry | None:
@@ -274,19 +263,21 @@ class Claims:
         raced with them, roll these claims back. Of claims that race, the last one sees
         all."""
         made = self._made[-len(wanted) :]
-        known = [(self._wanted[each.consumer_uuid], each) for each in made]
-        found = (verifier.after(known) for verifier in self.verifiers)
-        broken = next(filter(None, found), None)
+        claims = [(self._wanted[claim.consumer_uuid], claim) for claim in made]
+        verdicts = (each.after(claims) for each in self.verification.verifiers)
+        broken = next(filter(None, verdicts), None)
         if broken is None:
             return None
         LOG.debug('Claims for %d instances are undone: %s', len(wanted), broken.text)
-        for one in wanted:
-            self.remaining.give_back(one.candidate)
+        for pick in wanted:
+            self.remaining.give_back(pick.candidate)
         self._undo_before_another(broken.why, broken.text, made)
         if len(wanted) == 1:
             self.remaining.refuse(wanted[0].candidate, broken.blocks)
         else:
-            self.remaining.refuse_all([one.candidate for one in wanted], broken.blocks)
+            self.remaining.refuse_all(
+                [pick.candidate for pick in wanted], broken.blocks
+            )
         return self.budget.retry(broken.why, broken.text)
 
     @contextlib.contextmanager
@@ -298,23 +289,23 @@ class Claims:
         An errors.RequestError means that nothing was claimed. Whatever else ends the
         context leaves the journal entries open.
         """
-        for one in wanted:
+        for pick in wanted:
             LOG.debug(
                 'Attempting to claim resources in the placement API for instance %s',
-                one.consumer_uuid,
+                pick.consumer_uuid,
             )
         self._journal.intend(self._context.request_id, request.project_id, wanted)
         try:
             yield
         except errors.RequestError:
-            self._journal.settle(*(one.consumer_uuid for one in wanted))
+            self._journal.settle(*(pick.consumer_uuid for pick in wanted))
             raise
         except Exception as defect:
             now = SYSTEM_CLOCK.monotonic()
-            for one in wanted:
-                entry = self._journal.take(one.consumer_uuid)
-                claim = Claimed(one.consumer_uuid, by_s=now)
-                lost = UnresolvedClaim(claim, str(defect), entry, one, self._version)
+            for pick in wanted:
+                entry = self._journal.take(pick.consumer_uuid)
+                claim = Claimed(pick.consumer_uuid, by_s=now)
+                lost = UnresolvedClaim(claim, str(defect), entry, pick, self._version)
                 lost.hand_to_recovery()
             raise
 
@@ -324,7 +315,7 @@ class Claims:
 
     def _refused(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> Retry:
         """Record a refusal. Return where the request goes on."""
-        self._journal.settle(*(one.consumer_uuid for one in wanted))
+        self._journal.settle(*(pick.consumer_uuid for pick in wanted))
         self._recorder.claimed(wanted, refused.outcome, refused.text)
         why = refused.outcome
         if refused.is_away:
@@ -346,14 +337,14 @@ class Claims:
     ) -> None:
         """Remember claims; undo all where the outcome of one is unknown."""
         self._made += made
-        self._wanted.update((one.consumer_uuid, one) for one in wanted)
+        self._wanted.update((pick.consumer_uuid, pick) for pick in wanted)
         unknown = [claim for claim in made if isinstance(claim, ClaimUnknown)]
         outcome = Outcome.UNKNOWN if unknown else Outcome.CLAIMED
         self._recorder.claimed(wanted, outcome, unknown[0].text if unknown else '')
         for claim in made:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
-        for verifier in self.verifiers:
+        for verifier in self.verification.verifiers:
             verifier.claimed(wanted)
 
     def abort(self, reason: str, is_conflict: bool = True) -> None:
@@ -426,9 +417,10 @@ class Claims:
                 self._context, claims, UNDO_WITHIN_S, keeps_unknown=keeps_lost
             )
         gone = {*consumers}
-        self._made = [each for each in self._made if each.consumer_uuid not in gone]
+        self._made = [c for c in self._made if c.consumer_uuid not in gone]
         self._attempt.rollback_uncertain |= bool(left.unsure)
-        self._journal.settle(*(each for each in consumers if each not in left))
+        undone = [consumer for consumer in consumers if consumer not in left]
+        self._journal.settle(*undone)
         self._left_behind += left
         self.budget.spend(Outcome.UNKNOWN, len(left))
         for claim in claims:
@@ -442,9 +434,9 @@ class Claims:
                     lost.hand_to_recovery()
         if not records:
             return
-        undone = [self._wanted[each] for each in consumers if each not in left]
         if undone:
-            self._recorder.claimed(undone, outcome, text)
+            picks = [self._wanted[consumer] for consumer in undone]
+            self._recorder.claimed(picks, outcome, text)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
 
@@ -474,17 +466,17 @@ def chunks(
     """
     if len(wanted) <= size:
         return [wanted]
-    takers = Counter(name for one in wanted for name in one.candidate['allocations'])
+    takers = Counter(name for pick in wanted for name in pick.candidate['allocations'])
     by_host: dict[str, list[ClaimRequest]] = {}
-    for one in wanted:
-        names = one.candidate['allocations']
+    for pick in wanted:
+        names = pick.candidate['allocations']
         host = max(names, key=lambda name: (takers[name] <= size, takers[name], name))
-        by_host.setdefault(host, []).append(one)
-    found: list[list[ClaimRequest]] = [[]]
+        by_host.setdefault(host, []).append(pick)
+    split: list[list[ClaimRequest]] = [[]]
     for of_host in by_host.values():
         for start in range(0, len(of_host), size):
             part = of_host[start : start + size]
-            if len(found[-1]) + len(part) > size:
-                found.append([])
-            found[-1] += part
-    return found
+            if len(split[-1]) + len(part) > size:
+                split.append([])
+            split[-1] += part
+    return split

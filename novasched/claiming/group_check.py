@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import ClaimedRequest
 from novasched.claiming.retries import Again, Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members
@@ -99,8 +99,8 @@ class RecentMembers:
     def of(self, members: Iterable[str]) -> Places:
         """Return the places of the members that are remembered."""
         now = self._clock.monotonic()
-        found = {uuid: self._placed.get(uuid) for uuid in members}
-        return {uuid: {e[0]} for uuid, e in found.items() if e and e[1] > now}
+        placed = {uuid: self._placed.get(uuid) for uuid in members}
+        return {uuid: {p[0]} for uuid, p in placed.items() if p and p[1] > now}
 
     def stay_apart(self, group: str, others: Places) -> bool:
         """Note where members are that must share one host.
@@ -124,13 +124,13 @@ class GroupCheck(Verifier):
     """The members of the group of one request that hold resources, though no row of a
     compute shows them yet.
 
-    Without a policy, with a hard one that no filter verifies, and where nothing is
-    claimed, all of this does nothing.
+    Without a policy, and with a hard one that no filter verifies, all of this does
+    nothing.
     """
 
     def __init__(
         self,
-        work: ScheduleRequest,
+        request: ClaimedRequest,
         recent: RecentMembers,
         view: ClusterView,
         placement: Placement,
@@ -141,42 +141,40 @@ class GroupCheck(Verifier):
         self._placement = placement
         self._filters = filters
         self._is_enforced = is_enforced
-        self._work = work
+        self._request = request
         self._recent = recent
         self._policy = self._verifiable()
         self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
         self._began_s = 0.0
-        self._budget = work.budget
+        self._budget = request.budget
         self._snapshot = Snapshot({})
 
     def _verifiable(self) -> HardPolicy | None:
         """Return the policy of the group, if that is to be verified."""
-        request = self._work.request
-        if self._work.claims is None or not self._is_enforced:
+        spec = self._request.spec
+        policy = HardPolicy.of(spec) if self._is_enforced else None
+        if policy is None or group_of(spec) is None:
             return None
-        policy = HardPolicy.of(request)
-        if policy is None or group_of(request) is None:
-            return None
-        is_forced = request.force_hosts or request.force_nodes
+        is_forced = spec.force_hosts or spec.force_nodes
         kind: type[BaseHostFilter] = ServerGroupAntiAffinityFilter
         if policy.name == AFFINITY:
             kind = ServerGroupAffinityFilter
-        runs = any(isinstance(each, kind) for each in self._filters)
-        return policy if runs and (not is_forced or request.checks_type) else None
+        runs = any(isinstance(filter_, kind) for filter_ in self._filters)
+        return policy if runs and (not is_forced or spec.checks_type) else None
 
     def _has_soft_policy(self) -> bool:
         """Return whether a weigher prefers hosts by the members that they run."""
-        group = self._work.request.if_set('instance_group')
-        counts = self._work.claims is not None and self._is_enforced
-        return counts and group is not None and group.policy in SOFT_POLICIES
+        group = self._request.spec.if_set('instance_group')
+        is_soft = group is not None and group.policy in SOFT_POLICIES
+        return is_soft and self._is_enforced
 
     @property
     def lock_key(self) -> str | None:
         """The group of which one request of this process is served after the other."""
         has_turns = self._policy is not None and not self._policy.is_bound
-        return group_of(self._work.request) if has_turns else None
+        return group_of(self._request.spec) if has_turns else None
 
     # -- what a decision sees
 
@@ -187,9 +185,12 @@ class GroupCheck(Verifier):
         if self._policy is not None and not self._policy.is_bound:
             self._look_ahead(self._policy.name == AFFINITY)
         elif self._is_soft:
-            group, mine = self._work.request.instance_group, self._work.instance_uuids
+            group, mine = (
+                self._request.spec.instance_group,
+                self._request.instance_uuids,
+            )
             named = {*((group and group.if_set('members')) or ())}
-            self._seen = self._recent.of(named.difference(mine or ()))
+            self._seen = self._recent.of(named.difference(mine))
         return self.with_seen(hosts)
 
     def with_seen(self, hosts: HostTable) -> HostTable:
@@ -204,18 +205,18 @@ class GroupCheck(Verifier):
         return with_members(hosts, rows)
 
     def _look_ahead(self, is_affinity: bool) -> None:
-        mine = self._work.instance_uuids or ()
+        mine = self._request.instance_uuids
         others = [uuid for uuid in self._members() if uuid not in mine]
         if not others or (is_affinity and self._seen):
             return
         held = self._holders(others, {}, ())
-        found = {} if held is None else self._places_of(held)
-        if not found and not self._seen:
-            found = self._recent.of(others)
-        if found and is_affinity:
-            senior = min(found)
-            found = {senior: found[senior]}
-        self._seen = found or self._seen
+        places = {} if held is None else self._places_of(held)
+        if not places and not self._seen:
+            places = self._recent.of(others)
+        if places and is_affinity:
+            senior = min(places)
+            places = {senior: places[senior]}
+        self._seen = places or self._seen
 
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members that were seen."""
@@ -235,7 +236,7 @@ class GroupCheck(Verifier):
     def in_order(self, hosts: HostTable) -> HostTable:
         """Return ranked hosts, those first that this request is to take: of several
         that yield, each takes another one."""
-        if not self._places or len(hosts) < 2 or self._work.required > 1:
+        if not self._places or len(hosts) < 2 or self._request.required > 1:
             return hosts
         return hosts[np.roll(np.arange(len(hosts)), -self._places % len(hosts))]
 
@@ -268,8 +269,8 @@ class GroupCheck(Verifier):
 
         Its filter lets it stay, whichever members are there too.
         """
-        mine = self._work.instance_uuids or ()
-        is_one_that_moves = len(mine) == 1 and self._work.request.is_move
+        mine = self._request.instance_uuids
+        is_one_that_moves = len(mine) == 1 and self._request.spec.is_move
         return is_one_that_moves and mine[0] in hosts[0].instances
 
     def released(self) -> Retry | None:
@@ -284,7 +285,7 @@ class GroupCheck(Verifier):
             return None
         self._recent.forget(self._seen)
         self._seen, self._places = now, 0
-        self._give_back('members that have gone since', is_conflict=False)
+        self._request.claims.abort('members that have gone since', is_conflict=False)
         return retry
 
     def _now(self, seen: Places) -> Places | None:
@@ -294,7 +295,7 @@ class GroupCheck(Verifier):
         others = {uuid: seen[uuid] for uuid in [*seen][MOST_WATCHED:]}
         while looks_left and SYSTEM_CLOCK.monotonic() < until:
             looks_left -= 1
-            self._work.check()
+            self._request.check()
             held = self._holders(watched, {}, None)
             now = seen if held is None else self._places_of(held)
             if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in watched):
@@ -305,13 +306,13 @@ class GroupCheck(Verifier):
         self, policy: HardPolicy, conflict: Conflict[Place], others: Places
     ) -> Retry:
         """Roll the claims back; the next decision is made with what was seen."""
-        self._work.check()
+        self._request.check()
         if policy.name == AFFINITY:
             self._seen = conflict.others
         else:
             self._seen = {**self._seen, **others}
         self._places = conflict.places
-        group = group_of(self._work.request) or ''
+        group = group_of(self._request.spec) or ''
         uuid, places = next(iter(conflict.others.items()))
         more = len(conflict.others) - 1
         hosts = ', '.join(host for _, host in places)
@@ -321,7 +322,7 @@ class GroupCheck(Verifier):
             + (f' and {more} more' if more else '')
             + f', of server group {group}'
         )
-        self._give_back(text)
+        self._request.claims.abort(text)
         retry = self._budget.retry(Outcome.GROUP_BROKEN, text)
         stay_apart = policy.name == AFFINITY and self._recent.stay_apart(group, others)
         if retry.again is Again.NOWHERE or not stay_apart:
@@ -330,15 +331,11 @@ class GroupCheck(Verifier):
             return retry
         return self._budget.retry(Outcome.GROUP_SPLIT, text)
 
-    def _give_back(self, others: str, is_conflict: bool = True) -> None:
-        if self._work.claims is not None:
-            self._work.claims.abort(others, is_conflict)
-
     def _mine(self, hosts: Sequence[HostState]) -> dict[str, Place]:
         return {uuid: (host.cell_uuid, host.host) for uuid, host in self._named(hosts)}
 
     def _named(self, hosts: Sequence[HostState]) -> Iterable[tuple[str, HostState]]:
-        return zip(self._work.instance_uuids or (), hosts, strict=True)
+        return zip(self._request.instance_uuids, hosts, strict=True)
 
     def _others(self, hosts: Sequence[HostState]) -> Places:
         """Return where the other members hold resources by now: all of them, or at
@@ -367,7 +364,7 @@ class GroupCheck(Verifier):
 
         Without the API database no server is added to a group.
         """
-        group = self._work.request.instance_group
+        group = self._request.spec.instance_group
         assert group is not None
         try:
             return self._view.group_members(group.uuid)
@@ -387,23 +384,23 @@ class GroupCheck(Verifier):
         among: Collection[str] | None,
     ) -> Mapping[str, Collection[str]] | None:
         """Return the providers that each member takes from, if placement says it."""
-        work = self._work
-        with work.recorder.stage('verify'):
+        request = self._request
+        with request.recorder.stage('verify'):
             held = self._placement.holders(
-                work.context.elevated(), members, mine, among
+                request.context.elevated(), members, mine, among
             )
         if not isinstance(held, QueryFailed):
             return held
         if held.is_away:
-            work.attempt.note_unavailable(PLACEMENT, held.text, held.status)
+            request.attempt.note_unavailable(PLACEMENT, held.text, held.status)
             raise errors.AllocationUpdateFailed(
-                work.request.instance_uuid,
+                request.spec.instance_uuid,
                 'placement does not say where its server group is; try again',
             )
         LOG.warning(
             'The policy of server group %s is not verified: placement does not say '
             'what its members hold: %s',
-            group_of(work.request),
+            group_of(request.spec),
             held.text,
         )
         return None
@@ -413,11 +410,11 @@ class GroupCheck(Verifier):
         wanted = {uuid for uuids in held.values() for uuid in uuids}
         nodes = self._snapshot.column('uuid').tolist()
         rows = {uuid: row for row, uuid in enumerate(nodes) if uuid in wanted}
-        found = {
+        held_at = {
             member: {self._place(rows[uuid]) for uuid in uuids if uuid in rows}
             for member, uuids in held.items()
         }
-        return {member: places for member, places in found.items() if places}
+        return {member: places for member, places in held_at.items() if places}
 
     # -- rows of hosts
 

@@ -21,6 +21,8 @@ ProviderClass = tuple[str, str]
 """A provider, by uuid, and a resource class."""
 FORGET_AFTER_S = 600.0
 """A known root is looked up again after this time: it may have got a parent."""
+ALL_HOSTS = Candidates((), '')
+"""Placement is not asked: all known hosts are candidates."""
 
 
 class KnownRoots:
@@ -40,26 +42,27 @@ class KnownRoots:
 
 
 def by_provider(
-    candidates: Candidates | None,
+    candidates: Candidates,
     nodes: Container[str] = frozenset(),
     roots: set[str] | None = None,
 ) -> Mapping[str, list[Candidate]] | None:
-    """Return the candidates by each provider that they take from, in order.
+    """Return the candidates by each provider that they take from, in order; None for
+    ALL_HOSTS.
 
     A candidate that takes from none of ``nodes``, the known compute nodes, is also
     listed by the roots of its providers. It asks only for what children of a host have.
     ``roots`` are known roots, for which no summary is read; others are added.
     """
-    if candidates is None:
+    if candidates is ALL_HOSTS:
         return None
     if isinstance(candidates.requests, CandidatesByRoot):
         return candidates.requests
-    found: dict[str, list[Candidate]] = {}
+    offered: dict[str, list[Candidate]] = {}
     roots = set() if roots is None else roots
     for candidate in candidates.requests:
         uuids = candidate['allocations']
         for uuid in uuids:
-            found.setdefault(uuid, []).append(candidate)
+            offered.setdefault(uuid, []).append(candidate)
         if not any(uuid in nodes for uuid in uuids) and not roots.issuperset(uuids):
             above = {
                 uuid: candidates.summaries[uuid].get('root_provider_uuid') or uuid
@@ -69,13 +72,13 @@ def by_provider(
             roots.update(uuid for uuid, root in above.items() if root == uuid)
             for root in dict.fromkeys(above.values()):
                 if root not in uuids:
-                    found.setdefault(root, []).append(candidate)
-    return found
+                    offered.setdefault(root, []).append(candidate)
+    return offered
 
 
-def origin_of(candidates: Candidates | None) -> dict[str, Any]:
+def origin_of(candidates: Candidates) -> dict[str, Any]:
     """Return where the hosts of a decision come from."""
-    if candidates is None:
+    if candidates is ALL_HOSTS:
         return {}
     return {
         'cut': candidates.cut,
@@ -186,7 +189,7 @@ class RemainingCapacity:
         """Remember of what placement has not as much as these ask for together."""
         if exhausted is None:
             return
-        total = sum(dict(amounts_of(each)).get(exhausted, 0) for each in candidates)
+        total = sum(dict(amounts_of(c)).get(exhausted, 0) for c in candidates)
         if total:
             less = self._taken[exhausted] + total - 1
             self._most[exhausted] = min(less, self._most.get(exhausted, less))
@@ -212,8 +215,9 @@ class RemainingCapacity:
         try:
             if uuid not in self._resources:
                 self._resources[uuid] = self._summaries[uuid]['resources']
-            found = self._resources[uuid][resource_class]
-            return int(found['capacity'] - found['used']), int(found['capacity'])
+            amounts = self._resources[uuid][resource_class]
+            capacity = amounts['capacity']
+            return int(capacity - amounts['used']), int(capacity)
         except (KeyError, TypeError, ValueError, OverflowError):
             return math.inf, 0  # also for NaN and infinity
 

@@ -4,7 +4,7 @@ before it is decided from the start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -56,15 +56,15 @@ class OutageRetry:
     def __init__(
         self,
         outages: Outages,
-        work: ScheduleRequest,
+        request: ScheduleRequest,
         placement: Placement,
         view: ClusterView,
         clock: Clock,
     ) -> None:
-        before = work.attempt
+        before = request.attempt
         self._outages = outages
-        self._patience = OutagePatience(outages, work.caller, clock, before.came_s)
-        self._work = work
+        self._patience = OutagePatience(outages, request.caller, clock, before.came_s)
+        self._request = request
         self._placement = placement
         self._view = view
         self._clock = clock
@@ -80,10 +80,13 @@ class OutageRetry:
         """Return the result of the first attempt, by ``serve``, that does not fail by
         what is away. Raises what the last attempt has raised, or CallerGone.
         """
-        attempt = self._work.attempt
+        attempt = self._request.attempt
         try:
             if attempt.unavailable:  # it waited for another manager
                 self._go_on_after(attempt)
+                self._budget.decide_again(
+                    Outcome.OUTAGE, ', '.join(attempt.unavailable)
+                )
             while self._handed is None:
                 self._budget.renew(Scope.ATTEMPT)
                 attempt = RequestAttempt(
@@ -91,9 +94,9 @@ class OutageRetry:
                     is_admitted=self._patience.has_turn,
                     was_announced=attempt.was_announced,
                     came_s=self._patience.came_s,
-                    in_flight=frozenset(e.claim.consumer_uuid for e in self._lost),
+                    in_flight=frozenset(lost.consumer_uuid for lost in self._lost),
                     lost=self._lost,
-                    adopts={each.claim.consumer_uuid: each for each in self._adopts},
+                    adopts={lost.consumer_uuid: lost for lost in self._adopts},
                     budget=self._budget,
                 )
                 try:
@@ -104,6 +107,10 @@ class OutageRetry:
                     may_retry = self._is_worth_another(attempt, failure)
                     if not may_retry and self._handed is None:
                         raise
+                    is_late = isinstance(failure, errors.AlreadyClaimed)
+                    why = Outcome.ARRIVED_LATE if is_late else Outcome.OUTAGE
+                    if may_retry:
+                        self._budget.decide_again(why, str(failure))
         except BaseException:
             self._leave_lost()
             raise
@@ -119,23 +126,23 @@ class OutageRetry:
     def _leave_lost(self) -> None:
         """Undo what stands, unless the request has adopted claims; recovery undoes
         what else is lost."""
-        left = {each.claim.consumer_uuid: each.why for each in self._lost}
-        standing = [each for each in self._lost if each.why == STANDS]
+        left = {lost.consumer_uuid: lost.why for lost in self._lost}
+        standing = [lost for lost in self._lost if lost.why == STANDS]
         try:
             if standing and not self._has_adopted:
-                found = self._undo(standing, UNDO_WITHIN_S)
-                for each in standing:
-                    del left[each.claim.consumer_uuid]
-                left.update(found)
+                still_left = self._undo(standing, UNDO_WITHIN_S)
+                for lost in standing:
+                    del left[lost.consumer_uuid]
+                left.update(still_left)
         finally:
-            for each in self._lost:
-                why = left.get(each.claim.consumer_uuid)
-                if each in self._adopts:
-                    each.keep()
+            for lost in self._lost:
+                why = left.get(lost.consumer_uuid)
+                if lost in self._adopts:
+                    lost.keep()
                 elif why is None:
-                    each.resolved()
+                    lost.resolved()
                 else:
-                    each._replace(why=why).hand_to_recovery()
+                    lost._replace(why=why).hand_to_recovery()
 
     def _go_on_after(self, attempt: RequestAttempt) -> None:
         """Resume a wait that a reload interrupted.
@@ -146,22 +153,23 @@ class OutageRetry:
         waited = not self._patience.is_over and self._waited(attempt)
         if not waited and self._lost and self._handed is None:
             lost = self._lost[0]
-            raise errors.AllocationUpdateFailed(lost.claim.consumer_uuid, lost.why)
+            raise errors.AllocationUpdateFailed(lost.consumer_uuid, lost.why)
 
     def _look_for_cells(
         self, attempt: RequestAttempt, failure: errors.RequestError
     ) -> None:
         """Note the cells that do not answer, if one of their hosts might have taken the
         request."""
-        request, offered = self._work.request, attempt.offered
+        spec, offered = self._request.spec, attempt.offered
         attempt.offered = None  # they take memory
         if attempt.unavailable or not isinstance(failure, errors.NoValidHost):
             return
-        cell_uuid = request.target_cell_uuid
+        cell_uuid = spec.target_cell_uuid
         if self._view.unavailable_cells(cell_uuid):
-            is_part = offered is None or (offered.cut and offered.copy is None)
-            providers = None if is_part else by_provider(offered)
-            target = target_of(request)
+            providers = None
+            if offered is not None and (offered.copy is not None or not offered.cut):
+                providers = by_provider(offered)
+            target = target_of(spec)
             broken = self._view.cells.broken()
             for name in self._view.unavailable_cells(cell_uuid, target, providers):
                 if name not in broken:
@@ -182,13 +190,13 @@ class OutageRetry:
         if not attempt.unavailable or self._patience.is_over:
             return False
         self._budget.spend(Outcome.OUTAGE)
-        for each in connections.causes(failure):  # frames have all that was read
-            each.__traceback__ = None
+        for cause in connections.causes(failure):  # frames have all that was read
+            cause.__traceback__ = None
         return self._waited(attempt)
 
     def _waited(self, attempt: RequestAttempt) -> bool:
         """Wait until services answer, and nothing is held of earlier attempts."""
-        began_s, recorder = self._clock.monotonic(), self._work.recorder
+        began_s, recorder = self._clock.monotonic(), self._request.recorder
         with recorder.stage(WAIT):
             waited = self._patience.wait(attempt.unavailable, attempt.is_query_lost)
             while waited and not self._settle():
@@ -215,25 +223,29 @@ class OutageRetry:
             return True
         within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
         left = self._undo(self._lost, within_s, keeps_unknown=True)
-        standing = {each.consumer_uuid for each in left.standing}
-        if standing and standing >= {*(self._work.instance_uuids or ())}:
-            made = {id(each) for each in left.standing}
-            self._adopts = [each for each in self._lost if id(each.claim) in made]
+        standing = {claim.consumer_uuid for claim in left.standing}
+        if standing and standing >= {*self._request.instance_uuids}:
+            claims = {id(claim) for claim in left.standing}
+            self._adopts = [lost for lost in self._lost if id(lost.claim) in claims]
             self._has_adopted = True
             return not self._is_unsure
         if standing:
-            others = [each for each in self._lost if each.claim.consumer_uuid in left]
+            others = [lost for lost in self._lost if lost.consumer_uuid in left]
             left = self._undo(others, within_s)
-        kept = []
-        for each in self._lost:
-            why = left.get(each.claim.consumer_uuid)
-            is_certain = isinstance(each.claim, Claimed) or self._work.request.is_move
+        self._lost = [*self._unresolved(left)]
+        return not self._is_unsure and all(
+            lost.why == MAY_ARRIVE for lost in self._lost
+        )
+
+    def _unresolved(self, left: UndoLeft) -> Iterator[UnresolvedClaim]:
+        """Yield the lost claims that are left, or may still arrive."""
+        for lost in self._lost:
+            why = left.get(lost.consumer_uuid)
+            is_certain = isinstance(lost.claim, Claimed) or self._request.spec.is_move
             if why is None and is_certain:
-                each.resolved()
-            else:  # one that was sent twice may arrive once more after it was undone
-                kept.append(each._replace(why=why or MAY_ARRIVE))
-        self._lost = kept
-        return not self._is_unsure and all(each.why == MAY_ARRIVE for each in kept)
+                lost.resolved()
+            else:  # a claim sent twice may arrive once more after it was undone
+                yield lost._replace(why=why or MAY_ARRIVE)
 
     def _undo(
         self,
@@ -241,8 +253,8 @@ class OutageRetry:
         within_s: float,
         keeps_unknown: bool = False,
     ) -> UndoLeft:
-        context = self._work.context.elevated()
-        claims = [each.claim for each in lost]
+        context = self._request.context.elevated()
+        claims = [unresolved.claim for unresolved in lost]
         left = self._placement.undo(
             context, claims, within_s, keeps_unknown=keeps_unknown
         )

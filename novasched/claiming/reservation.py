@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import ClaimedRequest, ScheduleRequest
 from novasched.claiming.retries import Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Caller
+from novasched.ports import NO_CALLER, Caller
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile, decide
@@ -42,7 +42,7 @@ class GroupLocks:
         )
 
     @contextlib.contextmanager
-    def of(self, group: str | None, caller: Caller | None = None) -> Iterator[None]:
+    def of(self, group: str | None, caller: Caller = NO_CALLER) -> Iterator[None]:
         """Wait for the turn of a group, and have it; without a group, at once.
 
         Requests of others are served meanwhile. A request that has waited too long goes
@@ -55,7 +55,7 @@ class GroupLocks:
             turn = self._turns.setdefault(group, threading.Semaphore())
         entered = at_once = turn.acquire(blocking=False)
         if not at_once:
-            with caller.resting() if caller else contextlib.nullcontext():
+            with caller.resting():
                 entered = turn.acquire(timeout=self._within_s)
         if not entered:
             LOG.warning(
@@ -65,7 +65,7 @@ class GroupLocks:
                 self._within_s,
             )
         try:
-            if caller and not at_once:
+            if not at_once:
                 caller.check()
             yield
         finally:
@@ -73,7 +73,41 @@ class GroupLocks:
                 turn.release()
 
 
-class Reservation(Verifier):
+class SeenPicks:
+    """Picks of concurrent requests, as a request sees them. Without ``assumed``, it
+    sees none."""
+
+    def __init__(
+        self, assumed: AssumedInstances | None, request: ScheduleRequest
+    ) -> None:
+        self._sees = assumed
+        self._uuids = frozenset(request.instance_uuids)
+
+    def hosts(self, take: Callable[[], HostTable]) -> HostTable:
+        """Return hosts with all that was picked, but for instances of this request."""
+        return take() if self._sees is None else self._view(self._sees, take).hosts
+
+    def _view(
+        self, assumed: AssumedInstances, take: Callable[[], HostTable]
+    ) -> HostView:
+        return assumed.see(take, self._uuids)
+
+    def request(self, request: RequestSpec) -> RequestSpec:
+        """Return the request, its group grown by the recently picked members."""
+        picks = self._sees.in_group(request) if self._sees is not None else []
+        others = [pick for pick in picks if pick.uuid not in self._uuids]
+        group = request.instance_group if others else None
+        if group is None:
+            return request
+        members = [*(group.if_set('members') or ()), *(pick.uuid for pick in others)]
+        hosts = [*(group.if_set('hosts') or ()), *(pick.host for pick in others)]
+        group = group.replaced(
+            members=list(dict.fromkeys(members)), hosts=list(dict.fromkeys(hosts))
+        )
+        return request.replaced(instance_group=group)
+
+
+class Reservation(SeenPicks, Verifier):
     """Picks of one request, seen by concurrent requests, and theirs, seen by this one.
 
     A pick is reserved before it is claimed. If another request has picked the host
@@ -83,59 +117,46 @@ class Reservation(Verifier):
     """
 
     def __init__(
-        self, assumed: AssumedInstances | None, work: ScheduleRequest, profile: Profile
+        self,
+        assumed: AssumedInstances | None,
+        request: ClaimedRequest,
+        profile: Profile,
     ) -> None:
-        counts = assumed is not None and assumed.counts(work.request)
-        self._sees = assumed
-        self._assumed = assumed if counts and work.claims is not None else None
-        self._work = work
-        self._uuids = frozenset(work.instance_uuids or ())
+        super().__init__(assumed, request)
+        counts = assumed is not None and assumed.counts(request.spec)
+        self._assumed = assumed if counts else None
+        self._claims = request.claims
         self._profile = profile
         self._mine: list[AssumedPick] = []
         self._host_view: HostView | None = None
         self._rebased_to: dict[HostKey, int] = {}
         self._conflict: HostState | None = None
-        self._budget = work.budget
+        self._budget = request.budget
         self._counted: list[AssumedPick] = []
 
     @contextlib.contextmanager
     def picking(self) -> Iterator[None]:
         """Pick within this; a failure, or the undoing of the claims, forgets all."""
-        if self._assumed is not None and self._work.claims is not None:
-            self._work.claims.if_undone.append(self.forget)
+        if self._assumed is not None:
+            self._claims.if_undone.append(self.forget)
         try:
             yield
         except BaseException:
             self.forget()
             raise
 
-    def hosts(self, take: Callable[[], HostTable]) -> HostTable:
-        """Return hosts with all that was picked, but for instances of this request."""
-        if self._sees is None:
-            return take()
+    def _view(
+        self, assumed: AssumedInstances, take: Callable[[], HostTable]
+    ) -> HostView:
         self.forget()
         self._rebased_to.clear()
-        self._host_view = self._sees.see(take, self._uuids)
-        self._counted = [*self._host_view.picks]
-        return self._host_view.hosts
+        self._host_view = view = super()._view(assumed, take)
+        self._counted = [*view.picks]
+        return view
 
     def others(self, take: Callable[[], HostTable]) -> HostTable:
         """Return hosts with all that was picked; what this request has stays."""
         return take() if self._sees is None else self._sees.see(take).hosts
-
-    def request(self, request: RequestSpec) -> RequestSpec:
-        """Return the request, its group grown by the recently picked members."""
-        found = self._sees.in_group(request) if self._sees is not None else []
-        picks = [pick for pick in found if pick.uuid not in self._uuids]
-        group = request.instance_group if picks else None
-        if group is None:
-            return request
-        members = [*(group.if_set('members') or ()), *(pick.uuid for pick in picks)]
-        hosts = [*(group.if_set('hosts') or ()), *(pick.host for pick in picks)]
-        group = group.replaced(
-            members=list(dict.fromkeys(members)), hosts=list(dict.fromkeys(hosts))
-        )
-        return request.replaced(instance_group=group)
 
     def reserve(self, host: HostState, request: RequestSpec) -> bool:
         """Show others that the instance takes the host; return False on a conflict.
@@ -181,9 +202,8 @@ class Reservation(Verifier):
             return None
         key = host.cell_uuid, host.uuid
         later = self._assumed.later(key, self._seen(key))
-        numbers = [each.number for each in later]
+        numbers = [pick.number for pick in later]
         self._rebased_to[key] = max(numbers, default=self._seen(key))
-        LOG.debug('Another request picked %s meanwhile; selecting again.', host)
         others = self._of_others(later)
         self._counted += others
         return self._assumed.less(hosts, host._row, others)
@@ -193,15 +213,12 @@ class Reservation(Verifier):
 
     def released(self) -> Retry | None:
         """Return a retry if counted picks have gone, as requests took other hosts."""
-        claims = self._work.claims
-        if self._assumed is None or claims is None:
-            return None
-        if self._budget.is_spent(Outcome.PICKS_RELEASED):
+        if self._assumed is None or self._budget.is_spent(Outcome.PICKS_RELEASED):
             return None
         retry = self._budget.retry(Outcome.PICKS_RELEASED)
         if not self._assumed.have_gone(self._counted):
             return None
-        claims.abort('picks that have gone since', is_conflict=False)
+        self._claims.abort('picks that have gone since', is_conflict=False)
         return retry
 
     def placed(self, offered: HostTable, hosts: Sequence[HostState]) -> Retry | None:
@@ -213,23 +230,20 @@ class Reservation(Verifier):
         whose first instance has the lower uuid stays. The first decision chose from the
         ``offered`` hosts.
         """
-        claims = self._work.claims
-        if self._sees is not None and claims is not None:
+        if self._sees is not None:
             self._sees.granted(self._uuids, self._mine)
-        if self._assumed is None or claims is None:
-            return None
-        if self._budget.is_spent(Outcome.PICKED_BY_OTHER):
+        if self._assumed is None or self._budget.is_spent(Outcome.PICKED_BY_OTHER):
             return None
         self._assumed.await_return(self._mine)
         rows = {(host.cell_uuid, host.uuid): host._row for host in hosts}
         before, after = self._in_conflict(offered, rows)
-        aborting = {each.pick.first for each in after}
+        aborting = {other.pick.first for other in after}
         for other in before:
             first = other.pick.first
             if first in aborting and self._mine[0].pick.first < first:
                 continue  # it meets this request on another host, and aborts
             text = f'{other.pick.uuid} was picked for {other.pick.host}'
-            claims.abort(text)
+            self._claims.abort(text)
             return self._budget.retry(Outcome.PICKED_BY_OTHER, text)
         return None
 
@@ -242,24 +256,24 @@ class Reservation(Verifier):
         This request did not know them, and the host has no room for both.
         """
         assert self._assumed is not None
-        found: tuple[list[AssumedPick], list[AssumedPick]] = [], []
+        conflicts: tuple[list[AssumedPick], list[AssumedPick]] = [], []
         for key, row in rows.items():
-            mine = [each for each in self._mine if each.pick.key == key]
+            mine = [own for own in self._mine if own.pick.key == key]
             if self._host_view is None or not mine:
                 continue
             seen = self._seen(key)
             later = self._assumed.later(key, self._host_view.number)
             others = self._of_others(later)
-            known = [each for each in others if each.number <= seen]
+            known = [other for other in others if other.number <= seen]
             new = [o for o in others if o.number > seen and o.pick.origin]
-            before = [each for each in new if _stays(each, mine)]
-            after = [each for each in new if each not in before]
-            for picks, conflicts in zip((before, after), found, strict=True):
+            before = [other for other in new if _stays(other, mine)]
+            after = [other for other in new if other not in before]
+            for picks, of_kind in zip((before, after), conflicts, strict=True):
                 if picks and not self._has_room(
                     self._assumed, offered, row, [*known, *picks], mine
                 ):
-                    conflicts += picks
-        return found
+                    of_kind += picks
+        return conflicts
 
     def _has_room(
         self,
@@ -271,18 +285,18 @@ class Reservation(Verifier):
     ) -> bool:
         alone = HostTable(offered.snapshot, offered.rows[offered.rows == row])
         alone = assumed.less(alone, row, others)
-        for each in mine:
+        for own in mine:
             rng = random.Random(0)
-            alone = decide(self._profile, alone, each.pick.request, rng).ranked
+            alone = decide(self._profile, alone, own.pick.request, rng).ranked
             if not len(alone):
                 return False
-            alone = assumed.less(alone, row, [each])
+            alone = assumed.less(alone, row, [own])
         return True
 
 
 def _stays(other: AssumedPick, mine: Iterable[AssumedPick]) -> bool:
     """Return whether the pick of another scheduler precedes the picks of a request."""
-    orders = [each.order for each in mine if each.order is not None]
+    orders = [own.order for own in mine if own.order is not None]
     if other.order is not None and orders:
         return other.order < max(orders)
-    return other.pick.uuid < min(each.pick.uuid for each in mine)
+    return other.pick.uuid < min(own.pick.uuid for own in mine)

@@ -7,6 +7,7 @@ drivers/filter_scheduler.py selects hosts once more. What did not work out is a 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
 from novasched.scheduler.outcomes import Outcome
+
+LOG = logging.getLogger(__name__)
 
 
 class Scope(IntEnum):
@@ -47,6 +50,7 @@ class Retry:
     text: str = ''
     again: Again = Again.NOWHERE
     blocks: tuple[str, str] | None = None  # a provider, by uuid, and a resource class
+    cause: Exception | None = None  # the error behind it, if there is one
 
 
 class Limit(NamedTuple):
@@ -65,8 +69,8 @@ or 11 times if it sees all others.
 """
 
 
-def _aborts(again: Again) -> Limit:
-    return Limit(MOST_ABORTS, Scope.ATTEMPT, again, Outcome.ABORTED)
+def _aborts(again: Again, most: int = MOST_ABORTS) -> Limit:
+    return Limit(most, Scope.ATTEMPT, again, Outcome.ABORTED)
 
 
 LIMITS = {
@@ -83,7 +87,7 @@ LIMITS = {
     Outcome.HOST_CHANGED: Limit(9, Scope.CANDIDATES, Again.HOSTS),
     # other requests claimed or picked the same
     Outcome.GROUP_BROKEN: _aborts(Again.HOSTS),
-    Outcome.MEMBERS_MOVED: _aborts(Again.HOSTS),
+    Outcome.MEMBERS_MOVED: _aborts(Again.HOSTS, MOST_ABORTS + 1),
     Outcome.OVER_CAPACITY: _aborts(Again.CANDIDATE),
     Outcome.PICKED_BY_OTHER: Limit(8, Scope.CANDIDATES, Again.HOSTS),
     Outcome.PICKS_RELEASED: Limit(16, Scope.CANDIDATES, Again.HOSTS),
@@ -107,9 +111,13 @@ LIMITS = {
 
 
 class RetryBudget:
-    """What one request has spent of LIMITS; ``counts`` are of the whole request."""
+    """What one request has spent of LIMITS; ``counts`` are of the whole request.
+
+    ``rounds`` says for which reasons the request did decide again, and how often.
+    """
 
     def __init__(self) -> None:
+        self.rounds = Counter[Outcome]()
         self._counts = {scope: Counter[Outcome]() for scope in Scope}
         self.counts = self._counts[Scope.REQUEST]
 
@@ -119,8 +127,8 @@ class RetryBudget:
 
     def renew(self, scope: Scope) -> None:
         """Begin a scope, and all that are within it."""
-        for each, counts in self._counts.items():
-            if each >= scope:
+        for inner, counts in self._counts.items():
+            if inner >= scope:
                 counts.clear()
 
     def spend(self, reason: Outcome, times: int = 1) -> bool:
@@ -135,7 +143,7 @@ class RetryBudget:
         counts = self._counts[limit.scope]
         if limit.pool is None:
             return counts[reason]
-        return sum(counts[each] for each in LIMITS if LIMITS[each].pool == limit.pool)
+        return sum(counts[why] for why in LIMITS if LIMITS[why].pool == limit.pool)
 
     def is_spent(self, reason: Outcome) -> bool:
         """Return whether the request may not decide again for a reason."""
@@ -149,3 +157,8 @@ class RetryBudget:
         """Spend a reason, and return where the request goes on."""
         may_retry = self.spend(why)
         return Retry(why, text, LIMITS[why].again if may_retry else Again.NOWHERE)
+
+    def decide_again(self, why: Outcome, text: str = '') -> None:
+        """Note that the request decides again, and why."""
+        self.rounds[why] += 1
+        LOG.debug('Deciding again: %s%s', why.text, f' ({text})' if text else '')

@@ -112,7 +112,8 @@ class CandidateInPlacement(Verifier):
                 )
         except errors.MirrorError as problem:
             LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
-            return [Retry(Outcome.UNVERIFIED, str(problem))] * len(picks)
+            void = Retry(Outcome.UNVERIFIED, str(problem), cause=problem)
+            return [void] * len(picks)
         return [None if is_offered else VOID for is_offered in offered]
 
     def claimed(self, picks: Sequence[ClaimRequest]) -> None:
@@ -159,19 +160,19 @@ class ProviderCapacity(Verifier):
         if not short:
             return None
         with self._recorder.stage('verify'):
-            found = self._placement.usages(self._context, mine)
-        if isinstance(found, QueryFailed):
-            if found.is_away:
-                self._attempt.note_unavailable(PLACEMENT, found.text, found.status)
+            usages = self._placement.usages(self._context, mine)
+        if isinstance(usages, QueryFailed):
+            if usages.is_away:
+                self._attempt.note_unavailable(PLACEMENT, usages.text, usages.status)
                 raise errors.AllocationUpdateFailed(
                     next(iter(mine.values())),
                     'placement does not say whether its host is over capacity; try '
                     'again',
                 )
-            LOG.warning('Capacity is not verified after a claim: %s', found.text)
+            LOG.warning('Capacity is not verified after a claim: %s', usages.text)
             return None
         for (uuid, name), capacity in short.items():
-            used = found.get(uuid, {}).get(name, 0)
+            used = usages.get(uuid, {}).get(name, 0)
             if used > capacity:
                 text = f'{used} of {capacity} {name} of {uuid} are used'
                 return Retry(Outcome.OVER_CAPACITY, text, blocks=(uuid, name))
@@ -206,11 +207,11 @@ class PickVerification:
     ) -> Sequence[bool] | Retry:
         """Return which alternates may be offered, or why none of the candidates."""
         others = [pick for pick in wanted if self._known(pick) is None]
-        found = self._look_at(others, (), has_claims=True)
-        if isinstance(found, Retry):
-            return found
+        retry = self._look_at(others, (), has_claims=True)
+        if isinstance(retry, Retry):
+            return retry
         known = [self._known(pick) for pick in wanted]
-        return [each is None or each[1] is None for each in known]
+        return [verified is None or verified[1] is None for verified in known]
 
     def look_again(self) -> None:
         """Hosts are taken again: those may be fit that had merely changed."""
@@ -236,11 +237,17 @@ class PickVerification:
         verdicts: list[Retry | None] = [None] * len(picks)
         for verifier in self.verifiers:
             left = [place for place, verdict in enumerate(verdicts) if verdict is None]
-            found = verifier.before([picks[place] for place in left]) if left else ()
-            for place, verdict in zip(left, found, strict=True):
+            new = verifier.before([picks[place] for place in left]) if left else ()
+            for place, verdict in zip(left, new, strict=True):
                 verdicts[place] = verdict
             if (retry := self._of_all(verdicts, wanted, has_claims)) is not None:
                 return retry
+        return self._excluded(picks, verdicts) or verdicts[: len(wanted)]
+
+    def _excluded(
+        self, picks: Sequence[ClaimRequest], verdicts: Sequence[Retry | None]
+    ) -> Retry | None:
+        """Exclude the picks that are void; return a verdict if there were too many."""
         ended = None
         for pick, verdict in zip(picks, verdicts, strict=True):
             self._seen[pick.node_uuid] = pick.candidate, verdict
@@ -251,7 +258,7 @@ class PickVerification:
             is_passed_over = LIMITS[verdict.why].again is Again.CANDIDATE
             if is_passed_over and not self._budget.spend(verdict.why):
                 ended = verdict if self._may_be_stale else None
-        return ended or verdicts[: len(wanted)]
+        return ended
 
     def _of_all(
         self,
@@ -271,7 +278,7 @@ class PickVerification:
                     self._look.refresh()
                 return retry
             if again is Again.CANDIDATES:
-                return self._budget.retry(why, text)
+                return replace(self._budget.retry(why, text), cause=verdict.cause)
         return None
 
     def before(
@@ -292,11 +299,9 @@ class PickVerification:
     def _record_void(
         self, verdicts: Sequence[Retry | None], wanted: Sequence[ClaimRequest]
     ) -> None:
-        for text in dict.fromkeys(each.text for each in verdicts if each):
-            void = [
-                one
-                for one, verdict in zip(wanted, verdicts, strict=False)
-                if verdict and verdict.text == text
-            ]
-            if void:
-                self._recorder.claimed(void, Outcome.VOID, text)
+        void: dict[str, list[ClaimRequest]] = {}
+        for pick, verdict in zip(wanted, verdicts, strict=False):
+            if verdict is not None:
+                void.setdefault(verdict.text, []).append(pick)
+        for text, picks in void.items():
+            self._recorder.claimed(picks, Outcome.VOID, text)

@@ -79,15 +79,15 @@ class WithConfigOptions(Driver):
     """Lets another driver choose, with ``config_options`` in each request."""
 
     def __init__(self, driver: Driver, values: Mapping[str, Any]) -> None:
-        super().__init__(driver.parts)
+        super().__init__(driver.context)
         self.USES_ALLOCATION_CANDIDATES = driver.USES_ALLOCATION_CANDIDATES
         self._driver = driver
         self._values = values
 
-    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
+    def select_destinations(self, request: ScheduleRequest) -> ScheduleResult:
         # Filters may write to it, and that is for one request.
-        work.request['config_options'] = copy.deepcopy(self._values)
-        return self._driver.select_destinations(work)
+        request.spec['config_options'] = copy.deepcopy(self._values)
+        return self._driver.select_destinations(request)
 
     def run_periodic_tasks(self, context: RequestContext) -> None:
         self._driver.run_periodic_tasks(context)
@@ -99,11 +99,12 @@ def set_defaults(conf: Any) -> None:
         conf.set_default('host_state_max_age', CACHED_FOR_S, 'novasched')
 
 
-def driver_from_conf(conf: Any, parts: DriverContext) -> Driver:
+def driver_from_conf(conf: Any, context: DriverContext) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
     ours = isinstance(cls, type) and issubclass(cls, Driver)
-    return with_config_options(cls(parts) if ours else LegacyDriver(cls, parts), conf)
+    driver = cls(context) if ours else LegacyDriver(cls, context)
+    return with_config_options(driver, conf)
 
 
 def with_config_options(driver: Driver, conf: Any) -> Driver:

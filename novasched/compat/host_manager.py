@@ -41,8 +41,8 @@ class Serving(NamedTuple):
 class HostManager:
     """Shows the hosts of the cluster view, filters and weighs them."""
 
-    def __init__(self, parts: DriverContext) -> None:
-        self._parts = parts
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
         self._thread = threading.local()
 
     @contextlib.contextmanager
@@ -57,7 +57,7 @@ class HostManager:
     def _served(self) -> Serving:
         """Return the request of the driver; a thread of its own has none."""
         found: Serving | None = getattr(self._thread, 'serving', None)
-        return found or Serving(None, self._parts.watch.of(None), set())
+        return found or Serving(None, self._context.watch.of(None), set())
 
     def get_all_host_states(self, context: Any) -> Iterator[HostState]:
         """Return all nodes of the enabled cells, as they are now."""
@@ -72,7 +72,7 @@ class HostManager:
 
     def refresh_cells_caches(self) -> None:
         """Look at the cells again. Raises errors.StoreFailed."""
-        self._parts.view.check()
+        self._context.view.check()
 
     def hosts_up(self, topic: str) -> list[str]:
         """Return the names of the hosts whose service is enabled and up.
@@ -96,7 +96,7 @@ class HostManager:
     def _refreshed(
         self, uuids: Iterable[str] | None, request: RequestSpec | None = None
     ) -> HostTable:
-        view = self._parts.view
+        view = self._context.view
         view.refresh()
         wanted = None if uuids is None else {uuid: list[Any]() for uuid in uuids}
         return view.hosts(wanted, request.target_cell_uuid if request else None)
@@ -127,11 +127,11 @@ class HostManager:
         decision = decide(profile, table, request, random.Random(0), index, timer)
         decision = replace(decision, took_s=timer.took_s())
         log_decision(decision, logged)
-        self._parts.on_decision(decision)
+        self._context.on_decision(decision)
         return list(decision.weighed.hosts.states())
 
     def _filters(self, names: Sequence[str] | None) -> Sequence[BaseHostFilter]:
-        enabled = self._parts.profile.filters
+        enabled = self._context.profile.filters
         if names is None:
             return enabled
         by_name = {each.name: each for each in enabled}
@@ -158,7 +158,7 @@ class HostManager:
         states = list(hosts)
         if not states:
             return []
-        weighers, request = self._parts.profile.weighers, self._request(spec_obj)
+        weighers, request = self._context.profile.weighers, self._request(spec_obj)
         weighed = weigh(weighers, table_of(states), request, self._served().timer)
         totals = weighed.totals
         order = descending(totals).tolist()

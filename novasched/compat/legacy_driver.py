@@ -16,10 +16,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.claiming.host_candidates import KnownRoots, by_provider
+from novasched.claiming.claims import Claims
+from novasched.claiming.host_candidates import ALL_HOSTS, KnownRoots, by_provider
 from novasched.claiming.retries import Again, Retry
 from novasched.compat.host_manager import HostManager
-from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
+from novasched.drivers import (
+    ClaimedRequest,
+    Driver,
+    DriverContext,
+    ScheduleRequest,
+    ScheduleResult,
+)
 from novasched.drivers.selections import SelectionMaker
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
@@ -82,31 +89,31 @@ class LegacyDriver(Driver):
     Raises errors.OptionError when it cannot be one.
     """
 
-    def __init__(self, cls: type, parts: DriverContext) -> None:
-        super().__init__(parts)
+    def __init__(self, cls: type, context: DriverContext) -> None:
+        super().__init__(context)
         self._name = cls.__name__
-        self._host_manager = HostManager(parts)
+        self._host_manager = HostManager(context)
         self._driver = _made(cls, self._host_manager)
         self._parameters = parameters_of(self._driver)
         self._roots = KnownRoots()
         self.USES_ALLOCATION_CANDIDATES = _uses_candidates(cls, self._parameters)
 
-    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        nodes = self.parts.view.node_uuids()
-        offered = by_provider(work.candidates, nodes, self._roots.uuids())
-        timer = self.parts.watch.of(work.context.request_id)
+    def select_destinations(self, request: ScheduleRequest) -> ScheduleResult:
+        nodes = self.context.view.node_uuids()
+        offered = by_provider(request.candidates, nodes, self._roots.uuids())
+        timer = self.context.watch.of(request.context.request_id)
         with (
             self._named(),
-            self._host_manager.serving(work.request, timer),
+            self._host_manager.serving(request.spec, timer),
             timer('Driver', self._name, 0),
         ):
-            given = _arguments(self._parameters, work, offered)
-            found = self._driver.select_destinations(work.context, *given)
-            reading = _Reading(self.parts, work, offered or {})
-            choices = [reading.choices(each) for each in found or ()]
-        if len(choices) < work.required or not all(choices):
+            given = _arguments(self._parameters, request, offered)
+            answers = self._driver.select_destinations(request.context, *given)
+            reading = _Reading(self.context, request, offered or {})
+            choices = [reading.choices(answer) for answer in answers or ()]
+        if len(choices) < request.required or not all(choices):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-        return _placed(work, choices[: work.required])
+        return _placed(request, choices[: request.required])
 
     def run_periodic_tasks(self, context: RequestContext) -> None:
         run = getattr(self._driver, 'run_periodic_tasks', None)
@@ -172,25 +179,27 @@ def _uses_candidates(cls: type, parameters: Sequence[str]) -> bool:
 
 def _arguments(
     parameters: Sequence[str],
-    work: ScheduleRequest,
+    request: ScheduleRequest,
     offered: Mapping[str, list[Candidate]] | None,
 ) -> list[Any]:
     """Return the arguments after the context; None for candidates without any."""
-    answer, request = work.candidates, work.request
+    spec = request.spec
+    uuids = request.instance_uuids if request.names_instances else None
+    answer = None if request.candidates is ALL_HOSTS else request.candidates
     if parameters is DICTS:
         request_spec = {
-            **legacy.request_spec_dict(request),
-            'num_instances': work.required,
-            'instance_uuids': work.instance_uuids,
+            **legacy.request_spec_dict(spec),
+            'num_instances': request.required,
+            'instance_uuids': uuids,
         }
-        return [request_spec, legacy.filter_properties_dict(request)]
+        return [request_spec, legacy.filter_properties_dict(spec)]
     values = {
-        'spec_obj': request,
-        'instance_uuids': work.instance_uuids,
+        'spec_obj': spec,
+        'instance_uuids': uuids,
         'alloc_reqs_by_rp_uuid': offered,
         'provider_summaries': answer.summaries if answer else None,
         'allocation_request_version': answer.version if answer else None,
-        'return_alternates': work.return_alternates,
+        'return_alternates': request.return_alternates,
     }
     return [values[name] for name in parameters]
 
@@ -213,14 +222,14 @@ class _Choice(NamedTuple):
 class _Reading:
     """Makes choices of whatever a driver answers for an instance."""
 
-    parts: DriverContext
-    work: ScheduleRequest
+    context: DriverContext
+    request: ScheduleRequest
     offered: Mapping[str, list[Candidate]]
 
     @functools.cached_property
     def _known(self) -> list[HostState]:
-        cell = self.work.request.target_cell_uuid
-        return list(self.parts.view.hosts(None, cell).states())
+        cell = self.request.spec.target_cell_uuid
+        return list(self.context.view.hosts(None, cell).states())
 
     def choices(self, answer: Any) -> list[_Choice]:
         """Return the selected host and its alternates, if there are any."""
@@ -237,8 +246,8 @@ class _Reading:
             answer = self._found(answer)
         host: HostState = answer
         left = host.allocation_candidates or self.offered.get(host.uuid, [])
-        version = self.work.candidates.version if self.work.candidates else None
-        maker = SelectionMaker(version, self.parts.default_availability_zone)
+        version = self.request.candidates.version or None
+        maker = SelectionMaker(version, self.context.default_availability_zone)
         return maker.selection(host, next(iter(left), None))
 
     def _found(self, answer: Mapping[str, Any]) -> HostState:
@@ -265,46 +274,43 @@ def _candidate(selection: Selection) -> Candidate | None:
 
 
 def _placed(
-    work: ScheduleRequest, choices: Sequence[Sequence[_Choice]]
+    request: ScheduleRequest, choices: Sequence[Sequence[_Choice]]
 ) -> ScheduleResult:
     """Claim a host for each instance: the first that placement grants."""
-    request, kept = work.request, []
-    alternates = None if work.return_alternates else 1
+    spec, kept = request.spec, []
+    alternates = None if request.return_alternates else 1
     for index, chosen in enumerate(choices):
-        if work.instance_uuids:
-            request = request.for_instance(work.instance_uuids[index])
-        granted = _granted(work, request, chosen)
-        kept.append([each.selection for each in granted[:alternates]])
-        request = request.with_group_on(granted[0].host)
-    return ScheduleResult(kept, request)
+        if request.instance_uuids:
+            spec = spec.for_instance(request.instance_uuids[index])
+        if isinstance(request, ClaimedRequest):
+            chosen = _granted(request.claims, spec, chosen)
+        kept.append([choice.selection for choice in chosen[:alternates]])
+        spec = spec.with_group_on(chosen[0].host)
+    return ScheduleResult(kept, spec)
 
 
 def _granted(
-    work: ScheduleRequest, request: RequestSpec, chosen: Sequence[_Choice]
+    claims: Claims, spec: RequestSpec, chosen: Sequence[_Choice]
 ) -> Sequence[_Choice]:
-    """Return the choices from that on which placement grants.
-
-    Where claims are made, a host that has no candidate is none.
-    """
-    for place, one in enumerate(chosen):
-        if work.claims is None:
-            return chosen
-        if not one.candidate:
+    """Return the choices from that on which placement grants; a host that has no
+    candidate is none."""
+    for place, choice in enumerate(chosen):
+        if not choice.candidate:
             continue
-        retry = work.claims.make(request, one.candidate, one.node_uuid)
+        retry = claims.make(spec, choice.candidate, choice.node_uuid)
         if retry is None:
             others = chosen[place + 1 :]
             picks = [
-                ClaimRequest('', each.candidate, each.node_uuid)
-                for each in others
-                if each.candidate
+                ClaimRequest('', other.candidate, other.node_uuid)
+                for other in others
+                if other.candidate
             ]
-            found = work.claims.alternates_offered(picks)
-            if isinstance(found, Retry):
+            are_offered = claims.verification.alternates_offered(picks)
+            if isinstance(are_offered, Retry):
                 break
-            offered = iter(found)
+            offered = iter(are_offered)
             left = (each for each in others if not each.candidate or next(offered))
-            return [one, *left]
+            return [choice, *left]
         if retry.again is not Again.CANDIDATE:
             break
     raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

@@ -171,6 +171,7 @@ class RecordBuilder:
             'profile': self._policy_hash,
             'claims': _claims(recorder),
             'claims_total': recorder.claims_total,
+            'rounds': {str(why): times for why, times in recorder.rounds.items()},
             'stages_ms': {n: s * 1000 for n, s in recorder.stages_s.items()},
             'error': _error(recorder.error),
             'placement': diagnosis,

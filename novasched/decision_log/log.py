@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from novasched.decision_log.distilling import RecordBuilder, verdict
@@ -23,6 +23,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionRecorder, NoDecisionLog
 from novasched.runtime.clock import Clock
 from novasched.runtime.log_once import LogOnce
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.outline import Outline
 
 LOG = logging.getLogger(__name__)
@@ -46,10 +47,14 @@ class RecordObserver(Protocol):
     """Hears of each record that was made, in the thread that makes them."""
 
     def recorded(
-        self, record: DecisionRecord, took_s: float, outlines: Iterable[Outline]
+        self,
+        record: DecisionRecord,
+        took_s: float,
+        outlines: Iterable[Outline],
+        rounds: Mapping[Outcome, int],
     ) -> None:
-        """A record was made, which took so long, with these outlines of decisions; its
-        body may have fewer."""
+        """A record was made, which took so long, with these outlines of decisions and
+        rounds; its body may have fewer."""
 
 
 class RecordingLog:
@@ -193,7 +198,7 @@ class RecordingLog:
             if self._observer is not None:
                 took_s = self._clock.monotonic() - since
                 outlines = recorder.outlines.values()
-                self._observer.recorded(record, took_s, outlines)
+                self._observer.recorded(record, took_s, outlines, recorder.rounds)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
             self._sink.count_lost(1)

@@ -13,7 +13,7 @@ from novasched.decision_log.record import new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
-from novasched.ports.decisions import Answer
+from novasched.ports.decisions import NO_ROUNDS, Answer
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
@@ -91,6 +91,7 @@ class RequestRecorder:
     """In the order in which they were taken."""
     claims: list[ClaimOutcome] = field(default_factory=list)
     claims_total: int = 0
+    rounds: Mapping[Outcome, int] = field(default_factory=dict)  # decided again for
     answer: Answer | None = None
     error: Exception | None = None
     failing: bool = False  # the request is about to fail, and has not ended
@@ -180,7 +181,12 @@ class RequestRecorder:
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         return self.explain(self, error)
 
-    def ended(self, answer: Answer | None, error: Exception | None) -> None:
+    def ended(
+        self,
+        answer: Answer | None,
+        error: Exception | None,
+        rounds: Mapping[Outcome, int] = NO_ROUNDS,
+    ) -> None:
         self.took_s = self.clock.monotonic() - self.started_s
-        self.answer, self.error = answer, error
+        self.answer, self.error, self.rounds = answer, error, rounds
         self.when_ended(self)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import ClaimedRequest, ScheduleRequest
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.drivers.plugin_timing import PluginTiming
@@ -22,7 +22,13 @@ from novasched.ports import Placement
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 
-__all__ = ['Driver', 'DriverContext', 'ScheduleRequest', 'ScheduleResult']
+__all__ = [
+    'ClaimedRequest',
+    'Driver',
+    'DriverContext',
+    'ScheduleRequest',
+    'ScheduleResult',
+]
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -107,7 +113,7 @@ class DriverContext:
         watch: PluginTiming | None = None,
         assumed: AssumedInstances | None = None,
     ) -> Self:
-        """Add to the given parts what the options say."""
+        """Add what the options say."""
         return cls(
             profile=profile,
             view=view,
@@ -147,12 +153,12 @@ class Driver(abc.ABC):
     USES_ALLOCATION_CANDIDATES: bool = True
     VERIFIES_HOSTS: bool = False
 
-    def __init__(self, parts: DriverContext) -> None:
-        self.parts = parts
+    def __init__(self, context: DriverContext) -> None:
+        self.context = context
 
     @abc.abstractmethod
-    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        """Return the selections; what was claimed for them is in ``work.claims``.
+    def select_destinations(self, request: ScheduleRequest) -> ScheduleResult:
+        """Return the selections. Hosts of a ClaimedRequest are claimed by its claims.
 
         The caller has looked at the cells, and undoes the claims when this raises.
         Raises errors.NoValidHost when there is no host for every instance.

@@ -34,33 +34,33 @@ class ChanceScheduler(Driver):
 
     USES_ALLOCATION_CANDIDATES = False
 
-    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        parts, request = self.parts, work.request
-        known = parts.view.hosts(None, request.target_cell_uuid)
+    def select_destinations(self, request: ScheduleRequest) -> ScheduleResult:
+        context, spec = self.context, request.spec
+        known = context.view.hosts(None, spec.target_cell_uuid)
         allowed = left = known[~known.service_disabled & known.service_up]
         if not len(left):
-            work.recorder.blocked(Blocker.UNKNOWN_HOSTS)
+            request.recorder.blocked(Blocker.UNKNOWN_HOSTS)
             raise errors.NoValidHost('Is the appropriate service running?')
-        seed = parts.rng.getrandbits(64)
+        seed = context.rng.getrandbits(64)
         rng = random.Random(seed)
         LOG.debug('Seed of the decisions: %d', seed)
 
-        def shuffled(hosts: HostTable, request: RequestSpec, index: int) -> Decision:
+        def shuffled(hosts: HostTable, spec: RequestSpec, index: int) -> Decision:
             """Rank the hosts that the request allows, by chance."""
-            decision = decide(CHANCE, hosts, request, rng, index)
+            decision = decide(CHANCE, hosts, spec, rng, index)
             decision = replace(decision, seed=seed, filters_ran=False)
             log_decision(decision, set())
-            parts.on_decision(decision)
+            context.on_decision(decision)
             return decision
 
         picked: list[Picked] = []
-        for index in range(work.required):
+        for index in range(request.required):
             if index:
-                work.check()
-            if work.instance_uuids:
-                request = request.for_instance(work.instance_uuids[index])
-            decision = shuffled(left, request, index)
-            work.recorder.decided(decision, index)
+                request.check()
+            if request.instance_uuids:
+                spec = spec.for_instance(request.instance_uuids[index])
+            decision = shuffled(left, spec, index)
+            request.recorder.decided(decision, index)
             drawn = decision.ranked
             if index == 0:
                 allowed = drawn
@@ -68,14 +68,14 @@ class ChanceScheduler(Driver):
                 raise errors.NoValidHost('Could not find another compute')
             host = drawn.state(0)
             LOG.debug('Selected host: %s', host)
-            work.recorder.picked(host.host, ())
+            request.recorder.picked(host.host, ())
             picked.append(Picked(host, None))
-            request = request.with_group_on(host.host)
+            spec = spec.with_group_on(host.host)
             # All hosts again when every one was drawn.
             left = drawn[np.arange(1, len(drawn))] if len(drawn) > 1 else allowed
-        alternates = parts.max_attempts - 1 if work.return_alternates else 0
+        alternates = context.max_attempts - 1 if request.return_alternates else 0
         if len(picked) > 1 and alternates:
-            allowed = shuffled(allowed, request, len(picked) - 1).ranked
-        maker = SelectionMaker(None, parts.default_availability_zone)
+            allowed = shuffled(allowed, spec, len(picked) - 1).ranked
+        maker = SelectionMaker(None, context.default_availability_zone)
         selections = maker.with_alternates(picked, allowed, alternates)
-        return ScheduleResult(selections, request)
+        return ScheduleResult(selections, spec)

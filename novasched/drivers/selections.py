@@ -61,8 +61,8 @@ class SelectionMaker:
         Without a candidate the text is ``null`` and there is no version, as in
         nova: objects/selection.py, from_host_state.
         """
-        found = aggregates.metadata(host.aggregates, 'availability_zone')
-        zones = found.get('availability_zone', ())
+        metadata = aggregates.metadata(host.aggregates, 'availability_zone')
+        zones = metadata.get('availability_zone', ())
         return Selection(
             compute_node_uuid=host.uuid,
             service_host=host.host,
@@ -89,20 +89,20 @@ class SelectionMaker:
         turn. ``taken`` are the rows of no alternates, by default the picked ones. Nova:
         scheduler/manager.py, _get_alternate_hosts.
         """
-        taken = [one.host._row for one in picked] if taken is None else [*taken]
+        taken = [pick.host._row for pick in picked] if taken is None else [*taken]
         while True:
             left = hosts[~np.isin(hosts.rows, taken)]
-            made: dict[int, _Alternate] = {}
-            found = self._with_some_of(picked, left, count, own, made)
-            used = {id(each) for selections in found for each in selections}
+            alternates: dict[int, _Alternate] = {}
+            selections = self._with_some_of(picked, left, count, own, alternates)
+            used = {id(each) for of_instance in selections for each in of_instance}
             named = {
-                row: one.pick
-                for row, one in made.items()
-                if id(one.selection) in used and one.pick is not None
+                row: alternate.pick
+                for row, alternate in alternates.items()
+                if id(alternate.selection) in used and alternate.pick is not None
             }
             offered = self.verify(list(named.values()))
             if all(offered):
-                return found
+                return selections
             taken += [
                 row for row, is_so in zip(named, offered, strict=True) if not is_so
             ]
@@ -113,35 +113,36 @@ class SelectionMaker:
         left: HostTable,
         count: int,
         own: bool,
-        made: dict[int, _Alternate],
+        alternates: dict[int, _Alternate],
     ) -> list[list[Selection]]:
         """Return the same with alternates of these hosts, none of them verified."""
-        offers = [self._alternates(one, left, made) for one in picked]
+        offers = [self._alternates(pick, left, alternates) for pick in picked]
         if own:
-            used = {(one.host.cell_uuid, one.host.host) for one in picked}
+            used = {(pick.host.cell_uuid, pick.host.host) for pick in picked}
             offers = [_unused(offer, used) for offer in offers]
-        found = [[self.selection(one.host, one.candidate)] for one in picked]
+        selections = [[self.selection(pick.host, pick.candidate)] for pick in picked]
         for _ in range(min(count, len(left))):  # a host is an alternate once
-            for selections, offer in zip(found, offers, strict=True):
-                selections.extend(itertools.islice(offer, 1))
-        return found
+            for of_instance, offer in zip(selections, offers, strict=True):
+                of_instance.extend(itertools.islice(offer, 1))
+        return selections
 
     def _alternates(
-        self, picked: Picked, hosts: HostTable, made: dict[int, _Alternate]
+        self, picked: Picked, hosts: HostTable, alternates: dict[int, _Alternate]
     ) -> Iterator[Selection]:
-        """Yield the other hosts of the cell; ``made`` has those made before, by row."""
+        """Yield the other hosts of the cell; ``alternates`` has those made before, by
+        row."""
         for host in hosts.states():
             if host.cell_uuid != picked.host.cell_uuid:
                 continue
-            if host._row in made:
+            if host._row in alternates:
                 pass
             elif picked.candidate is None:
-                made[host._row] = _Alternate(self.selection(host, None), None)
+                alternates[host._row] = _Alternate(self.selection(host, None), None)
             elif host.allocation_candidates:
                 offered: list[Candidate] = host.allocation_candidates
                 fitting = next(filter(self.fits, offered), offered[0])
                 pick = ClaimRequest('', fitting, host.uuid)
-                made[host._row] = _Alternate(self.selection(host, fitting), pick)
+                alternates[host._row] = _Alternate(self.selection(host, fitting), pick)
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "
@@ -150,7 +151,7 @@ class SelectionMaker:
                     host.uuid,
                 )
                 continue
-            yield made[host._row].selection
+            yield alternates[host._row].selection
 
 
 def _unused(

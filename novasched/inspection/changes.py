@@ -80,7 +80,7 @@ def all_hosts(
 
     Those that are not offered have a candidate that asks for nothing.
     """
-    view, assumed = run.reader.view, run.reader.driver.parts.assumed
+    view, assumed = run.reader.view, run.reader.driver.context.assumed
 
     def take() -> HostTable:
         return view.hosts(None, cell_uuid)

@@ -253,7 +253,7 @@ class DryRun:
             self.log.recorders.clear()
 
     def _forget_picks(self) -> None:
-        if (assumed := self.reader.driver.parts.assumed) is not None:
+        if (assumed := self.reader.driver.context.assumed) is not None:
             assumed.remove_instances(list(self.placement.held))
         self.placement.forget()
 

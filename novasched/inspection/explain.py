@@ -66,6 +66,7 @@ def explanation(
         'servers': list(body.get('servers', ())),
         'claims': [{**c, 'ms': number(c['ms'])} for c in body.get('claims', ())],
         'claims_total': body.get('claims_total', 0),
+        'rounds': dict(body.get('rounds') or {}),
         'stages_ms': _numbers(body.get('stages_ms')),
         'cells_left_out': list(view.get('left_out', ())),
         'cell_ages_s': _numbers(view.get('ages_s')),

@@ -33,7 +33,7 @@ def zones(run: DryRun) -> dict[str, set[str]]:
     for each in run.reader.view.current_aggregates():
         if name := each.metadata.get(ZONE):
             found.setdefault(name, set()).update(each.hosts)
-    default = run.reader.driver.parts.default_availability_zone
+    default = run.reader.driver.context.default_availability_zone
     others = known - set().union(*found.values())
     found[default] = found.get(default, set()) | others
     return found

@@ -20,7 +20,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
-from novasched.scheduler.outcomes import Outcome
+from novasched.scheduler.outcomes import Outcome, text_of
 from novasched.scheduler.reasons import Blocker, Code
 
 MOST_SERVERS = 5
@@ -282,7 +282,7 @@ def unavailable_cells(explained: Explained) -> Iterator[str]:
 
 
 def _claims_and_timing(explained: Explained, style: Style) -> Iterator[str]:
-    """Yield claims, notes and how long it took."""
+    """Yield claims, why it was decided again, notes, and how long it took."""
     claims = explained['claims']
     if any(each['outcome'] != Outcome.CLAIMED for each in claims) or len(claims) > 1:
         said = [
@@ -293,6 +293,10 @@ def _claims_and_timing(explained: Explained, style: Style) -> Iterator[str]:
         more = explained['claims_total'] - len(claims)
         said += [f'{more} more'] if more > 0 else []
         yield from style.packed('Claims', said, SEPARATOR)
+    if rounds := explained['rounds']:
+        reasons = [f'{text_of(why)} ({times})' for why, times in rounds.items()]
+        times = counted(1 + sum(rounds.values()), 'time')
+        yield from style.labelled('Decided', f'{times}: {", ".join(reasons)}')
     for note in explained['notes']:
         yield from style.labelled('Note', note)
     if took := explained['stages_ms']:

@@ -141,7 +141,7 @@ def _is_offered(host: HostState) -> bool:
 
 def _about(run: DryRun, host: HostState) -> Report:
     """Return the summary of a host."""
-    default = run.reader.driver.parts.default_availability_zone
+    default = run.reader.driver.context.default_availability_zone
     cell = run.reader.view.cells.get(host.cell_uuid)
     seen = host.service.get('last_seen_up')
     heard_s = None

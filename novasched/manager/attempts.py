@@ -7,7 +7,6 @@ of an answer were cut or stale. drivers/filter_scheduler.py has the inner loop.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 from collections.abc import Iterable
@@ -57,7 +56,7 @@ from novasched.resources import (
     target_of,
 )
 from novasched.resources.request import with_aggregates
-from novasched.runtime.clock import Clock
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
@@ -94,18 +93,19 @@ class RequestAttempts:
         notifier: Notifier,
         query_policy: QueryPolicy,
         network: Network,
-        journal: Journal | None,
-        clock: Clock,
-        mirror: PlacementMirror | None,
-        outages: Outages,
+        journal: Journal | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        mirror: PlacementMirror | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self.driver = driver
-        self._view = view
+        self.view = view
+        self.mirror = mirror
         self._placement = placement
         self._notifier = notifier
         self._journal = journal
         self._clock = clock
-        self._outages = outages
+        self._outages = outages = outages or Outages()
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
             placement,
@@ -114,143 +114,144 @@ class RequestAttempts:
             mirror if query_policy.of_copy else None,
             lambda: outages.waited_for(PLACEMENT),
         )
-        self._mirror = mirror
         self._new_nodes = NewNodes(mirror, view.node_uuids, clock)
         self._prefilter_contexts = PrefilterContexts(
             view, placement, network, query_policy.features
         )
 
     def select(
-        self, work: ScheduleRequest, return_objects: bool
+        self, request: ScheduleRequest, return_objects: bool
     ) -> Selected | HandedToSuccessor:
         """Place the instances. If a service is unavailable, wait for it as long as the
         caller waits."""
         waiting = OutageRetry(
-            self._outages, work, self._placement, self._view, self._clock
+            self._outages, request, self._placement, self.view, self._clock
         )
-        return waiting.run(functools.partial(self._attempt, work, return_objects))
+        return waiting.run(functools.partial(self._attempt, request, return_objects))
 
     def _attempt(
-        self, work: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
+        self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
     ) -> Selected:
-        stage = work.recorder.stage
-        look = ClusterLook.of_now(self._view, stage, self._clock)
-        return self._selected(replace(work, attempt=attempt, look=look), return_objects)
+        look = ClusterLook.of_now(self.view, request.recorder.stage, self._clock)
+        request = replace(request, attempt=attempt, look=look)
+        if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
+            return self._selected(request, return_objects)
+        look.renew()
+        self._announce(request)
+        return self._place(request, return_objects)
 
-    def _selected(self, work: ScheduleRequest, return_objects: bool) -> Selected:
+    def _selected(self, request: ScheduleRequest, return_objects: bool) -> Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
-        request, query, candidates = self._candidates(work)
-        work = replace(
-            work,
-            request=request,
-            candidates=candidates,
-            copy_lags=self._new_nodes.are_missing,
-        )
-        if not work.attempt.was_announced:
-            work.attempt.was_announced = True
-            with work.recorder.stage('notify'):
-                self._notifier.select_destinations(work.context, request, 'start')
+        request, query = self._with_candidates(request)
+        self._announce(request)
         while True:
-            work.attempt.budget.renew(Scope.CANDIDATES)
-            work = self._with_claims(work)
+            request.budget.renew(Scope.CANDIDATES)
             try:
-                return self._place(work, return_objects)
+                return self._place(self._with_claims(request), return_objects)
             except errors.NoValidHost:
-                more = self._once_more(work, query)
+                more = self._once_more(request, query)
                 if more is None:
-                    if work.attempt.failed_query is not None:
-                        work.attempt.offers(work.attempt.failed_query)
+                    if request.attempt.failed_query is not None:
+                        request.attempt.offers(request.attempt.failed_query)
                     raise
-            work = replace(work, candidates=more, copy_lags=lambda: False)
+            request = replace(request, candidates=more, copy_lags=lambda: False)
 
-    def _once_more(
-        self, work: ScheduleRequest, query: Query | None
-    ) -> Candidates | None:
+    def _announce(self, request: ScheduleRequest) -> None:
+        """Notify that the request starts, in its first attempt."""
+        if request.attempt.was_announced:
+            return
+        request.attempt.was_announced = True
+        with request.recorder.stage('notify'):
+            self._notifier.select_destinations(request.context, request.spec, 'start')
+
+    def _once_more(self, request: ScheduleRequest, query: Query) -> Candidates | None:
         """Return candidates for another decision, or None if it would not help.
 
         They are new ones, or the same if this request has not refreshed the cells yet.
         """
-        budget, may_be_old = work.attempt.budget, not work.look.shows_all
+        budget, may_be_old = request.budget, not request.look.shows_all
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
             return None
         is_over = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
         is_over = is_over or budget.is_over(Outcome.UNAVAILABLE)
-        more = self._asked_again(work, query)
-        if more is None and may_be_old and not is_over and work.look.renew():
-            budget.spend(Outcome.STALE_HOSTS)
-            return work.candidates
+        why = self._why_others(request.candidates, budget)
+        more = None if why is None else self._asked_again(request, query, why)
+        if more is None and may_be_old and not is_over and request.look.renew():
+            why, more = Outcome.STALE_HOSTS, request.candidates
+            budget.spend(why)
+        if why is not None and more is not None:
+            budget.decide_again(why)
         return more
 
-    def _place(self, work: ScheduleRequest, return_objects: bool) -> Selected:
+    def _place(self, request: ScheduleRequest, return_objects: bool) -> Selected:
         """Run the driver. Any later failure rolls the claims back."""
-        with work.claims or contextlib.nullcontext():
-            placed = self.driver.select_destinations(work)
-            if work.claims is not None:
-                work.claims.check_caller()
-            with work.recorder.stage('notify'):
-                self._notifier.select_destinations(work.context, placed.request, 'end')
+        with request.claiming():
+            placed = self.driver.select_destinations(request)
+            request.check_caller()
+            with request.recorder.stage('notify'):
+                self._notifier.select_destinations(
+                    request.context, placed.request, 'end'
+                )
             return placed.selections, _answer(placed, return_objects)
 
-    def _see_hosts(self, work: ScheduleRequest) -> None:
+    def _see_hosts(self, request: ScheduleRequest) -> None:
         """Use known host state if the driver verifies its picks; otherwise refresh."""
-        cell_uuid = work.request.target_cell_uuid
-        enabled = self._view.cells.enabled
+        cell_uuid = request.spec.target_cell_uuid
+        enabled = self.view.cells.enabled
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
-        is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
+        is_verified = self.driver.VERIFIES_HOSTS and request.names_instances
         if is_verified and in_enabled:
-            work.look.at_known()
+            request.look.at_known()
         else:
-            work.look.renew()
+            request.look.renew()
 
-    def _candidates(
-        self, work: ScheduleRequest
-    ) -> tuple[RequestSpec, Query | None, Candidates | None]:
-        """Ask placement; a rebuild does not, nor a driver that does without.
+    def _with_candidates(
+        self, request: ScheduleRequest
+    ) -> tuple[ScheduleRequest, Query]:
+        """Ask for candidates; return the query, and the request with the node that it
+        names.
 
-        The request comes back with the node that it names. The cells are looked at
-        once, as late as can be.
+        The cells are looked at once, as late as can be.
         """
-        request, recorder = work.request, work.recorder
-        if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
-            work.look.renew()
-            return request, None, None
-        request, query, nodes, added = self._query(work)
+        attempt, recorder = request.attempt, request.recorder
+        spec, query, nodes, added = self._query(request)
         if nodes == []:
             recorder.blocked(Blocker.NAMED_HOST)
-            raise errors.NoValidHost(not_found(request))
+            raise errors.NoValidHost(not_found(spec))
         with recorder.stage('query'):
-            is_patient = work.attempt.retries_rollback and not work.attempt.is_admitted
-            answer = work.attempt.adopted or self._candidate_source.ask(
-                work.context, query, is_patient=is_patient
+            is_patient = attempt.retries_rollback and not attempt.is_admitted
+            answer = attempt.adopted or self._candidate_source.ask(
+                request.context, query, is_patient=is_patient
             )
         recorder.asked(query, answer)
-        work.attempt.offers(answer)
+        attempt.offers(answer)
         if isinstance(answer, QueryFailed) or not answer.requests:
             failed = isinstance(answer, QueryFailed)
             recorder.blocked(
                 Blocker.PLACEMENT_FAILED if failed else Blocker.NO_CANDIDATES
             )
             LOG.log(
-                logging.DEBUG if work.attempt.is_waited_for else logging.INFO,
+                logging.DEBUG if attempt.is_waited_for else logging.INFO,
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
                 'nodes start up.',
             )
             raise errors.NoValidHost('')
         if nodes is None:
-            self._see_hosts(work)
-        return with_aggregates(request, added), query, answer
+            self._see_hosts(request)
+        spec, lags = with_aggregates(spec, added), self._new_nodes.are_missing
+        return replace(request, spec=spec, candidates=answer, copy_lags=lags), query
 
     def _query(
-        self, work: ScheduleRequest
+        self, request: ScheduleRequest
     ) -> tuple[RequestSpec, Query, list[str] | None, Requirements]:
         """Return the query of a request, the nodes that it names, and what prefilters
         add; the request comes back with the node that it names."""
-        added = self._prefilter(work)
-        request, nodes = self._named_nodes(work)
+        added = self._prefilter(request)
+        spec, nodes = self._named_nodes(request)
         query = build_query(
-            request,
+            spec,
             added,
             nodes,
             self._query_policy.limit,
@@ -259,75 +260,46 @@ class RequestAttempts:
         )
         _log(logging.WARNING, query.warnings)
         _log(logging.INFO, query.notes)
-        return request, query, nodes, added
+        return spec, query, nodes, added
 
     def query(
-        self, context: RequestContext, request: RequestSpec
+        self, context: RequestContext, spec: RequestSpec
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        look = ClusterLook(self._view)
-        work = ScheduleRequest(context, request, None, None, None, False, look=look)
-        request, query, _, added = self._query(work)
-        return with_aggregates(request, added), query
+        request = ScheduleRequest(context, spec, look=ClusterLook(self.view))
+        spec, query, _, added = self._query(request)
+        return with_aggregates(spec, added), query
 
-    def _prefilter(self, work: ScheduleRequest) -> Requirements:
+    def _prefilter(self, request: ScheduleRequest) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
+        recorder, attempt = request.recorder, request.attempt
         inputs = self._prefilter_contexts.of(
-            work.context, work.request, work.attempt.note_unavailable
+            request.context, request.spec, attempt.note_unavailable
         )
-        with work.recorder.stage('prefilter'):
+        with recorder.stage('prefilter'):
             added = prefilters.run(
                 self._query_policy.prefilters,
-                work.request,
+                request.spec,
                 inputs,
                 self._clock.monotonic,
             )
-        work.recorder.prefiltered(work.request, added)
+        recorder.prefiltered(request.spec, added)
         _log(logging.DEBUG, added.notes)
         _log(logging.WARNING, added.warnings)
         _log(logging.ERROR, added.failures)
         if added.refused is not None:
-            work.recorder.blocked(Blocker.PREFILTER, added.refused_by)
-            work.attempt.offered = NO_CANDIDATES
+            recorder.blocked(Blocker.PREFILTER, added.refused_by)
+            attempt.offered = NO_CANDIDATES
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
-    def _asked_again(
-        self, work: ScheduleRequest, query: Query | None
-    ) -> Candidates | None:
-        """Ask for all candidates if a limit or a stale copy may have hidden hosts.
-
-        Placement is queried if its copy lags or cannot be verified. Candidates for
-        which requests compete may be gone by now. Returns None if there are no others,
-        or if it was not the filters that took all.
-        """
-        known = work.candidates
-        if query is None or known is None:
-            return None
-        why = self._why_others(known, work.attempt.budget)
-        if why is Outcome.COPY_LAGS:
-            LOG.info('Asking placement for hosts that its copy does not show yet.')
-            return self._asked(work, query, why_not_copy=LAGS) or known
-        if why in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
-            is_bad = why is Outcome.UNVERIFIED or known.fallback == UNVERIFIED
-            return self._asked(work, query, True, UNVERIFIED if is_bad else '')
-        if why is None or not work.attempt.budget.spend(why):
-            return None
-        LOG.info(ASKED_AGAIN[why], len(known.requests))
-        is_stale = why is Outcome.STALE
-        if is_stale and self._mirror and not self._mirror.store.reads_fast:
-            return self._asked(work, query, why_not_copy=NO_HOST_LEFT)
-        everything = query.without_limit()
-        is_chosen = known.fallback in (UNVERIFIED, LAGS, NO_HOST_LEFT)
-        why_not_copy = known.fallback if is_chosen else ''
-        answer = self._asked(work, everything, is_stale, why_not_copy)
-        if answer is None or not _has_others(answer, known):
-            return None
-        return replace(answer, further=True)
-
     def _why_others(self, known: Candidates, budget: RetryBudget) -> Outcome | None:
-        """Return why other candidates may do where these would not."""
+        """Return why other candidates may do where these would not.
+
+        None if it was not the filters that took all. Candidates for which requests
+        compete may be gone by now.
+        """
         happened = budget.within(Scope.CANDIDATES)
         for outcome in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY, Outcome.COPY_LAGS):
             if happened[outcome]:
@@ -340,9 +312,34 @@ class RequestAttempts:
         may_have_more = known.cut and self._query_policy.looks_further
         return Outcome.INCOMPLETE if may_have_more and not is_refused else None
 
+    def _asked_again(
+        self, request: ScheduleRequest, query: Query, why: Outcome
+    ) -> Candidates | None:
+        """Ask for other candidates, of placement if its copy lags or cannot be
+        verified; return None if there are no others."""
+        known = request.candidates
+        if why is Outcome.COPY_LAGS:
+            LOG.info('Asking placement for hosts that its copy does not show yet.')
+            return self._asked(request, query, why_not_copy=LAGS) or known
+        if why in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
+            is_bad = why is Outcome.UNVERIFIED or known.fallback == UNVERIFIED
+            return self._asked(request, query, True, UNVERIFIED if is_bad else '')
+        if not request.budget.spend(why):
+            return None
+        LOG.info(ASKED_AGAIN[why], len(known.requests))
+        is_stale = why is Outcome.STALE
+        if is_stale and self.mirror and not self.mirror.store.reads_fast:
+            return self._asked(request, query, why_not_copy=NO_HOST_LEFT)
+        is_chosen = known.fallback in (UNVERIFIED, LAGS, NO_HOST_LEFT)
+        why_not_copy = known.fallback if is_chosen else ''
+        answer = self._asked(request, query.without_limit(), is_stale, why_not_copy)
+        if answer is None or not _has_others(answer, known):
+            return None
+        return replace(answer, further=True)
+
     def _asked(
         self,
-        work: ScheduleRequest,
+        request: ScheduleRequest,
         query: Query,
         fresh: bool = False,
         why_not_copy: str = '',
@@ -351,63 +348,59 @@ class RequestAttempts:
 
         Raises errors.NoValidHost where there are none.
         """
-        with work.recorder.stage('query'):
+        with request.recorder.stage('query'):
             answer = self._candidate_source.ask(
-                work.context, query, fresh, why_not_copy
+                request.context, query, fresh, why_not_copy
             )
-        work.recorder.asked(query, answer)
+        request.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
-            work.attempt.failed_query = answer
+            request.attempt.failed_query = answer
             return None
-        work.attempt.offers(answer)
+        request.attempt.offers(answer)
         if not answer.requests:
-            work.recorder.blocked(Blocker.NO_CANDIDATES)
+            request.recorder.blocked(Blocker.NO_CANDIDATES)
             raise errors.NoValidHost('')
-        work.look.refresh()
+        request.look.refresh()
         return answer
 
-    def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
-        """Add what holds the claims together, or nothing if none are made."""
-        if work.instance_uuids is None or work.candidates is None:
-            return work
-        remaining = RemainingCapacity(work.candidates.summaries)
-        version = work.candidates.version
-        claim_journal = ClaimJournal(self._journal, work.caller)
+    def _with_claims(self, request: ScheduleRequest) -> ScheduleRequest:
+        """Add what holds the claims together, if its instances are named."""
+        if not request.names_instances:
+            return request
+        candidates = request.candidates
         claims = Claims(
             self._placement,
-            work.context,
-            version,
-            remaining,
-            claim_journal=claim_journal,
-            recorder=work.recorder,
-            verifier=work.candidates.verifier,
-            may_be_stale=not work.candidates.further,
-            look=work.look,
-            attempt=work.attempt,
+            request.context,
+            candidates.version,
+            RemainingCapacity(candidates.summaries),
+            claim_journal=ClaimJournal(self._journal, request.caller),
+            recorder=request.recorder,
+            verifier=candidates.verifier,
+            may_be_stale=not candidates.further,
+            look=request.look,
+            attempt=request.attempt,
         )
-        return replace(work, claims=claims)
+        return request.claimed_by(claims)
 
     def _named_nodes(
-        self, work: ScheduleRequest
+        self, request: ScheduleRequest
     ) -> tuple[RequestSpec, list[str] | None]:
         """Look up the host or node that the request names, if it names one.
 
         A single node found becomes the whole of the requested destination.
         """
-        request = work.request
-        target = target_of(request)
+        spec = request.spec
+        target = target_of(spec)
         if target is None:
-            return request, None
-        work.look.renew()
-        nodes = self._view.nodes_named(
-            target.host, target.node, request.target_cell_uuid
-        )
-        destination = request.requested_destination
+            return spec, None
+        request.look.renew()
+        nodes = self.view.nodes_named(target.host, target.node, spec.target_cell_uuid)
+        destination = spec.requested_destination
         if len(nodes) == 1 and destination is not None:
             host, node, _ = nodes[0]
-            found = destination.replaced(host=host, node=node)
-            request = request.replaced(requested_destination=found)
-        return request, [uuid for _, _, uuid in nodes]
+            named = destination.replaced(host=host, node=node)
+            spec = spec.replaced(requested_destination=named)
+        return spec, [uuid for _, _, uuid in nodes]
 
 
 def _has_others(answer: Candidates, known: Candidates) -> bool:

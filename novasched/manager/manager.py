@@ -14,18 +14,13 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.outage_retry import HandedToSuccessor
 from novasched.claiming.request import ScheduleRequest
-from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver
 from novasched.manager.attempts import Answer, RequestAttempts
-from novasched.manager.candidate_query import QueryPolicy
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.outages import Outages
-from novasched.ports import Caller, Journal, Network, Notifier, Placement
+from novasched.ports import NO_CALLER, Caller
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.resources import Query
-from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregate
 
@@ -39,34 +34,12 @@ class SchedulerManager:
     """Answers the RPC interface, by the rules of one release of nova."""
 
     def __init__(
-        self,
-        driver: Driver,
-        view: ClusterView,
-        placement: Placement,
-        notifier: Notifier,
-        query_policy: QueryPolicy,
-        network: Network,
-        journal: Journal | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-        mirror: PlacementMirror | None = None,
-        decision_log: DecisionLog | None = None,
-        outages: Outages | None = None,
+        self, attempts: RequestAttempts, decision_log: DecisionLog | None = None
     ) -> None:
-        self._view = view
-        self._mirror = mirror
+        self.attempts = attempts
+        self._view = attempts.view
+        self._mirror = attempts.mirror
         self._decision_log = decision_log or NoDecisionLog()
-        self.attempts = RequestAttempts(
-            driver,
-            view,
-            placement,
-            notifier,
-            query_policy,
-            network,
-            journal,
-            clock,
-            mirror,
-            outages or Outages(),
-        )
 
     @property
     def driver(self) -> Driver:
@@ -99,25 +72,25 @@ class SchedulerManager:
                 f'{MOST_SERVERS} servers at most'
             )
         recorder = self._decision_log.recorder(context, request, instance_uuids)
-        work = ScheduleRequest(
+        asked = ScheduleRequest(
             context=context,
-            request=request,
-            instance_uuids=instance_uuids,
-            candidates=None,
-            claims=None,
+            spec=request,
+            instance_uuids=instance_uuids or (),
+            names_instances=instance_uuids is not None,
             return_alternates=return_alternates and return_objects,
-            caller=caller,
+            caller=caller or NO_CALLER,
             recorder=recorder,
             check=check,
             attempt=after or RequestAttempt(),
         )
+        rounds = asked.budget.rounds
         if after is not None:
             recorder.waited(after.unavailable, after.waited_s, again=True)
         try:
-            selected = self.attempts.select(work, return_objects)
+            selected = self.attempts.select(asked, return_objects)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
-            recorder.ended(None, explained)
+            recorder.ended(None, explained, rounds)
             if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
                     'No host was looked for in the cells that do not answer: %s',
@@ -128,7 +101,7 @@ class SchedulerManager:
             finally:
                 del explained  # it refers to this frame, and so to all candidates
         except Exception as problem:  # whatever ends a request is written down
-            recorder.ended(None, problem)
+            recorder.ended(None, problem, rounds)
             raise
         if isinstance(selected, HandedToSuccessor):  # it is recorded there
             successor: SchedulerManager = selected.manager
@@ -143,7 +116,7 @@ class SchedulerManager:
                 selected.attempt,
             )
         selections, answer = selected
-        recorder.ended(selections, None)
+        recorder.ended(selections, None, rounds)
         return answer
 
     def query(

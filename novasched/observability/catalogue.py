@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from novasched.scheduler.outcomes import Outcome
+from novasched.scheduler.outcomes import REASONS, Outcome
 
 PREFIX = 'novasched'
 
@@ -176,6 +176,13 @@ CLAIMS = Metric(
         Outcome.UNKNOWN,
         'error',
     ),
+)
+DECIDED_AGAIN = Metric(
+    'novasched_decided_again_total',
+    f'How often requests decided again, by reason: {", ".join(REASONS)}. '
+    'docs/reference/decisions.md says what each means.',
+    labels=('reason',),
+    values=REASONS,
 )
 GROUP_YIELDS = Metric(
     'novasched_group_yields_total',

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from novasched.decision_log.record import (
     MADE,
@@ -16,6 +16,7 @@ from novasched.decision_log.record import (
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
+from novasched.ports.decisions import NO_ROUNDS
 from novasched.scheduler.outcomes import LOST, Outcome
 from novasched.scheduler.outline import Outline
 
@@ -49,9 +50,13 @@ class DecisionMetrics:
         self._lost_at: dict[str, int] = {}
 
     def recorded(
-        self, record: DecisionRecord, took_s: float, outlines: Iterable[Outline]
+        self,
+        record: DecisionRecord,
+        took_s: float,
+        outlines: Iterable[Outline],
+        rounds: Mapping[Outcome, int] = NO_ROUNDS,
     ) -> None:
-        """A record was made from these outlines of decisions."""
+        """A record was made from these outlines of decisions, and rounds."""
         head, count = record.head, self._recorder.count
         self._recorder.observe(catalogue.DECISION_RECORD_SECONDS, took_s)
         if head.result == UNSCHEDULABLE:
@@ -66,11 +71,13 @@ class DecisionMetrics:
         for outcome, metric in METRICS.items():
             if lost[outcome]:
                 count(metric, by=lost[outcome])
+        for reason, times in rounds.items():
+            count(catalogue.DECIDED_AGAIN, reason, by=times)
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
         for step in itertools.chain.from_iterable(each.steps for each in outlines):
-            for reason in step.reasons:
-                count(catalogue.HOSTS_REJECTED, step.name, reason.code, by=reason.hosts)
+            for found in step.reasons:
+                count(catalogue.HOSTS_REJECTED, step.name, found.code, by=found.hosts)
 
     def diagnosed(self, result: str, records: int) -> None:
         """So many records got a diagnosis, or will have none."""

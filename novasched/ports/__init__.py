@@ -157,6 +157,31 @@ class Caller(Protocol):
         the answer waits for a caller that reconnects."""
 
 
+class NoCaller:
+    """Nobody waits for an answer: it counts as delivered. Satisfies Caller."""
+
+    def check(self) -> None:
+        """Nothing."""
+
+    def patience_left_s(self) -> float | None:
+        return None
+
+    def answer_left_s(self) -> float:
+        return 0.0
+
+    def resting(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def when_answered(self, done: Callable[[], None]) -> None:
+        done()
+
+    def if_undeliverable(self, undo: Callable[[], None]) -> None:
+        """Nothing."""
+
+
+NO_CALLER = NoCaller()
+
+
 @dataclass(frozen=True)
 class Intent:
     """A claim that is about to be made."""

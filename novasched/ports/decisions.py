@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from novasched import errors
@@ -19,6 +20,7 @@ from novasched.scheduler.trace import Decision
 
 Answer = Sequence[Sequence[Selection]]
 """Per instance the selected host, then its alternates."""
+NO_ROUNDS: Mapping[Outcome, int] = MappingProxyType({})
 
 
 class DecisionRecorder(Protocol):
@@ -62,8 +64,16 @@ class DecisionRecorder(Protocol):
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         """Return the error with the reasons that the caller may read."""
 
-    def ended(self, answer: Answer | None, error: Exception | None) -> None:
-        """The request is over; one of both is None. Nothing more follows."""
+    def ended(
+        self,
+        answer: Answer | None,
+        error: Exception | None,
+        rounds: Mapping[Outcome, int] = NO_ROUNDS,
+    ) -> None:
+        """The request is over; one of answer and error is None. Nothing more follows.
+
+        ``rounds`` says how often it decided again, by reason.
+        """
 
 
 class DecisionLog(Protocol):
@@ -115,7 +125,12 @@ class NoRecorder:
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         return error
 
-    def ended(self, answer: Answer | None, error: Exception | None) -> None:
+    def ended(
+        self,
+        answer: Answer | None,
+        error: Exception | None,
+        rounds: Mapping[Outcome, int] = NO_ROUNDS,
+    ) -> None:
         """Nothing."""
 
 

@@ -291,7 +291,7 @@ class Cloud:
     def compose_remembering(self):
         """Compose one that counts all that it picks, as no compute reports it."""
         scheduler = self.compose()
-        assumed = scheduler.manager.current.driver.parts.assumed
+        assumed = scheduler.manager.current.driver.context.assumed
         assumed.counted = (*NUMBERS, *SHAPES)
         return scheduler
 

@@ -235,6 +235,6 @@ class _Watching:
     def __getattr__(self, name):
         return getattr(self._driver, name)
 
-    def select_destinations(self, work):
-        self._seen.append(work.candidates.summaries)
-        return self._driver.select_destinations(work)
+    def select_destinations(self, request):
+        self._seen.append(request.candidates.summaries)
+        return self._driver.select_destinations(request)

@@ -17,6 +17,7 @@ from novasched.claiming.retries import LIMITS, Again, Scope
 from novasched.cluster.assumed import HostView
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.mirror.state import Current
@@ -26,7 +27,7 @@ from novasched.providers.contents import build
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import consume
-from novasched.scheduler.outcomes import Outcome
+from novasched.scheduler.outcomes import REASONS, Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
@@ -249,12 +250,12 @@ class Moody(BaseHostFilter):
 class Keeping(FilterScheduler):
     """Keeps the budget of the request."""
 
-    def select_destinations(self, work):
-        self.budget = work.budget
-        return super().select_destinations(work)
+    def select_destinations(self, request):
+        self.budget = request.budget
+        return super().select_destinations(request)
 
 
-def decided(chances, seed, servers):
+def decided(chances, seed, servers, alternates=True):
     """Serve one request; return its budget, and its decisions."""
     trouble, decisions = Trouble(chances, seed), []
     hosts = factories.hosts(host=HOSTS, free_ram_mb=[9000 - n for n in range(4)])
@@ -273,19 +274,26 @@ def decided(chances, seed, servers):
         )
     )
     manager = SchedulerManager(
-        driver,
-        view,
-        placement,
-        FakeNotifier(),
-        QueryPolicy((), 4),
-        FakeNetwork(),
-        mirror=Mirror(trouble, placement),
+        RequestAttempts(
+            driver,
+            view,
+            placement,
+            FakeNotifier(),
+            QueryPolicy((), 4),
+            FakeNetwork(),
+            mirror=Mirror(trouble, placement),
+        )
     )
     uuids = UUIDS[:servers]
     request = factories.request(instance_group=factories.group(members=uuids))
     try:
         manager.select_destinations(
-            RequestContext(overwrite=False), request, uuids, True, True, FakeCaller()
+            RequestContext(overwrite=False),
+            request,
+            uuids,
+            True,
+            alternates,
+            FakeCaller(),
         )
     except (errors.NoValidHost, errors.AllocationUpdateFailed):
         assert placement.held.keys() <= set(uuids)
@@ -312,6 +320,16 @@ def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
     for reason, limit in LIMITS.items():
         if limit.scope <= Scope.ATTEMPT:
             assert budget.spent(reason) <= limit.most + 1, reason
+    assert budget.rounds.keys() <= set(REASONS)
+    for reason in budget.rounds.keys() - {Outcome.HOST_CHANGED}:
+        assert budget.rounds[reason] <= budget.counts[reason], reason
+
+
+@given(CHANCES, st.integers(0, 2**32))
+def test_each_further_decision_on_a_server_has_a_reason(chances, seed):
+    budget, decisions = decided(chances, seed, 1, alternates=False)
+    rounds = 0 if budget is None else budget.rounds.total()
+    assert len(decisions) <= 1 + rounds
 
 
 NONE = dict.fromkeys(KINDS, 0.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.drivers import DriverContext, ScheduleRequest, filter_scheduler
+from novasched.drivers import DriverContext, filter_scheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters.affinity import (
@@ -30,7 +30,7 @@ from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests import factories
 from tests.examples import examples
-from tests.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
 from tests.properties.installed import FILTERS, WEIGHERS
 from tests.properties.strategies import host_tables, naming_requests, requests
 
@@ -173,7 +173,7 @@ def placed(decides, profile, cloud, request, uuids, seed):
     filter_scheduler.decide_next = decides
     try:
         with Claims(offered, context, VERSION, room) as claims:
-            work = ScheduleRequest(context, request, uuids, candidates, claims, True)
+            work = schedule_request(context, request, uuids, candidates, claims, True)
             result = FilterScheduler(parts).select_destinations(work)
             answer = [[one.obj_to_primitive() for one in s] for s in result.selections]
     except errors.NoValidHost as problem:

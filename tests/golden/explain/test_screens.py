@@ -68,6 +68,14 @@ def second_try():
     )
 
 
+def decided_again():
+    """A host had changed twice, and claims that raced had put another over capacity."""
+    record = second_try()
+    claims = [records.claim('cmp-044', 'overfull', '', 12), records.claim('cmp-051')]
+    rounds = {'host changed': 2, 'overfull': 1, 'a reason of later': 1}
+    return records.scheduled(**{**record.body, 'claims': claims, 'rounds': rounds})
+
+
 def unknown_hosts(code='', left_out=()):
     return records.record(
         {
@@ -152,6 +160,7 @@ SCREENS = {
     'scheduled-long': (records.scheduled(), Style(100, is_long=True)),
     'scheduled-colour': (records.scheduled(), Style(80, has_colour=True)),
     'second-try': (second_try(), Style(100)),
+    'decided-again': (decided_again(), Style(100)),
     'several': (several(), Style(80)),
     'rebuild': (rebuild(), Style(80)),
     'head-only': (DecisionRecord(records.head_of(), {}), Style(80)),

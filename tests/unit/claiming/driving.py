@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver that decides and claims for one request, and what is recorded of it."""
 
-from novasched.drivers import ScheduleRequest
 from novasched.ports.decisions import NoRecorder
+from tests.fakes import schedule_request
 
 
 class Recorder(NoRecorder):
@@ -15,7 +15,7 @@ class Recorder(NoRecorder):
 
 def hosts_for(cloud, claims, context, request, uuids, with_alternates):
     """The hosts that the driver of a cloud finds and claims."""
-    work = ScheduleRequest(
+    work = schedule_request(
         context,
         request,
         uuids,

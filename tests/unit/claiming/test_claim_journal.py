@@ -7,7 +7,7 @@ import pytest
 
 from novasched.claiming.attempt import UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
-from novasched.ports import CallerGone, Claimed, ClaimRequest, Intent
+from novasched.ports import NO_CALLER, CallerGone, Claimed, ClaimRequest, Intent
 from tests.fakes import FakeCaller, FakeJournal, candidate
 
 WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
@@ -19,7 +19,7 @@ def journal():
     return FakeJournal()
 
 
-def intended(journal, caller=None, wanted=WANTED):
+def intended(journal, caller=NO_CALLER, wanted=WANTED):
     """Return what a request tells the journal, which knows of its claims."""
     made = ClaimJournal(journal, caller)
     made.intend('req-1', 'project', wanted)
@@ -93,7 +93,7 @@ def test_nobody_known_has_the_answer_at_once(journal):
     claim_journal = intended(journal, wanted=WANTED[:1])
     claim_journal.check_caller()
     claim_journal.answer()
-    assert journal.told == [('a', 'settled')]
+    assert journal.told == [('a', 'answering'), ('a', 'settled')]
 
 
 def test_a_caller_that_is_gone_is_told(journal):

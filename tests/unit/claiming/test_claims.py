@@ -17,7 +17,7 @@ from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
-from novasched.ports import STANDS, CallerGone, ClaimRequest, ClaimUnknown
+from novasched.ports import NO_CALLER, STANDS, CallerGone, ClaimRequest, ClaimUnknown
 from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from tests import factories
 from tests.cases import cases
@@ -31,7 +31,7 @@ def context():
     return RequestContext(user_id='caller', overwrite=False)
 
 
-def claims_of(placement, context, journal=None, caller=None, recorder=NO_RECORDER):
+def claims_of(placement, context, journal=None, caller=NO_CALLER, recorder=NO_RECORDER):
     journals = ClaimJournal(journal, caller)
     return Claims(placement, context, '1.36', claim_journal=journals, recorder=recorder)
 
@@ -99,7 +99,7 @@ def test_who_changes_the_consumer_after_a_claim_was_lost(
 ):
     placement = FakePlacement(script=[problem('a', 'changed')])
     attempt = RequestAttempt(in_flight=frozenset(in_flight))
-    journal = ClaimJournal(None, None)
+    journal = ClaimJournal()
     claims = Claims(placement, context, '1.36', claim_journal=journal, attempt=attempt)
     with pytest.raises(problem), claims:
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
@@ -343,7 +343,7 @@ def wanted_on(hosts):
     ]
 
 
-def claim_many(placement, context, count=3 * CHUNK, journal=None, caller=None):
+def claim_many(placement, context, count=3 * CHUNK, journal=None, caller=NO_CALLER):
     wanted = wanted_on(f'h{n}' for n in range(count))
     with claims_of(placement, context, journal, caller) as claims:
         return is_granted(claims.make_all(factories.request(), wanted))
@@ -449,7 +449,7 @@ def test_too_little_for_one_chunk_is_too_little_for_all_of_them(context):
 # -- the journal
 
 
-def journalled(placement, context, then=None, caller=None, journal=None):
+def journalled(placement, context, then=None, caller=NO_CALLER, journal=None):
     """Claim for an instance, with a journal; return what was told to it."""
     journal = journal or FakeJournal()
     ends = contextlib.suppress(errors.RequestError, KeyboardInterrupt)

@@ -19,6 +19,7 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import (
+    NO_CALLER,
     STANDS,
     CallerGone,
     ClaimRequest,
@@ -70,7 +71,7 @@ class Cloud:
         self.view.members = {factories.group().uuid: [D, C, B, A]}
         self.recorder, self.attempt = Recorder(), RequestAttempt()
         self.clock = FakeClock()
-        self.caller = None
+        self.caller = NO_CALLER
         self.driver = FilterScheduler(
             DriverContext(
                 profile=Profile(factories.adapted(filters), (RAMWeigher(), *weighers)),

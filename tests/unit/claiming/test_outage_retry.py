@@ -9,7 +9,6 @@ import pytest
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
-from novasched.drivers import ScheduleRequest
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT, Outages
 from novasched.ports import (
@@ -28,7 +27,13 @@ from novasched.ports.decisions import NoRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests import factories
 from tests.cases import cases
-from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
+from tests.fakes import (
+    FakeCaller,
+    FakeJournal,
+    FakePlacement,
+    FakeView,
+    schedule_request,
+)
 
 FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_away=True)
@@ -96,13 +101,10 @@ class Scene:
         return outcome
 
     def run(self):
-        work = ScheduleRequest(
+        work = schedule_request(
             context=RequestContext(overwrite=False),
-            request=factories.request(),
-            instance_uuids=self.instances,
-            candidates=None,
-            claims=None,
-            return_alternates=False,
+            spec=factories.request(),
+            uuids=self.instances,
             caller=self.caller,
             recorder=self.recorder,
             attempt=self.attempt,

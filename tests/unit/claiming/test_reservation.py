@@ -22,7 +22,7 @@ from novasched.claiming.reservation import (
 )
 from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import STANDS, ClaimRequest, ClaimUnknown
@@ -38,11 +38,11 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 MOST_CONFLICTS = LIMITS[Outcome.PICKED_MEANWHILE].most
-LOGGER = 'novasched.claiming.reservation'
+LOGGER = 'novasched.claiming'
 DEADLINE_S = 20
 
 
@@ -71,15 +71,18 @@ class Cloud:
             RequestContext(overwrite=False),
             self.placement.candidates(None, ''),
         )
+        attempt = RequestAttempt(adopts=self.adopts)
         claims = Claims(
-            self.placement,
-            context,
-            VERSION,
-            recorder=self.recorder,
-            attempt=RequestAttempt(adopts=self.adopts),
+            self.placement, context, VERSION, recorder=self.recorder, attempt=attempt
         )
-        return ScheduleRequest(
-            context, factories.request(**values), uuids, candidates, claims, True
+        return schedule_request(
+            context,
+            factories.request(**values),
+            uuids,
+            candidates,
+            claims,
+            True,
+            attempt=attempt,
         )
 
     def ask(self, *uuids, **values):
@@ -191,21 +194,21 @@ def test_former_pick_of_a_member_does_not_count_for_itself():
     cloud = Cloud()
     cloud.ask(A, instance_group=group)
     work = cloud.work([A], instance_group=group)
-    reservation = Reservation(cloud.assumed, work, cloud.driver.parts.profile)
-    assert reservation.request(work.request) is work.request
+    reservation = Reservation(cloud.assumed, work, cloud.driver.context.profile)
+    assert reservation.request(work.spec) is work.spec
 
 
 def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
     cloud = Cloud()
     cloud.ask(A)
-    cloud.driver.parts.assumed.counted = ('numa_topology',)
+    cloud.driver.context.assumed.counted = ('numa_topology',)
     assert cloud.ask(A) == ['h1']
     assert len(cloud.assumed) == 0
 
 
 def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
     cloud.ask(A)
-    work = ScheduleRequest(
+    work = schedule_request(
         RequestContext(overwrite=False), factories.request(), None, None, None, False
     )
     placed = cloud.driver.select_destinations(work)
@@ -252,7 +255,8 @@ def test_who_is_behind_decides_again(uuids, expected, caplog):
     cloud = Cloud([filter_])
     filter_.others = [lambda: cloud.ask(C), lambda: cloud.ask(D)]
     assert cloud.ask(*uuids) == expected
-    assert len([m for m in caplog.messages if 'meanwhile; selecting' in m]) == 2
+    said = 'Deciding again: another request picked the host meanwhile'
+    assert caplog.messages.count(said) == 2
 
 
 def test_the_picks_of_a_request_do_not_put_it_behind():
@@ -368,7 +372,9 @@ class TestOtherSchedulers:
         def made(most=1, *filters, **parts):
             cloud = Cloud([*filters, NumInstancesFilter(most)], **parts)
             cloud.placement = SlowPlacement(*cloud.hosts.uuid.tolist())
-            cloud.driver.parts = replace(cloud.driver.parts, placement=cloud.placement)
+            cloud.driver.context = replace(
+                cloud.driver.context, placement=cloud.placement
+            )
             return cloud
 
         return made
@@ -474,10 +480,10 @@ class TestOtherSchedulers:
             return later(*args)
 
         filter_ = Meanwhile()
-        profile = cloud.driver.parts.profile
+        profile = cloud.driver.context.profile
         filters = (*factories.adapted([filter_]), *profile.filters)
-        cloud.driver.parts = replace(
-            cloud.driver.parts,
+        cloud.driver.context = replace(
+            cloud.driver.context,
             profile=replace(profile, filters=filters),
             on_decision=lambda decision: found.append(len(decision.ranked)),
         )

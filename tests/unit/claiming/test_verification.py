@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -15,6 +16,7 @@ from novasched.claiming.retries import MOST_ABORTS
 from novasched.claiming.verification import is_short
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -49,6 +51,7 @@ class Cloud:
         has = {'resources': {'VCPU': {'capacity': cpus, 'used': 0}}}
         self.placement.summaries = dict.fromkeys(self.nodes.values(), has)
         self.recorder, self.attempt = Recorder(), RequestAttempt()
+        self.verifier = None
         profile = Profile((), (RAMWeigher(),))
         self.view, rng = FakeView(self.hosts), random.Random(1)
         self.driver = FilterScheduler(
@@ -73,6 +76,7 @@ class Cloud:
             VERSION,
             remaining,
             recorder=self.recorder,
+            verifier=self.verifier,
             attempt=self.attempt,
         )
         request = factories.request()
@@ -81,16 +85,25 @@ class Cloud:
     def select(self, uuid):
         """Ask as a caller does."""
         manager = SchedulerManager(
-            self.driver,
-            self.view,
-            self.placement,
-            FakeNotifier(),
-            QueryPolicy(()),
-            FakeNetwork(),
+            RequestAttempts(
+                self.driver,
+                self.view,
+                self.placement,
+                FakeNotifier(),
+                QueryPolicy(()),
+                FakeNetwork(),
+            )
         )
         context, request = RequestContext(overwrite=False), factories.request()
         ((host,),) = manager.select_destinations(context, request, [uuid], True, False)
         return host.service_host
+
+
+class Hanging:
+    """Placement, of whose copy no pick can be verified."""
+
+    def still_offered(self, picks):
+        raise errors.MirrorError('it hangs')
 
 
 @pytest.fixture
@@ -185,6 +198,15 @@ def test_yields_are_bounded():
     with pytest.raises(errors.NoValidHost):
         cloud.ask(A)
     assert len(cloud.placement.undone) == MOST_ABORTS + 1
+
+
+def test_picks_that_cannot_be_verified_are_the_cause_of_the_no(cloud, caplog):
+    caplog.set_level(logging.DEBUG, 'novasched')
+    cloud.verifier = Hanging()
+    with pytest.raises(errors.NoValidHost) as raised:
+        cloud.ask(A)
+    assert isinstance(raised.value.__cause__, errors.MirrorError)
+    assert 'instances requested to build' not in caplog.text
 
 
 def test_a_claim_that_cannot_be_undone_gets_no_other_host(cloud):

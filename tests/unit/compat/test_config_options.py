@@ -8,7 +8,7 @@ import pytest
 
 from novasched.compat import driver_loading
 from novasched.compat.driver_loading import config_options, with_config_options
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
@@ -16,7 +16,7 @@ from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.cases import cases
 from tests.configuration import make_conf
-from tests.fakes import FakeView
+from tests.fakes import FakeView, schedule_request
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab']
 SAYS = {'racks': ['h2']}
@@ -74,7 +74,7 @@ def driver_of(filter_, cls=FilterScheduler):
 
 def ask(driver):
     context = RequestContext(overwrite=False)
-    work = ScheduleRequest(context, factories.request(), UUIDS, None, None, False)
+    work = schedule_request(context, factories.request(), UUIDS, None, None, False)
     return [
         each[0].service_host for each in driver.select_destinations(work).selections
     ]

@@ -75,7 +75,7 @@ def test_a_name_leads_to_a_driver(conf, parts, name, kind):
     conf.set_override('driver', name, 'scheduler')
     driver = driver_from_conf(conf, parts)
     assert type(driver) is kind
-    assert driver.parts is parts
+    assert driver.context is parts
 
 
 @cases(

@@ -9,13 +9,13 @@ import pytest
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.fakes import VERSION, FakePlacement, FakeView, candidate, schedule_request
 
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
 
@@ -115,11 +115,11 @@ def run(hosts):
         context, request = RequestContext(overwrite=False), factories.request(**values)
         uuids = None if uuids is None else list(uuids)
         if placement is None:
-            work = ScheduleRequest(context, request, uuids, None, None, alternates)
+            work = schedule_request(context, request, uuids, None, None, alternates)
             return driver.select_destinations(work), told
         candidates = placement.candidates(context, '')
         with Claims(placement, context, VERSION) as claims:
-            work = ScheduleRequest(
+            work = schedule_request(
                 context, request, uuids, candidates, claims, alternates
             )
             return driver.select_destinations(work), told

@@ -8,7 +8,7 @@ import pytest
 
 from novasched import errors
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -16,7 +16,7 @@ from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.cases import cases
-from tests.fakes import FakeView
+from tests.fakes import FakeView, schedule_request
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 
@@ -67,7 +67,7 @@ def test_what_never_ends_is_known(hosts, cls, expected):
     profile = Profile((filter_,), ())
     parts = DriverContext(profile, FakeView(hosts), None, random.Random(1))
     driver, context = LegacyDriver(Waiting, parts), RequestContext(overwrite=False)
-    work = ScheduleRequest(context, factories.request(), [A], None, None, False)
+    work = schedule_request(context, factories.request(), [A], None, None, False)
     thread = threading.Thread(target=driver.select_destinations, args=[work])
     thread.start()
     assert filter_.started.wait(10)
@@ -122,7 +122,7 @@ def test_dicts_mean_the_request_behind_them(change, memory_mb, expected):
     driver = LegacyDriver(type('Some', (Liberty,), {'change': change}), parts)
     context = RequestContext(overwrite=False)
     request = factories.request(memory_mb=memory_mb)
-    work = ScheduleRequest(context, request, [A], None, None, False)
+    work = schedule_request(context, request, [A], None, None, False)
     assert names(driver.select_destinations(work)) == expected
     assert {type(given) for given in painted.given} == {RequestSpec}
 
@@ -170,7 +170,7 @@ def test_the_base_class_offers_what_it_did(hosts):
     up = [False, True, True]
     table = factories.hosts(3, service=service, service_up=up)
     context = RequestContext(overwrite=False)
-    work = ScheduleRequest(context, factories.request(), [A], None, None, False)
+    work = schedule_request(context, factories.request(), [A], None, None, False)
     assert names(usual(table).select_destinations(work)) == [['h2']]
 
 
@@ -188,16 +188,16 @@ def test_periodic_tasks_that_raise_name_the_driver(hosts):
         def run_periodic_tasks(self, context):
             raise ValueError('boom')
 
-    driver = LegacyDriver(Breaks, usual(hosts).parts)
+    driver = LegacyDriver(Breaks, usual(hosts).context)
     with pytest.raises(errors.ExtensionFailed, match=r'^Breaks failed: ValueError'):
         driver.run_periodic_tasks(None)
 
 
 def test_the_base_class_alone_is_no_driver(hosts):
     with pytest.raises(errors.OptionError, match='Scheduler: TypeError'):
-        LegacyDriver(Scheduler, usual(hosts).parts)
+        LegacyDriver(Scheduler, usual(hosts).context)
 
 
 def test_the_base_class_has_no_tasks_of_its_own(hosts):
     cls = type('Idle', (Mitaka, Scheduler), {})
-    assert LegacyDriver(cls, usual(hosts).parts).run_periodic_tasks(None) is None
+    assert LegacyDriver(cls, usual(hosts).context).run_periodic_tasks(None) is None

@@ -206,7 +206,7 @@ def test_words_of_others_are_not_kept(options, text):
 
 BODY = {
     'v', 'servers', 'request', 'asked', 'notes', 'view', 'profile', 'claims',
-    'claims_total', 'stages_ms', 'error', 'placement', 'decisions',
+    'claims_total', 'rounds', 'stages_ms', 'error', 'placement', 'decisions',
 }  # fmt: skip
 REQUEST = {
     'flavor', 'image', 'zone', 'group', 'forced', 'ignored', 'named', 'hints',

@@ -81,7 +81,7 @@ class Observer:
         self.heard = []
         self.problem = problem
 
-    def recorded(self, record, took_s, outlines):
+    def recorded(self, record, took_s, outlines, rounds):
         self.heard.append((record.head.id, took_s))
         if self.problem is not None:
             raise self.problem

@@ -172,6 +172,7 @@ def test_of_very_many_claims_some_are_kept_and_all_counted():
         f'h{n}' for n in range(1, MOST_CLAIMS + 1)
     ]
     assert {each['outcome'] for each in body['claims']} == {'conflict'}
+    assert body['rounds'] == {'conflict': 39}
 
 
 def test_of_very_many_notes_some_are_kept():

@@ -8,13 +8,13 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import decide
 from tests import factories
 from tests.cases import cases
-from tests.fakes import FakeView
+from tests.fakes import FakeView, schedule_request
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(1, 9)]
 
@@ -39,7 +39,7 @@ def draw(hosts):
         request = factories.request(**values)
         uuids = None if count is None else UUIDS[:count]
         context = RequestContext(overwrite=False)
-        work = ScheduleRequest(context, request, uuids, None, None, alternates)
+        work = schedule_request(context, request, uuids, None, None, alternates)
         placed = ChanceScheduler(made).select_destinations(work)
         assert view.refreshed == 0
         return placed

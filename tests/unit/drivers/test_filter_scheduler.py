@@ -10,7 +10,7 @@ import pytest
 from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
@@ -24,7 +24,7 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 LOGGER = 'novasched'
@@ -116,7 +116,7 @@ def run(hosts):
             room = RemainingCapacity(candidates.summaries)
             claims = Claims(placement, context, VERSION, room)
         with claims as made:
-            work = ScheduleRequest(
+            work = schedule_request(
                 context, request, uuids, candidates, made, alternates, check=check
             )
             return driver.select_destinations(work)
@@ -203,7 +203,7 @@ def test_each_request_has_a_seed_of_its_own(hosts):
     )
     context, request = RequestContext(overwrite=False), factories.request()
     for _ in range(2):
-        work = ScheduleRequest(context, request, None, None, None, False)
+        work = schedule_request(context, request, None, None, None, False)
         FilterScheduler(parts).select_destinations(work)
     assert seen[0].seed != seen[1].seed
 
@@ -231,7 +231,7 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
 def test_each_request_works_on_a_copy(hosts):
     request = factories.request()
     parts = DriverContext(Profile((), ()), FakeView(hosts), None, random.Random(1))
-    work = ScheduleRequest(
+    work = schedule_request(
         RequestContext(overwrite=False), request, None, None, None, False
     )
     placed = FilterScheduler(parts).select_destinations(work)

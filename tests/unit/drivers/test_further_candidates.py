@@ -9,7 +9,7 @@ from novasched import errors
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import LIMITS
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
@@ -18,7 +18,7 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.fakes import VERSION, FakePlacement, FakeView, candidate, schedule_request
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 
@@ -65,7 +65,9 @@ def run(placement, decided):
         with Claims(
             placement, context, VERSION, RemainingCapacity(offered.summaries)
         ) as claims:
-            work = ScheduleRequest(context, request, uuids, offered, claims, alternates)
+            work = schedule_request(
+                context, request, uuids, offered, claims, alternates
+            )
             placed = FilterScheduler(parts).select_destinations(work)
         return placed.selections
 
@@ -192,9 +194,9 @@ class TestTogether:
         placement.together = 'refused'
         run([A, B])
         said = [line.split()[0] for line in caplog.messages]
-        told = [word for word in said if word in ('Attempting', 'Selected', 'What')]
+        told = [word for word in said if word in ('Attempting', 'Selected', 'Deciding')]
         assert told == [
-            *('Attempting', 'Attempting', 'What'),
+            *('Attempting', 'Attempting', 'Deciding'),
             *('Attempting', 'Selected', 'Attempting', 'Selected'),
         ]
 

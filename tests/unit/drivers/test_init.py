@@ -3,9 +3,10 @@
 
 import random
 
-from novasched.drivers import DriverContext, ScheduleRequest
+from novasched.drivers import DriverContext
 from tests import factories
 from tests.cases import cases
+from tests.fakes import schedule_request
 
 
 @cases(
@@ -16,7 +17,7 @@ from tests.cases import cases
 )
 def test_how_many_hosts_are_required(uuids, required):
     request = factories.request(num_instances=5)
-    assert ScheduleRequest(None, request, uuids, None, None, False).required == required
+    assert schedule_request(None, request, uuids).required == required
 
 
 def test_parts_are_made_of_options(conf):

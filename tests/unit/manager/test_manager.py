@@ -8,7 +8,10 @@ import pytest
 
 from novasched import errors, releases
 from novasched.claiming.attempt import RequestAttempt
+from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.decision_log.fault import Level
+from novasched.drivers import ClaimedRequest
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
@@ -58,13 +61,15 @@ def select():
         after=None,
     ):
         manager = SchedulerManager(
-            driver or FakeDriver(),
-            view or FakeView(factories.hosts()),
-            placement or FakePlacement('uuid-h1'),
-            notifier or FakeNotifier(),
-            QueryPolicy(prefilters, limit, looks_further=looks_further),
-            network or FakeNetwork(),
-            decision_log=log,
+            RequestAttempts(
+                driver or FakeDriver(),
+                view or FakeView(factories.hosts()),
+                placement or FakePlacement('uuid-h1'),
+                notifier or FakeNotifier(),
+                QueryPolicy(prefilters, limit, looks_further=looks_further),
+                network or FakeNetwork(),
+            ),
+            log,
         )
         return manager.select_destinations(
             RequestContext(overwrite=False),
@@ -138,7 +143,7 @@ def test_a_driver_that_raises_leaves_nothing_claimed_and_no_end(select, problem)
 def test_alternates_are_made_only_with_objects(select, objects, alternates, expected):
     driver = FakeDriver()
     select(objects=objects, alternates=alternates, driver=driver)
-    assert driver.work.return_alternates is expected
+    assert driver.request.return_alternates is expected
 
 
 def test_without_objects_a_dict_per_instance_comes_back(select):
@@ -152,7 +157,7 @@ def test_a_rebuild_does_not_ask_placement(select):
     request = factories.request(**REBUILD)
     select(request, driver=driver, placement=placement, notifier=notifier)
     assert placement.queries == []
-    assert (driver.work.candidates, driver.work.claims) == (None, None)
+    assert driver.request.candidates is ALL_HOSTS
     assert notifier.phases == ['start', 'end']
 
 
@@ -170,16 +175,16 @@ def test_a_driver_that_does_without_placement_does_not_ask_it(select):
 
     select(request, driver=driver, placement=placement, prefilters=[prefilter])
     assert (placement.queries, ran) == ([], [])
-    assert (driver.work.candidates, driver.work.claims) == (None, None)
-    assert driver.work.request is request
+    assert driver.request.candidates is ALL_HOSTS
+    assert driver.request.spec is request
 
 
 def test_where_no_instances_are_named_nothing_is_claimed(select):
     driver, placement = FakeDriver(), FakePlacement('uuid-h1')
     select(factories.request(num_instances=3), None, driver=driver, placement=placement)
     assert len(placement.queries) == 1
-    assert driver.work.claims is None
-    assert driver.work.required == 3
+    assert not isinstance(driver.request, ClaimedRequest)
+    assert driver.request.required == 3
     assert placement.held == {}
 
 
@@ -250,7 +255,7 @@ class TestNamedHost:
             requested_destination=Destination(host='h1', node=None)
         )
         select(request, driver=driver, placement=placement, view=self.view())
-        wanted = driver.work.request.requested_destination
+        wanted = driver.request.spec.requested_destination
         assert (wanted.host, wanted.node) == ('h1', 'n1')
         assert 'in_tree=uuid-1' in placement.queries[0]
         assert request.requested_destination.node is None
@@ -258,7 +263,7 @@ class TestNamedHost:
     def test_a_forced_host_makes_no_destination(self, select):
         driver = FakeDriver()
         select(factories.request(force_hosts=['h1']), driver=driver, view=self.view())
-        assert driver.work.request.requested_destination is None
+        assert driver.request.spec.requested_destination is None
 
     def test_a_host_of_several_nodes_is_not_narrowed(self, select):
         placement = FakePlacement('uuid-2')
@@ -369,12 +374,14 @@ def test_the_caller_may_learn_that_placement_has_nothing(select):
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
     manager = SchedulerManager(
-        FakeDriver(),
-        view,
-        FakePlacement(),
-        FakeNotifier(),
-        QueryPolicy(()),
-        FakeNetwork(),
+        RequestAttempts(
+            FakeDriver(),
+            view,
+            FakePlacement(),
+            FakeNotifier(),
+            QueryPolicy(()),
+            FakeNetwork(),
+        )
     )
     one, two = (Aggregate(n, f'uuid-{n}', f'agg{n}', frozenset(), {}) for n in (1, 2))
     manager.update_aggregates([one, two])

@@ -4,6 +4,7 @@
 import pytest
 
 from novasched import errors
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -40,7 +41,7 @@ def journal():
 @pytest.fixture
 def select(placement, notifier, journal):
     """Ask for a host for a caller."""
-    manager = SchedulerManager(
+    attempts = RequestAttempts(
         FakeDriver(),
         FakeView(factories.hosts()),
         placement,
@@ -49,6 +50,7 @@ def select(placement, notifier, journal):
         FakeNetwork(),
         journal,
     )
+    manager = SchedulerManager(attempts)
 
     def run(caller=None, uuids=(INSTANCE,), **values):
         context = RequestContext(overwrite=False)
@@ -86,4 +88,4 @@ def test_more_servers_than_one_request_may_be_for(select):
 
 def test_a_caller_need_not_be_known(select, placement, journal):
     assert len(select()) == 1
-    assert journal.told == [(INSTANCE, 'settled')]
+    assert journal.told == [(INSTANCE, 'answering'), (INSTANCE, 'settled')]

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from novasched import errors
+from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -38,12 +39,14 @@ class TestBeyondTheLimit:
             vars(placement).update(options)
             notifier = FakeNotifier()
             manager = SchedulerManager(
-                driver,
-                FakeView(factories.hosts()),
-                placement,
-                notifier,
-                QueryPolicy((), 2, looks_further=looks_further),
-                FakeNetwork(),
+                RequestAttempts(
+                    driver,
+                    FakeView(factories.hosts()),
+                    placement,
+                    notifier,
+                    QueryPolicy((), 2, looks_further=looks_further),
+                    FakeNetwork(),
+                )
             )
             failed = None
             try:
@@ -112,10 +115,10 @@ class Lagging(FakeDriver):
         super().__init__()
         self._finds = [False, finds]
 
-    def select_destinations(self, work):
-        placed = super().select_destinations(work)
+    def select_destinations(self, request):
+        placed = super().select_destinations(request)
         if not self._finds.pop(0):
-            work.budget.spend(Outcome.COPY_LAGS)
+            request.budget.spend(Outcome.COPY_LAGS)
             raise errors.NoValidHost('')
         return placed
 
@@ -136,17 +139,19 @@ def test_placement_that_offers_no_others_is_unavailable_where_the_attempt_fails(
 
     driver = Lagging(finds)
     manager = SchedulerManager(
-        driver,
-        FakeView(factories.hosts()),
-        Silent('a'),
-        FakeNotifier(),
-        QueryPolicy(()),
-        FakeNetwork(),
+        RequestAttempts(
+            driver,
+            FakeView(factories.hosts()),
+            Silent('a'),
+            FakeNotifier(),
+            QueryPolicy(()),
+            FakeNetwork(),
+        )
     )
     ended = contextlib.nullcontext() if finds else pytest.raises(errors.NoValidHost)
     with ended:
         manager.select_destinations(
             RequestContext(overwrite=False), factories.request(), [A], True, False
         )
-    assert driver.work.attempt.unavailable == unavailable
-    assert driver.work.attempt.is_query_lost == (not finds)
+    assert driver.request.attempt.unavailable == unavailable
+    assert driver.request.attempt.is_query_lost == (not finds)

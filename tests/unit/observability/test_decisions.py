@@ -6,6 +6,7 @@ import pytest
 from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
 from novasched.observability.health import PASS, WARN
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.outcomes import Outcome
 from tests import factories
 from tests.cases import cases
 from tests.decision_records import changed, unschedulable
@@ -55,6 +56,13 @@ def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
     object.__setattr__(reduced, 'body', {'servers': []})  # as if it were too large
     metrics.recorded(reduced, 0.1, outlines)
     assert recorder.counts[REJECTED, 'NumInstancesFilter', 'too-many-instances'] == 2
+
+
+def test_rounds_are_counted_by_reason(metrics, recorder):
+    rounds = {Outcome.HOST_CHANGED: 2, Outcome.OVER_CAPACITY: 1}
+    metrics.recorded(unschedulable(), 0.1, (), rounds)
+    assert recorder.counts['novasched_decided_again_total', 'host changed'] == 2
+    assert recorder.counts['novasched_decided_again_total', 'overfull'] == 1
 
 
 def test_claims_that_yielded_are_counted(metrics, recorder):
