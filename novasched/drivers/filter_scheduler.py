@@ -211,12 +211,12 @@ class RequestPlacement:
         self, state: PlacementState, index: int, pick: Pick
     ) -> tuple[PlacementState, Picked | Retry]:
         """Decide for an instance, and pick its host."""
-        state = self._decide(state, index)
-        if state.decision is not None:
-            self._request.recorder.decided(state.decision, index)
+        state = self._decide(state, index, is_recorded=True)
         return state, pick(state, set())
 
-    def _decide(self, state: PlacementState, index: int) -> PlacementState:
+    def _decide(
+        self, state: PlacementState, index: int, is_recorded: bool = False
+    ) -> PlacementState:
         """Leave the hosts that may take instance ``index``, the best one first."""
         decision = replace(
             self._decided(state, index),
@@ -228,6 +228,8 @@ class RequestPlacement:
         )
         log_decision(decision, self._logged)
         self._context.on_decision(decision)
+        if is_recorded:
+            self._request.recorder.decided(decision, index)
         return replace(state, hosts=decision.ranked, decision=decision)
 
     def _decided(self, state: PlacementState, index: int) -> Decision:
@@ -265,23 +267,19 @@ class RequestPlacement:
             count = self._context.max_attempts - 1
         if len(placed.picks) > 1 and count:
             placed = self._decide(placed, len(placed.picks) - 1)
-        selections, spec = self._selections(placed, count), placed.spec
+        version, spec = self._request.candidates.version or None, placed.spec
+        own = self._context.own_alternates and are_kept_apart(spec)
+        zone = self._context.default_availability_zone
+        selections = self._selections(placed, SelectionMaker(version, zone), count, own)
         if placed.topology is not None:
             spec = spec.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, spec)
 
-    def _selections(self, placed: PlacementState, count: int) -> Selections:
+    def _selections(
+        self, placed: PlacementState, maker: SelectionMaker, count: int, own: bool
+    ) -> Selections:
         """Return the hosts with up to ``count`` alternates each."""
-        return self._maker().with_alternates(
-            placed.picks, placed.hosts, count, self._own_alternates(placed)
-        )
-
-    def _maker(self) -> SelectionMaker:
-        version = self._request.candidates.version or None
-        return SelectionMaker(version, self._context.default_availability_zone)
-
-    def _own_alternates(self, placed: PlacementState) -> bool:
-        return self._context.own_alternates and are_kept_apart(placed.spec)
+        return maker.with_alternates(placed.picks, placed.hosts, count, own)
 
 
 class ClaimedPlacement(RequestPlacement):
@@ -380,9 +378,7 @@ class ClaimedPlacement(RequestPlacement):
         excluded_rows: set[int] = set()
         self._budget.renew(Scope.INSTANCE)
         while True:
-            state = self._decide(state, index)
-            if state.decision is not None:
-                self._request.recorder.decided(state.decision, index)
+            state = self._decide(state, index, is_recorded=True)
             if not state.picks and (few := self._too_few(state.hosts)):
                 return state, few
             picked = pick(state, excluded_rows)
@@ -392,8 +388,10 @@ class ClaimedPlacement(RequestPlacement):
             self._budget.decide_again(Outcome.PICKED_MEANWHILE)
             state = replace(state, hosts=hosts, decision=None)
 
-    def _decide(self, state: PlacementState, index: int) -> PlacementState:
-        state = super()._decide(state, index)
+    def _decide(
+        self, state: PlacementState, index: int, is_recorded: bool = False
+    ) -> PlacementState:
+        state = super()._decide(state, index, is_recorded)
         return replace(state, hosts=self._group.in_order(state.hosts))
 
     def _too_few(self, hosts: HostTable) -> Retry | None:
@@ -502,12 +500,12 @@ class ClaimedPlacement(RequestPlacement):
             LOG.debug('Unable to successfully claim against any host.')
         return NO_HOST
 
-    def _selections(self, placed: PlacementState, count: int) -> Selections:
+    def _selections(
+        self, placed: PlacementState, maker: SelectionMaker, count: int, own: bool
+    ) -> Selections:
         verify = functools.partial(self._alternates_offered, placed)
-        fits = self._claims.remaining.fits
-        maker = replace(self._maker(), fits=fits, verify=verify)
-        own = self._own_alternates(placed)
-        selections = maker.with_alternates(placed.picks, placed.hosts, count, own)
+        maker = replace(maker, fits=self._claims.remaining.fits, verify=verify)
+        selections = super()._selections(placed, maker, count, own)
         if self._may_have_more(placed.spec, selections, count):
             hosts = self._others(placed)
             return maker.with_alternates(placed.picks, hosts, count, own, taken=())
