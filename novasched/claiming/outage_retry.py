@@ -104,13 +104,11 @@ class OutageRetry:
                     break
                 except errors.RequestError as failure:
                     self._look_for_cells(attempt, failure)
-                    may_retry = self._is_worth_another(attempt, failure)
-                    if not may_retry and self._handed is None:
-                        raise
-                    is_late = isinstance(failure, errors.AlreadyClaimed)
-                    why = Outcome.ARRIVED_LATE if is_late else Outcome.OUTAGE
-                    if may_retry:
+                    why = self._why_another(attempt, failure)
+                    if why is not None:
                         self._budget.decide_again(why, str(failure))
+                    elif self._handed is None:
+                        raise
         except BaseException:
             self._leave_lost()
             raise
@@ -175,24 +173,24 @@ class OutageRetry:
                 if name not in broken:
                     attempt.note_unavailable(cell(name), 'it does not answer')
 
-    def _is_worth_another(
+    def _why_another(
         self, attempt: RequestAttempt, failure: errors.RequestError
-    ) -> bool:
+    ) -> Outcome | None:
         """Wait for what did not answer an attempt that has failed, and undo what it
-        left; return whether to make another one."""
+        left; return why to make another one, or None."""
         if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
-            return False
+            return None
         if failure.away:
             attempt.note_unavailable(failure.away, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
-            may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
-            return may_retry and bool(self._lost) and self._settle()
+            may_retry = self._budget.spend(Outcome.ARRIVED_LATE) and self._lost
+            return Outcome.ARRIVED_LATE if may_retry and self._settle() else None
         if not attempt.unavailable or self._patience.is_over:
-            return False
+            return None
         self._budget.spend(Outcome.OUTAGE)
         for cause in connections.causes(failure):  # frames have all that was read
             cause.__traceback__ = None
-        return self._waited(attempt)
+        return Outcome.OUTAGE if self._waited(attempt) else None
 
     def _waited(self, attempt: RequestAttempt) -> bool:
         """Wait until services answer, and nothing is held of earlier attempts."""

@@ -7,7 +7,7 @@ import functools
 import itertools
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +44,7 @@ from novasched.objects.selection import Selection
 from novasched.ports import Candidate, ClaimRequest
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
-from novasched.scheduler.hosts import HostTable, consume
+from novasched.scheduler.hosts import HostState, HostTable, consume
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import decide
 from novasched.scheduler.successive import decide_next
@@ -473,15 +473,7 @@ class ClaimedPlacement(RequestPlacement):
         """
         self._budget.renew(Scope.WALK)
         retry = None
-        for host, candidate in candidates_in_order(state.hosts):
-            if host._row in excluded_rows or not remaining.fits(candidate):
-                continue
-            wanted = ClaimRequest(state.spec.instance_uuid, candidate, host.uuid)
-            if not self._request.attempt.may_claim(wanted):
-                continue
-            is_further = candidate is not host.allocation_candidates[0]
-            if is_further and not self._budget.spend(Outcome.FURTHER):
-                break
+        for host, candidate in self._claimable(state, remaining, excluded_rows):
             if not self._reservation.reserve(
                 host, with_providers(state.spec, candidate)
             ):
@@ -499,6 +491,24 @@ class ClaimedPlacement(RequestPlacement):
         if len(state.hosts):
             LOG.debug('Unable to successfully claim against any host.')
         return NO_HOST
+
+    def _claimable(
+        self,
+        state: PlacementState,
+        remaining: RemainingCapacity,
+        excluded_rows: set[int],
+    ) -> Iterator[tuple[HostState, Candidate]]:
+        """Yield the candidates that may be claimed, as far as the budget goes."""
+        for host, candidate in candidates_in_order(state.hosts):
+            if host._row in excluded_rows or not remaining.fits(candidate):
+                continue
+            pick = ClaimRequest(state.spec.instance_uuid, candidate, host.uuid)
+            if not self._request.attempt.may_claim(pick):
+                continue
+            is_further = candidate is not host.allocation_candidates[0]
+            if is_further and not self._budget.spend(Outcome.FURTHER):
+                return
+            yield host, candidate
 
     def _selections(
         self, placed: PlacementState, maker: SelectionMaker, count: int, own: bool

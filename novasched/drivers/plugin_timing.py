@@ -74,16 +74,16 @@ class PluginTiming:
     def log_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
         """Log what has been running for longer, once for each time that it is."""
         now = self.clock.monotonic()
-        running = sorted(self.running().values(), key=lambda each: each.since)
-        stuck = [each for each in running if now - each.since > older_than_s]
-        for each in stuck:
-            if each not in self._stuck:
+        running = sorted(self.running().values(), key=lambda call: call.since)
+        stuck = [call for call in running if now - call.since > older_than_s]
+        for call in stuck:
+            if call not in self._stuck:
                 LOG.warning(
                     '%s %s has been running for %d s for request %s',
-                    each.kind,
-                    each.extension,
-                    now - each.since,
-                    each.request_id,
+                    call.kind,
+                    call.extension,
+                    now - call.since,
+                    call.request_id,
                 )
         self._stuck = set(stuck)
 
@@ -152,5 +152,5 @@ class RequestTimer:
 
     def took_s(self) -> dict[str, float]:
         """Return the seconds that each took since this was last asked."""
-        found, self._took_s = self._took_s, {}
-        return found
+        took_s, self._took_s = self._took_s, {}
+        return took_s

@@ -324,6 +324,14 @@ class RequestAttempts:
         if why in (Outcome.UNVERIFIED, Outcome.OVER_CAPACITY):
             is_bad = why is Outcome.UNVERIFIED or known.fallback == UNVERIFIED
             return self._asked(request, query, True, UNVERIFIED if is_bad else '')
+        return self._asked_for_all(request, query, why)
+
+    def _asked_for_all(
+        self, request: ScheduleRequest, query: Query, why: Outcome
+    ) -> Candidates | None:
+        """Ask for all candidates if a limit or a stale copy may have hidden hosts;
+        return None if there are no others."""
+        known = request.candidates
         if not request.budget.spend(why):
             return None
         LOG.info(ASKED_AGAIN[why], len(known.requests))

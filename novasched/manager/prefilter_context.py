@@ -93,11 +93,11 @@ class PrefilterContexts:
                 return None
 
         def aggregates_of(segment: str) -> frozenset[str]:
-            found = self._placement.aggregates(context, segment)
-            if not isinstance(found, QueryFailed):
-                return found
-            if found.is_away:
-                missed(PLACEMENT, found.text, found.status)
+            answer = self._placement.aggregates(context, segment)
+            if not isinstance(answer, QueryFailed):
+                return answer
+            if answer.is_away:
+                missed(PLACEMENT, answer.text, answer.status)
             return frozenset()
 
         segments = _each(context, segments_of, places)
