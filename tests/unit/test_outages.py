@@ -26,6 +26,7 @@ from novasched.outages import (
     cell,
     cell_of,
 )
+from novasched.ports import NO_CALLER
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.cases import cases
 from tests.fakes import FakeCaller, FakeClock
@@ -322,7 +323,7 @@ def test_all_services_are_waited_for(service):
 @cases(
     'patience_s, caller, away',
     ('nobody waits', 0.0, FakeCaller(), AWAY),
-    ('no caller, as for a dry run', 30.0, None, AWAY),
+    ('no caller, as for a dry run', 30.0, NO_CALLER, AWAY),
     ('a caller that will have gone', 30.0, FakeCaller(answer_left_s=3.0), AWAY),
     ('nothing is away', 30.0, FakeCaller(), {}),
     ('nobody can say whether it is back', 30.0, FakeCaller(), {'memcached': 'gone'}),
