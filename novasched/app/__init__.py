@@ -68,6 +68,7 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
 from novasched.placement.shared import SharedContents, path_in
+from novasched.placement.writes import AllocationWrites
 from novasched.ports import (
     ApiStore,
     CellStores,
@@ -263,7 +264,9 @@ def compose_reader(
     api = SqlApiStore(sources.api_engine, defaults)
     view = _view(conf, sources, wrappers, api)
     mirror = _mirror(conf, sources, view)
-    placement, outages = _placement(sources, view, mirror, on_held, patience_s)
+    placement, outages = _placement(
+        sources, view, mirror, on_held, patience_s, conf.novasched.claims_together
+    )
     placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
@@ -417,11 +420,15 @@ def _placement(
     mirror: PlacementMirror | None,
     on_held: OnHeld | None,
     patience_s: float,
+    claims_together: int,
 ) -> tuple[Placement, Outages]:
     """Make placement, and the outages of it and of all else that requests wait for."""
     outages = sources.instrumentation.outages(patience_s)
     placement: Placement = PlacementClient(
-        sources.placement, on_held, lambda: outages.is_away(PLACEMENT)
+        sources.placement,
+        on_held,
+        lambda: outages.is_away(PLACEMENT),
+        AllocationWrites(sources.placement, claims_together),
     )
     if mirror is not None:
         placement = MirroredPlacement(placement, mirror)

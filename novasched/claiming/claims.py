@@ -191,6 +191,7 @@ class Claims:
                 request.project_id,
                 self._user_of(request),
                 adds=self._adds(request),
+                check=self._journal.check_caller,
             )
         if isinstance(outcome, ClaimRefused):
             if outcome.conflicted:

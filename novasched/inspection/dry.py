@@ -123,6 +123,7 @@ class DryPlacement:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> Claimed:
         return self._take(ClaimRequest(consumer_uuid, candidate))
 

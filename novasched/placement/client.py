@@ -15,6 +15,7 @@ from novasched.placement import allocations, candidates
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
 from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
 from novasched.placement.session import NoAnswer, ask, failed
+from novasched.placement.writes import AllocationWrites
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -41,8 +42,10 @@ class PlacementClient:
         adapter: Adapter,
         on_held: OnHeld | None = None,
         is_away: Callable[[], bool] = lambda: False,
+        writes: AllocationWrites | None = None,
     ) -> None:
         self._adapter = adapter
+        self._writes = writes or AllocationWrites(adapter)
         self._on_held = on_held
         self._is_away = is_away
 
@@ -101,11 +104,13 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         wanted = ClaimRequest(consumer_uuid, candidate)
         owner = {'project_id': project_id, 'user_id': user_id}
         outcome = ConsumerClaim(
             self._adapter,
+            self._writes,
             context,
             wanted,
             version,
@@ -113,6 +118,7 @@ class PlacementClient:
             self._on_held,
             adds,
             is_quiet=self._is_away(),
+            check=check,
         ).run()
         return outcome if isinstance(outcome, ClaimRefused) else outcome[0]
 

@@ -334,7 +334,11 @@ class PlacementApiContents(PlainReads):
             return None
         # What came below a provider of its own decides of no candidate of it.
         ask = api.provider if are_alone else api.tree
-        listed, written_at, as_of = joined(self._side_by_side(ask, roots))
+        looks = [
+            self._asking.submit_shared((are_alone, id_), functools.partial(ask, id_))
+            for id_ in map(int, roots)
+        ]
+        listed, written_at, as_of = joined([look.result() for look in looks])
         changed = seen.changed(before, listed, written_at)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -205,11 +205,13 @@ class Placement(Protocol):
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate for a consumer; ``adds``: beside what it holds already.
 
-        Raises errors.AllocationUpdateFailed when it holds something otherwise, and
-        when another process changes the consumer meanwhile.
+        ``check`` is called before the claim is sent; what it raises ends the claim.
+        Raises errors.AllocationUpdateFailed when the consumer holds something
+        otherwise, and when another process changes it meanwhile.
         """
 
     def claim_all(

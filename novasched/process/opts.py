@@ -30,6 +30,7 @@ READERS = (
     'observability.settings',
     'outages',
     'placement.session',
+    'placement.writes',
     'plugins',
     'process.guru_meditation',
     'process.service',

@@ -336,6 +336,13 @@ SCENARIOS = {
         'hangs, which one request in five seconds waits for, the members are those '
         'that the request names.',
     ),
+    'F47': Scenario(
+        'A POST with the claims of several requests is lost, refused, hangs or fails, '
+        'or its worker is killed',
+        'Each request keeps its own outcome: a refused POST is split, and each finds '
+        'out what became of its claim. A claim that no request was answered with is '
+        'undone. A write that hangs holds up no other for more than two seconds.',
+    ),
 }
 
 
