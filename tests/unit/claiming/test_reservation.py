@@ -379,7 +379,9 @@ class TestOtherSchedulers:
         view = other.assumed.see(lambda: other.hosts)
         request = factories.request(instance_uuid=uuid)
         made = other.assumed.add(view.hosts.state(place), view.base, request)
-        return lambda: cloud.assumed.hear(replace(made.pick, origin='other', **more))
+        return lambda: cloud.assumed.apply_remote(
+            replace(made.pick, origin='other', **more)
+        )
 
     def test_what_they_picked_is_seen(self, make):
         cloud = make()
@@ -407,10 +409,10 @@ class TestOtherSchedulers:
 
         class Hearing(NoRecorder):
             def claimed(self, wanted, outcome, text):
-                hear()
+                apply_remote()
 
         cloud = make()
-        hear, cloud.recorder = self.other(cloud, A), Hearing()
+        apply_remote, cloud.recorder = self.other(cloud, A), Hearing()
         wanted = ClaimRequest(B, cloud.placement.offered[0])
         lost = UnresolvedClaim(ClaimUnknown(B, 'lost'), STANDS, None, wanted, VERSION)
         cloud.adopts = {B: lost}
@@ -438,7 +440,7 @@ class TestOtherSchedulers:
         undo = cloud.placement.undo
 
         def leave(*args, **kwargs):
-            cloud.assumed.hear_end(A, 'other')
+            cloud.assumed.end_remote(A, 'other')
             return undo(*args, **kwargs)
 
         cloud.placement.undo = leave
@@ -450,7 +452,7 @@ class TestOtherSchedulers:
         filter_ = Meanwhile(B)
         cloud = make(1, filter_, names=['h1'])
         self.other(cloud, A)()
-        filter_.others = [lambda: cloud.assumed.hear_end(A, 'other')]
+        filter_.others = [lambda: cloud.assumed.end_remote(A, 'other')]
         assert cloud.ask(B) == ['h1']
         with pytest.raises(errors.NoValidHost):
             cloud.ask(C)
@@ -466,11 +468,11 @@ class TestOtherSchedulers:
         cloud = make(2, names=['h1'])
         comes = self.other(cloud, C)
         self.other(cloud, D)()
-        later, found = cloud.assumed.later, []
+        later, found = cloud.assumed.picks_after, []
 
         def gone(*args):
-            cloud.assumed.hear_end(C, 'other')
-            cloud.assumed.later = later
+            cloud.assumed.end_remote(C, 'other')
+            cloud.assumed.picks_after = later
             return later(*args)
 
         filter_ = Meanwhile()
@@ -481,7 +483,7 @@ class TestOtherSchedulers:
             profile=replace(profile, filters=filters),
             on_decision=lambda decision: found.append(len(decision.ranked)),
         )
-        cloud.assumed.later = gone
+        cloud.assumed.picks_after = gone
         filter_.others = [comes]
         assert cloud.ask(A) == ['h1']
         assert found == [1, 1]
@@ -492,7 +494,7 @@ class TestOtherSchedulers:
 
         def come_second():
             (mine,) = cloud.assumed.see(lambda: cloud.hosts).picks
-            cloud.assumed.come_back({B: mine.number})
+            cloud.assumed.acknowledge({B: mine.number})
             comes()
 
         cloud.placement.meanwhile = [come_second]
@@ -512,16 +514,16 @@ class TestOtherSchedulers:
         cloud = make(names=['h1', 'h2', 'h3', 'h4'])
         cloud.placement.script = ['claimed']  # so each is claimed alone
 
-        def come_back(uuid):
+        def acknowledge(uuid):
             picks = cloud.assumed.see(lambda: cloud.hosts).picks
             (number,) = (one.number for one in picks if one.pick.uuid == uuid)
-            cloud.assumed.come_back({uuid: number})
+            cloud.assumed.acknowledge({uuid: number})
 
         def cross():
             for other, place in others.items():
                 self.other(cloud, other, place, first=next(iter(others)))()
-            come_back(C)
+            acknowledge(C)
 
-        cloud.placement.meanwhile = [lambda: come_back(B), cross]
+        cloud.placement.meanwhile = [lambda: acknowledge(B), cross]
         assert cloud.ask(B, C) == expected
         assert bool(cloud.placement.undone) == (expected != ['h1', 'h2'])

@@ -265,7 +265,7 @@ def test_nothing_is_remembered_of_answers_before_a_full_read(reader):
     reader.store.change(1, NOON, vcpus_used=5)
     reader.read()
     reader.read(complete=True)
-    assert reader.nodes.cells['a'].seen == {}
+    assert reader.nodes.cells['a'].node_reads == {}
 
 
 # Cells that are forgotten.
@@ -382,7 +382,7 @@ def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
     known = reader.services
     assert [known.knows(host) for host in ('h1', 'h2', 'h3')] == [False, True, True]
     reader.read(all_services=True)
-    assert reader.nodes.cells['a'].heard == {}
+    assert reader.nodes.cells['a'].service_reads == {}
 
 
 def test_of_two_lists_of_services_the_later_counts(reader):

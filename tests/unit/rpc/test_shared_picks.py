@@ -119,9 +119,9 @@ def test_another_scheduler_sees_what_the_first_picked(one, other, values):
     seen, known = (each.see().hosts.snapshot for each in (one, other))
     for name in ('free_ram_mb', 'num_instances', 'numa_topology', 'pci_stats'):
         assert known.column(name).tolist() == seen.column(name).tolist()
-    assert [each.pick.group for each in other.assumed.later(pick.pick.key, 0)] == [
-        pick.pick.group
-    ]
+    assert [
+        each.pick.group for each in other.assumed.picks_after(pick.pick.key, 0)
+    ] == [pick.pick.group]
     one.assumed.remove([pick])
     other.endpoint.take_in(None, **one.sent())
     assert len(other.assumed) == 0
@@ -135,7 +135,7 @@ def test_limits_go_with_it(one, other):
     host.limits['numa_topology'] = limits
     one.assumed.add(host, view.base, factories.request(instance_uuid=A, **pinned()))
     other.endpoint.take_in(None, **one.sent())
-    ((heard,),) = [other.assumed.later(('cell1', 'uuid-h1'), 0)]
+    ((heard,),) = [other.assumed.picks_after(('cell1', 'uuid-h1'), 0)]
     assert heard.pick.limits['numa_topology'].cpu_allocation_ratio == 2.0
 
 
@@ -147,7 +147,7 @@ def test_what_comes_back_has_its_place_among_the_others(one, other):
             each.endpoint.take_in(None, **message)
     for each in (one, other):
         (first, second) = sorted(
-            each.assumed.later(mine.pick.key, 0), key=lambda found: found.order
+            each.assumed.picks_after(mine.pick.key, 0), key=lambda found: found.order
         )
         assert (first.pick.uuid, second.pick.uuid) == (B, A)
         assert (not first.pick.origin) is (each is other)
