@@ -147,7 +147,7 @@ class RequestAttempt:
         self.failed_query = None
         if not isinstance(answer, QueryFailed):
             self.offered = answer
-        elif answer.is_away:
+        elif answer.is_unavailable:
             self.is_query_lost = True
             self.note_unavailable(PLACEMENT, answer.text, answer.status)
 

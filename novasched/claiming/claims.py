@@ -327,7 +327,7 @@ class Claims:
         self._journal.settle(*(one.consumer_uuid for one in wanted))
         self._recorder.claimed(wanted, refused.outcome, refused.text)
         why = refused.outcome
-        if refused.is_away:
+        if refused.is_unavailable:
             self._attempt.note_unavailable(PLACEMENT, refused.text, refused.status)
             why = Outcome.UNAVAILABLE if self._attempt.retries_rollback else why
         if refused.status == 0:

@@ -174,8 +174,8 @@ class OutageRetry:
         left; return whether to make another one."""
         if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
             return False
-        if failure.away:
-            attempt.note_unavailable(failure.away, str(failure))
+        if failure.unavailable:
+            attempt.note_unavailable(failure.unavailable, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
             may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
             return may_retry and bool(self._lost) and self._settle()

@@ -161,7 +161,7 @@ class ProviderCapacity(Verifier):
         with self._recorder.stage('verify'):
             found = self._placement.usages(self._context, mine)
         if isinstance(found, QueryFailed):
-            if found.is_away:
+            if found.is_unavailable:
                 self._attempt.note_unavailable(PLACEMENT, found.text, found.status)
                 raise errors.AllocationUpdateFailed(
                     next(iter(mine.values())),

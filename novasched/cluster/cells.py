@@ -20,7 +20,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellAnswers, CellExecutor, retry_once
+from novasched.runtime.executor import BulkheadExecutor, CellAnswers, retry_once
 
 LOG = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class CircuitBreaker:
 
 def is_for_good(problem: BaseException | None) -> bool:
     """Return whether a database will answer the same until somebody mends it."""
-    return isinstance(problem, errors.StoreFailed) and not problem.away
+    return isinstance(problem, errors.StoreFailed) and not problem.unavailable
 
 
 ResultT = TypeVar('ResultT')
@@ -151,7 +151,7 @@ class Cells:
         self._lock = threading.Lock()
         self._cells: dict[str, Cell] = {}
         self._circuits: dict[str, CircuitBreaker] = {}
-        self._executors: dict[str, CellExecutor] = {}
+        self._executors: dict[str, BulkheadExecutor] = {}
         self._closed = False
 
     @classmethod
@@ -296,7 +296,7 @@ class Cells:
         with self._lock:
             executor = self._executors.get(cell.uuid)
             if executor is None:
-                executor = CellExecutor(f'cell {cell.uuid}', self._threads)
+                executor = BulkheadExecutor(f'cell {cell.uuid}', self._threads)
                 self._executors[cell.uuid] = executor
             executor.call(functools.partial(answers.call, cell.uuid, ask))
 

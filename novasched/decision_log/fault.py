@@ -13,8 +13,8 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.record import Head
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.recording import RequestRecorder
 from novasched.http import error_words
 from novasched.objects.context import RequestContext

@@ -150,7 +150,7 @@ class Look:
     """Files that cannot be read or written, by path."""
     kept: list[errors.AllocationDeleteFailed] = field(default_factory=list)
     """Why claims are kept for the next look."""
-    is_away: bool = False
+    is_unavailable: bool = False
 
     def take_over(self, file: File) -> None:
         """Do what can be done for each line; remove the file if nothing is kept.
@@ -208,7 +208,7 @@ class Look:
     def _undo(self, record: Record, ages_s: tuple[float, float]) -> UndoOutcome | None:
         """Try to undo a claim; None if it is kept for the next look."""
         intent = record.intent
-        if self.is_away:
+        if self.is_unavailable:
             return None
         try:
             outcome = self.claims.undo(
@@ -219,7 +219,7 @@ class Look:
                 ages_s,
             )
         except errors.AllocationDeleteFailed as problem:
-            self.is_away = isinstance(problem, UndoUnanswered)
+            self.is_unavailable = isinstance(problem, UndoUnanswered)
             self.kept.append(problem)
             return None
         if outcome is UndoOutcome.UNDONE:
@@ -237,7 +237,7 @@ class Look:
         away."""
         if not record.added():
             return False
-        if self.is_away:
+        if self.is_unavailable:
             return True
         intent = record.intent
         try:
@@ -245,7 +245,7 @@ class Look:
                 intent.consumer_uuid, record.holds(), intent.generation
             )
         except errors.AllocationDeleteFailed as problem:
-            self.is_away = isinstance(problem, UndoUnanswered)
+            self.is_unavailable = isinstance(problem, UndoUnanswered)
             return True
 
 

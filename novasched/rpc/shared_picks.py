@@ -36,7 +36,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.rpc.oslo_internals import use_threads
 from novasched.rpc.serializer import RequestSerializer, decode, encode
-from novasched.rpc.server import TOPIC, RequestThreads
+from novasched.rpc.server import TOPIC, RequestExecutor
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.fit.fitting import Fitting
@@ -242,7 +242,7 @@ def server(transport: Any, host: str, endpoint: PicksEndpoint) -> Any:
         serializer=RequestSerializer(),
         access_policy=oslo_messaging.DefaultRPCAccessPolicy,
     )
-    use_threads(made, RequestThreads)
+    use_threads(made, RequestExecutor)
     return made
 
 

@@ -235,12 +235,12 @@ def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_pass
     clients = callers(made)
     clients.boot(room=True)
     clients.wait()
-    keystone.is_away = True
+    keystone.is_unavailable = True
     outage = Outage(made, proxy.answers(401, b'it has ended'))
     calls = [clients.boot(room=True) for _ in range(AT_ONCE)]
     time.sleep(OUTAGE_S / 3)
     assert not any(call.answers for call in calls)
-    keystone.is_away = False
+    keystone.is_unavailable = False
     outage.ends()
     clients.wait()
     audit.check(*ALL)
@@ -255,7 +255,7 @@ def test_two_minutes_without_keystone(cloud, callers, audit, by_password):
     keystone, clients = by_password(made), callers(made)
     clients.boot(room=True)
     clients.wait()
-    keystone.is_away, start = True, time.monotonic()
+    keystone.is_unavailable, start = True, time.monotonic()
     outage, early, late = Outage(made, proxy.answers(401, b'it has ended')), [], []
     for sent_s in range(0, 120, 4):
         wait_until(lambda at=start + sent_s: time.monotonic() > at, WAIT_S, 'its turn')
@@ -264,7 +264,7 @@ def test_two_minutes_without_keystone(cloud, callers, audit, by_password):
         elif sent_s > 95:
             late.append(clients.boot(2, room=True))
     wait_until(lambda: time.monotonic() > start + 120, WAIT_S, 'the end')
-    keystone.is_away = False
+    keystone.is_unavailable = False
     outage.ends()
     clients.wait()
     assert {call.failure.name for call in early} == {'NoValidHost'}

@@ -102,7 +102,9 @@ class Placement(FakePlacement):
         if self.trouble('claims'):
             status = self.trouble.rng.choice([0, 409, 409, 409, 503, 503])
             is_busy = status == 409 and self.trouble('claims')
-            return ClaimRefused(status, 'no', None, is_busy, is_away=status in (0, 503))
+            return ClaimRefused(
+                status, 'no', None, is_busy, is_unavailable=status in (0, 503)
+            )
         return super().claim(*args, **kwargs)
 
     def claim_all(self, context, wanted, *args):

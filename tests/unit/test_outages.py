@@ -14,8 +14,8 @@ from novasched import errors
 from novasched.http import PROBE_S
 from novasched.outages import (
     ANSWER_TAKES_S,
-    FIRST_LOOK_S,
-    LAST_LOOK_S,
+    FIRST_PAUSE_S,
+    LEAST_WAIT_S,
     LONGEST_REST_S,
     MOST_ALONE,
     MOST_AT_ONCE,
@@ -70,15 +70,15 @@ def outages(service, clock):
 class Waiter(threading.Thread):
     """A request that waits; ``went_on`` is whether it was not in vain."""
 
-    def __init__(self, outages, caller=None, away=AWAY, clock=SYSTEM_CLOCK):
+    def __init__(self, outages, caller=None, unavailable=AWAY, clock=SYSTEM_CLOCK):
         super().__init__(daemon=True)
         self.patience = OutagePatience(outages, caller or FakeCaller(), clock)
-        self.away = away
+        self.unavailable = unavailable
         self.went_on = None
         self.start()
 
     def run(self):
-        self.went_on = self.patience.wait(self.away)
+        self.went_on = self.patience.wait(self.unavailable)
 
 
 def eventually(holds, seconds=20):
@@ -268,12 +268,12 @@ class Unhurried(Outages):
 )
 def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
     service.is_back.set()
-    outages, away = Unhurried(service.probe), {'a cell': 'gone'}
+    outages, unavailable = Unhurried(service.probe), {'a cell': 'gone'}
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
     for _ in range(MOST_TIMES):
-        assert patience.wait(away)
+        assert patience.wait(unavailable)
     outages.served += others
-    assert patience.wait(away) == goes_on
+    assert patience.wait(unavailable) == goes_on
     assert patience.is_over != goes_on
     assert outages.rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
     outages.close()
@@ -309,7 +309,7 @@ def test_all_services_are_waited_for(service):
     outages = Outages(
         30.0, {'placement': service.probe, 'the network': others.probe}.get
     )
-    waiter = Waiter(outages, away={**AWAY, 'the network': 'no answer in time'})
+    waiter = Waiter(outages, unavailable={**AWAY, 'the network': 'no answer in time'})
     service.is_back.set()
     eventually(lambda: [each.service for each in outages.now()] == ['the network'])
     assert waiter.went_on is None
@@ -327,9 +327,9 @@ def test_all_services_are_waited_for(service):
     ('nothing is away', 30.0, FakeCaller(), {}),
     ('nobody can say whether it is back', 30.0, FakeCaller(), {'memcached': 'gone'}),
 )
-def test_what_is_not_waited_for(service, patience_s, caller, away):
+def test_what_is_not_waited_for(service, patience_s, caller, unavailable):
     outages = Outages(patience_s, {'placement': service.probe}.get)
-    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(away)
+    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(unavailable)
     assert (service.probes, outages.now()) == (0, [])
 
 
@@ -354,7 +354,7 @@ def test_attempts_that_hung_for_all_the_time_are_followed_by_two_more(service):
 
 
 def test_who_waits_hears_of_a_look_that_hung_and_was_made_again():
-    assert FIRST_LOOK_S + 2 * PROBE_S < LAST_LOOK_S
+    assert FIRST_PAUSE_S + 2 * PROBE_S < LEAST_WAIT_S
 
 
 def test_a_caller_that_gives_up_ends_it(outages):

@@ -323,7 +323,7 @@ def test_without_the_api_database_the_members_are_those_of_the_request(cloud, ca
 
 
 def test_a_placement_that_does_not_answer_is_waited_for(cloud):
-    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
+    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_unavailable=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(B)
     assert cloud.attempt.unavailable == {'placement': '503 Service Unavailable'}

@@ -31,13 +31,13 @@ from tests.cases import cases
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement, FakeView
 
 FAR = Cell('far', 'far', None, None, disabled=False)
-GONE = ClaimRefused(503, 'away', is_away=True)
+GONE = ClaimRefused(503, 'away', is_unavailable=True)
 NO_HOST = errors.NoValidHost('no host')
 CANDIDATE = {'allocations': {'h1': {'resources': {'VCPU': 1}}}}
 WANTED = ClaimRequest('c', CANDIDATE, 'node')
 OTHER = ClaimRequest('c', {'allocations': {'h2': {'resources': {'VCPU': 1}}}})
 LATE = errors.AlreadyClaimed('c', 'it holds allocations already')
-SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
+SILENT = errors.StoreFailed('The API database', 'gone', unavailable='the API database')
 
 
 class Recorder(NoRecorder):
@@ -46,8 +46,8 @@ class Recorder(NoRecorder):
     def __init__(self):
         self.notes = []
 
-    def waited(self, away, seconds, *, again):
-        self.notes.append((dict(away), again))
+    def waited(self, unavailable, seconds, *, again):
+        self.notes.append((dict(unavailable), again))
 
 
 class Undoing(FakePlacement):
@@ -144,10 +144,10 @@ def test_what_succeeds_waits_for_nothing():
     ('placement', missing(PLACEMENT), {PLACEMENT: 'connection refused'}),
     ('a database', SILENT, {'the API database': str(SILENT)}),
 )
-def test_what_is_away_is_waited_for(failed, away):
+def test_what_is_away_is_waited_for(failed, unavailable):
     scene = Scene(failed, failed, 'hosts')
     assert scene.run() == 'hosts'
-    assert scene.recorder.notes == [(away, True)] * 2
+    assert scene.recorder.notes == [(unavailable, True)] * 2
     assert [each.is_admitted for each in scene.attempts] == [False, True, True]
     scene.outages.close()
 
@@ -174,8 +174,8 @@ def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
     scene = Scene(NO_HOST, 'hosts')
     scene.view.silent = {'far'}
     assert scene.run() == 'hosts'
-    away = {'the database of cell far': 'it does not answer'}
-    assert scene.recorder.notes == [(away, True)]
+    unavailable = {'the database of cell far': 'it does not answer'}
+    assert scene.recorder.notes == [(unavailable, True)]
     scene.outages.close()
 
 

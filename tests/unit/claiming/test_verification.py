@@ -166,7 +166,7 @@ def test_of_servers_that_were_claimed_alone_the_last_one_yields(cloud):
 
 
 def test_a_placement_that_does_not_answer_is_waited_for(cloud):
-    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
+    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_unavailable=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(A)
     assert cloud.attempt.unavailable.keys() == {PLACEMENT}

@@ -54,9 +54,11 @@ def uuids(found):
     ('it stops', 'the database', set()),
     ('it refuses a password', '', {'b'}),
 )
-def test_a_cell_is_broken_by_what_does_not_end_by_itself(cells, stores, away, broken):
+def test_a_cell_is_broken_by_what_does_not_end_by_itself(
+    cells, stores, unavailable, broken
+):
     def refuse(name):
-        raise errors.StoreFailed('a cell', 'refused', away=away)
+        raise errors.StoreFailed('a cell', 'refused', unavailable=unavailable)
 
     store = stores.stores['b']
     store.on_call = refuse

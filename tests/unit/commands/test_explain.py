@@ -17,7 +17,7 @@ from novasched.db.server_names import NamedServers
 from novasched.decision_log import files, primitives
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
-from novasched.inspection.merged import MergedDecisions, OwnLog
+from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
@@ -89,7 +89,7 @@ class Explain(ExplainDecision):
         own = OwnLog(lambda: 'controller-1', DecisionFiles(directory), 'here')
         asker = Asker(self.decision, self.problem)
         others = OtherSchedulers(lambda: ['controller-2'], lambda: asker)
-        return MergedDecisions(own, others)
+        return AllDecisions(own, others)
 
 
 class InPart(Explain):

@@ -195,7 +195,7 @@ def driver_error(*args):
     ('no such table', driver_error(1146, 'no such table'), False),
 )
 def test_what_ends_by_itself(problem, away):
-    assert transactions.is_away(problem) == away
+    assert transactions.is_unavailable(problem) == away
 
 
 def test_a_step_that_read_what_another_changed_is_done_again(databases, database):

@@ -9,7 +9,6 @@ import weakref
 import pytest
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.log import (
@@ -20,6 +19,7 @@ from novasched.decision_log.log import (
     CollectedRecords,
     RecordingLog,
 )
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.recording import CANDIDATE
 from novasched.decision_log.task_thread import DRAIN_S
 from novasched.runtime.clock import SYSTEM_CLOCK

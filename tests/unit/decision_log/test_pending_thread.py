@@ -7,11 +7,11 @@ import weakref
 from collections import Counter
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import AT_ONCE, MOST_WAITING, RecordingLog
 from novasched.decision_log.pending import PendingRecords, WritingThread
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 from tests import factories

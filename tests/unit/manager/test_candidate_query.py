@@ -140,13 +140,13 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
 def test_nothing_is_asked_of_a_placement_that_is_waited_for(problem, is_patient, asked):
     placement = FakePlacement('p')
     source = CandidateSource(
-        placement, FakeMirrored(), lambda answer: None, away=lambda: problem
+        placement, FakeMirrored(), lambda answer: None, unavailable=lambda: problem
     )
     query = build_query(factories.request(), Requirements(), None, 1000, True)
     context = RequestContext(overwrite=False)
     answer = source.ask(context, query, is_patient=is_patient)
     assert len(placement.queries) == asked
-    assert asked or answer == QueryFailed(0, '503', is_away=True)
+    assert asked or answer == QueryFailed(0, '503', is_unavailable=True)
 
 
 def test_the_options_of_nova(conf):

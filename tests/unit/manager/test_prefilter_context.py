@@ -28,7 +28,7 @@ SEGMENTS = {
     FLAT: frozenset(),
 }
 PATIENCE_S = 30
-AWAY = QueryFailed(503, 'sorry', is_away=True)
+AWAY = QueryFailed(503, 'sorry', is_unavailable=True)
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
 
 def test_placements_words_come_back(claiming, caplog):
     outcome, _ = claiming((503, 'sorry'), NOTHING)
-    assert outcome == ClaimRefused(503, 'sorry', is_away=True)
+    assert outcome == ClaimRefused(503, 'sorry', is_unavailable=True)
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
     ]

@@ -50,8 +50,8 @@ NONSENSE = {
 def test_a_bad_answer(world, served, call, answer):
     reader, asked = served
     world.instead[call] = NONSENSE[answer]
-    is_away = isinstance(NONSENSE[answer], Exception)
-    said = 'cannot be reached: ' if is_away else f'GET {call}: '
+    is_unavailable = isinstance(NONSENSE[answer], Exception)
+    said = 'cannot be reached: ' if is_unavailable else f'GET {call}: '
     with pytest.raises(errors.StoreFailed, match=re.escape(said)):
         reader.read()
     before = asked()

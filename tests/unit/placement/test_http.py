@@ -124,7 +124,11 @@ def test_who_has_waited_does_not_ask_again(scripted, context, answer):
 
     script.answer = hang
     found = ask(adapter, context, 'GET', '/', None, clock=clock)
-    assert found.is_away if isinstance(found, NoAnswer) else found.status_code == 503
+    assert (
+        found.is_unavailable
+        if isinstance(found, NoAnswer)
+        else found.status_code == 503
+    )
     assert len(script.asked) == 1
 
 

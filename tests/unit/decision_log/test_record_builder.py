@@ -4,8 +4,8 @@
 import pytest
 
 from novasched import errors
-from novasched.decision_log.distilling import policy_of
 from novasched.decision_log.record import decode, encode
+from novasched.decision_log.record_builder import profile_summary
 from novasched.drivers.chance import ChanceScheduler
 from novasched.objects.request_spec import Destination
 from novasched.ports import CallerGone, Cell
@@ -352,16 +352,16 @@ def test_the_head_has_what_lists_show():
 def test_what_the_operator_chose_is_kept_by_its_hash():
     conf = make_conf(novasched={'no_valid_host_detail': 'user'})
     profile = Profile((ComputeFilter(),), (RAMWeigher(2.0),))
-    policy = policy_of(profile, conf)
-    recorded = typical(policy=policy)
+    kept = profile_summary(profile, conf)
+    recorded = typical(kept_profile=kept)
     recorded.ask()
     (found,) = recorded.record.profiles.items()
-    assert found == (recorded.record.body['profile'], policy)
-    assert policy['filters'] == ['ComputeFilter']
-    assert policy['weighers'] == {'RAMWeigher': 2.0}
-    assert policy['options']['no_valid_host_detail'] == 'user'
-    assert policy['driver'] == 'filter_scheduler'
-    other = typical(policy={**policy, 'driver': 'chance_scheduler'})
+    assert found == (recorded.record.body['profile'], kept)
+    assert kept['filters'] == ['ComputeFilter']
+    assert kept['weighers'] == {'RAMWeigher': 2.0}
+    assert kept['options']['no_valid_host_detail'] == 'user'
+    assert kept['driver'] == 'filter_scheduler'
+    other = typical(kept_profile={**kept, 'driver': 'chance_scheduler'})
     other.ask()
     assert other.record.profiles.keys() != recorded.record.profiles.keys()
 

@@ -11,7 +11,7 @@ from novasched.decision_log.counting import GROUPINGS
 from novasched.decision_log.primitives import find_before, head_of, packed, unpacked
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.record import encode
-from novasched.inspection.merged import PAGE, MergedDecisions
+from novasched.inspection.all_decisions import PAGE, AllDecisions
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests.cases import cases
@@ -212,7 +212,7 @@ def test_nonsense_is_said_of_who_sends_it(sent):
         def close(self): ...
 
     others = OtherSchedulers(lambda: ['odd'], Odd)
-    decisions = MergedDecisions(None, others)
+    decisions = AllDecisions(None, others)
     assert decisions.read(IDS[0]) is None
     assert decisions.unanswered == ['odd']
 
