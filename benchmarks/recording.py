@@ -2,12 +2,13 @@
 """Measure what a record of a request costs: CPU milliseconds, and bytes of its body.
 
 Run from the checkout: ``.venv/bin/python -m benchmarks.recording``. ``request`` is what
-is done in the thread of the request, ``in all`` is that, and making the record and encoding
-in the thread of the log. All hosts are candidates; beside each measurement stands what
-is promised. ``success`` has nova's default filters and weighers; ``mixed`` are filters
-that reject all hosts for several reasons; ``NUMA`` is a guest with dedicated CPUs for
-which no host has room, where each of 1,000 hosts is asked why. ``new hosts``: there is
-another host than at the record before, so that their names are listed once more.
+is done in the thread of the request, ``in all`` is that, and making and encoding the
+record in the thread of the log. All hosts are candidates; beside each measurement
+stands what is promised. ``success`` has nova's default filters and weighers; ``mixed``
+are filters that reject all hosts for several reasons; ``NUMA`` is a guest with
+dedicated CPUs for which no host has room, where each of 1,000 hosts is asked why. ``new
+hosts``: there is another host than at the record before, so that their names are listed
+once more.
 """
 
 from __future__ import annotations

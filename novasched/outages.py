@@ -114,8 +114,8 @@ class Outage(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f'{self.service} is away since {self.since_s:.0f} s, {self.waiting} '
-            f'requests wait, of {self.in_vain} the time was over: {self.problem}'
+            f'{self.service} has been unavailable for {self.since_s:.0f} s, '
+            f'{self.waiting} requests wait, {self.in_vain} timed out: {self.problem}'
         )
 
 
@@ -319,7 +319,10 @@ class Outages:
         outage.level = logging.WARNING if is_new else logging.DEBUG
         outage.logged_s = now_s if is_new else outage.logged_s
         LOG.log(
-            outage.level, 'Requests wait for %s, which is away: %s', service, problem
+            outage.level,
+            'Requests wait for %s, which is unavailable: %s',
+            service,
+            problem,
         )
         return outage
 
@@ -340,8 +343,7 @@ class Outages:
             )
         LOG.log(
             outage.level,
-            '%s answers again after %.1f s; %d requests have waited for it, of %d '
-            'the time was over',
+            '%s is available again after %.1f s: %d requests waited, %d timed out',
             f'{outage.service[:1].upper()}{outage.service[1:]}',
             *figures,
         )

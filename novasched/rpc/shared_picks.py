@@ -154,12 +154,12 @@ class PickSender:
         except Exception as problem:  # noqa: BLE001 whatever keeps it from the broker
             self._count('lost', len(changes))
             if self._failing.begins():
-                LOG.warning('Other schedulers are not sent what is picked: %s', problem)
+                LOG.warning('Cannot publish picks to other schedulers: %s', problem)
             return
         if changes:
             self._count('sent', len(changes))
         if self._failing.ends():
-            LOG.info('Other schedulers are sent again what is picked')
+            LOG.info('Picks are published to other schedulers again')
 
 
 class _PickChange(NamedTuple):

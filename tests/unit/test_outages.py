@@ -103,9 +103,11 @@ def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     eventually(lambda: len(caplog.messages) == 2)
     begun, ended = caplog.messages
-    assert begun == 'Requests wait for placement, which is away: connection refused'
-    assert ended.startswith('Placement answers again after ')
-    assert ended.endswith('1 requests have waited for it, of 0 the time was over')
+    assert (
+        begun == 'Requests wait for placement, which is unavailable: connection refused'
+    )
+    assert ended.startswith('Placement is available again after ')
+    assert ended.endswith(': 1 requests waited, 0 timed out')
 
 
 def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, outages):

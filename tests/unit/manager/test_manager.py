@@ -332,7 +332,7 @@ def test_a_request_that_finds_no_host_names_the_cells_left_out(
     caplog.set_level(logging.INFO, 'novasched.manager')
     with pytest.raises(errors.NoValidHost):
         select(driver=FakeDriver(errors.NoValidHost('')), view=silent_view(*silent))
-    text = 'No host was looked for in the cells that do not answer: '
+    text = 'The hosts of cells that do not answer are left out: '
     lines = [line for line in caplog.messages if 'cells' in line]
     assert lines == [f'{text}{names}' for names in said]
 

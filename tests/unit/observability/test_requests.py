@@ -188,7 +188,7 @@ def test_outages_are_a_warning_until_the_time_of_some_is_over(in_vain, status):
     check = check_outages(SimpleNamespace(now=lambda: now), 'noon')
     assert (check.status, check.time) == (status, 'noon')
     assert check.output == '; '.join(
-        'placement is away since 3 s, 5 requests wait, of '
-        f'{number} the time was over: refused'
+        'placement has been unavailable for 3 s, 5 requests wait, '
+        f'{number} timed out: refused'
         for number in in_vain
     )
