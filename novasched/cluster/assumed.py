@@ -59,14 +59,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Share in-flight picks of what placement does not count between requests and schedulers.
 
-These are NUMA cells, huge pages, devices outside of placement, members of server groups
-with a soft policy and, if a filter limits them, instances and I/O operations. Without
-this, two requests in quick succession may get the same, and the compute refuses the
-second server. Each pick is sent to all schedulers by the fanout of their own topic. It
-counts until a newer row of the host shows it, for a minute at most. If a request learns
-before its answer that another one was first, it rolls its claim back and decides again.
-A lost message costs no more than a refusal by the compute. False, as in nova: requests
-see only the rows of the hosts.
+These are NUMA cells, huge pages, devices outside of placement and members of server
+groups with a soft policy. Instances and I/O operations count if a filter limits them.
+Without this, two requests in quick succession may get the same, and the compute refuses
+the second server. Each pick is sent to all schedulers by the fanout of their own topic.
+It counts until a newer row of the host shows it, for a minute at most. If a request
+learns before its answer that another request was first, it rolls its claim back and
+decides again. A lost message costs no more than a refusal by the compute. False, as in
+nova: requests see only the rows of the hosts.
 """,
         ),
     ]

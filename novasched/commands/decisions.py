@@ -86,8 +86,10 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         for name, (metavar, text) in _CRITERIA.items():
-            parser.add_argument(f'--{name}', metavar=metavar, help=f'those of {text}')
-        parser.add_argument('--result', choices=RESULTS, help='those that ended so')
+            parser.add_argument(
+                f'--{name}', metavar=metavar, help=f'decisions of {text}'
+            )
+        parser.add_argument('--result', choices=RESULTS, help='decisions that ended so')
         for name, text in (('since', 'from'), ('until', 'before')):
             parser.add_argument(
                 f'--{name}',

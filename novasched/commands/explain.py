@@ -93,7 +93,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             'what',
             metavar='SERVER|REQUEST|DECISION',
             help='name or uuid of a server (8 digits are enough), id of a request '
-            '(req-...), or id of a decision (d-..., of which 6 characters are enough)',
+            '(req-...), or id of a decision (d-..., 6 characters are enough)',
         )
         parser.add_argument('--host', help='show how this host fared, then and now')
         parser.add_argument(

@@ -50,7 +50,7 @@ service that does not answer in time is not asked again.
 Send a token of this service along with the token of the user.
 
 The network service takes a user's token that expired while the request was on its way
-when a service vouches for it. The credentials are those of this group.
+when a service vouches for it. The options of this group have the credentials.
 
 Related options:
 

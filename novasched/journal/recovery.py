@@ -36,14 +36,15 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Seconds after which a claim in the journal is not undone any more.
 
-The journal has the claims of killed workers, and those that a request could not undo
-in time, as placement did not answer or was busy. Each is undone as soon as placement
-does it, if the server holds exactly what was claimed, since the moment when it was
-claimed: with the claim of a killed worker, while its caller certainly waited for the
-answer, which with the default of ``[DEFAULT] rpc_response_timeout`` is 25 seconds. What
-is held since another time was claimed by another request. It is named in the log, with
-the command that removes it, and so is a claim that still stands after these seconds. A
-claim that was made before the machine was started is never undone. 0: none is.
+The journal has the claims of killed workers. It also has claims that a request could
+not undo in time, as placement did not answer or was busy. Each is undone as soon as
+placement does it, if the server holds exactly what was claimed, and since the time of
+the claim. The claim of a killed worker must be from the time when its caller certainly
+waited for the answer. With the default of ``[DEFAULT] rpc_response_timeout`` that is 25
+seconds. Allocations since another time were claimed by another request. The log names
+them, with the command that removes them, and also a claim that still stands after these
+seconds. A claim that was made before the machine was started is never undone. 0: none
+is.
 """,
         )
     ]

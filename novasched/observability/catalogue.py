@@ -276,14 +276,14 @@ CELL_LEFT_OUT = Metric(
 )
 OUTAGE_WAITING = Metric(
     'novasched_outage_waiting_requests',
-    'Requests that wait for a service that is away, by service: placement, network '
+    'Requests that wait for an unavailable service, by service: placement, network '
     'service, API database or database of cell, with the name of the cell.',
     labels=('service',),
     across='livesum',
 )
 OUTAGE_SECONDS = Metric(
     'novasched_outage_wait_seconds_total',
-    'How long requests have waited for a service that was away, all together, by '
+    'How long requests have waited for an unavailable service, all together, by '
     'service, as above.',
     labels=('service',),
 )

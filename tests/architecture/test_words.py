@@ -83,16 +83,22 @@ def test_pages_are_plain(root, words):
 
 
 def helps(text):
-    """Yield the texts that options of oslo.config and arguments have as their help."""
+    """Yield line and text of the helps of options of oslo.config and of arguments."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.keyword) and node.arg == 'help':
-            for part in ast.walk(node.value):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield part.value
+            parts = [
+                part.value
+                for part in ast.walk(node.value)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+            yield node.value.lineno, inspect.cleandoc(' '.join(parts))
 
 
 def test_help_is_plain(package_files):
-    found = {path: ' '.join(helps(text)) for path, text in package_files.items()}
+    found = {
+        path: ' '.join(said for _, said in helps(text))
+        for path, text in package_files.items()
+    }
     assert any(found.values())
     assert files_with(OF_STORIES, found) == []
 
@@ -115,16 +121,28 @@ def sentences(docstring):
             yield from END_OF_SENTENCE.split(paragraph.strip())
 
 
+def faulty_sentences(prose):
+    """Yield the sentences that are too long, and words that are vague."""
+    for sentence in sentences(prose):
+        if len(sentence.split()) > LONGEST_SENTENCE:
+            yield f'{len(sentence.split())} words: {sentence}'
+        if found := VAGUE.search(sentence):
+            yield found.group()
+
+
 def wordy(text):
     """Yield line and words of sentences and docstrings that are too long or vague."""
     for line, of_module, docstring in docstrings(text):
         if not of_module and len(docstring.split()) > LONGEST_DOCSTRING:
             yield line, f'{len(docstring.split())} words'
-        for sentence in sentences(docstring):
-            if len(sentence.split()) > LONGEST_SENTENCE:
-                yield line, f'{len(sentence.split())} words: {sentence}'
-            if found := VAGUE.search(sentence):
-                yield line, found.group()
+        yield from ((line, fault) for fault in faulty_sentences(docstring))
+
+
+def wordy_helps(text):
+    """Yield line and words of sentences in helps that are too long or vague."""
+    for line, said in helps(text):
+        for fault in faulty_sentences(TERM.sub('x', said)):
+            yield line, fault
 
 
 def test_docstrings_are_short_and_plain(package_files):
@@ -132,6 +150,15 @@ def test_docstrings_are_short_and_plain(package_files):
         f'{path}:{line}: {said}'
         for path, text in package_files.items()
         for line, said in wordy(text)
+    ]
+    assert found == []
+
+
+def test_helps_are_short_and_plain(package_files):
+    found = [
+        f'{path}:{line}: {said}'
+        for path, text in package_files.items()
+        for line, said in wordy_helps(text)
     ]
     assert found == []
 
@@ -158,6 +185,20 @@ WORDS = ' '.join(['word'] * LONGEST_SENTENCE)
 def test_long_or_vague_docstring_is_found(docstring, is_wordy):
     text = f'def function():\n    """{docstring}"""'
     assert bool([*wordy(text)]) is is_wordy
+
+
+@pytest.mark.parametrize(
+    ('value', 'is_wordy'),
+    [
+        (f"'{WORDS}.'", False),
+        (f"'{WORDS} ' 'more.'", True),
+        (f"f'{WORDS} {{name}} more.'", True),
+        ("'those of one host'", True),
+        (f"'{WORDS}. ' + choices()", False),
+    ],
+)
+def test_long_or_vague_help_is_found(value, is_wordy):
+    assert bool([*wordy_helps(f'Option(help={value})')]) is is_wordy
 
 
 def test_only_modules_may_have_long_docstrings():
