@@ -322,7 +322,7 @@ def test_all_services_are_waited_for(service):
 
 
 @cases(
-    'patience_s, caller, away',
+    'patience_s, caller, unavailable',
     ('nobody waits', 0.0, FakeCaller(), AWAY),
     ('no caller, as for a dry run', 30.0, None, AWAY),
     ('a caller that will have gone', 30.0, FakeCaller(answer_left_s=3.0), AWAY),

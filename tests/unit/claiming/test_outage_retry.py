@@ -140,7 +140,7 @@ def test_what_succeeds_waits_for_nothing():
 
 
 @cases(
-    'failed, away',
+    'failed, unavailable',
     ('placement', missing(PLACEMENT), {PLACEMENT: 'connection refused'}),
     ('a database', SILENT, {'the API database': str(SILENT)}),
 )

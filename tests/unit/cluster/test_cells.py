@@ -50,7 +50,7 @@ def uuids(found):
 
 
 @cases(
-    'away, broken',
+    'unavailable, broken',
     ('it stops', 'the database', set()),
     ('it refuses a password', '', {'b'}),
 )
