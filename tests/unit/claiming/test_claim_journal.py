@@ -26,7 +26,7 @@ def intended(journal, caller=None, wanted=WANTED):
     return made
 
 
-def test_what_is_claimed_is_written_down(journal):
+def test_intent_is_journalled_before_the_claim(journal):
     intended(journal, wanted=WANTED[:1])
     assert journal.intents == [Intent('req-1', 'a', 'project', {'p': {'VCPU': 1}})]
     assert journal.told == []
@@ -45,14 +45,14 @@ def test_only_what_is_open_is_settled_and_left(journal):
     assert journal.told == [('a', 'settled'), ('b', 'left')]
 
 
-def test_what_a_defect_interrupted_is_to_be_undone(journal):
+def test_claims_of_a_broken_request_are_handed_to_recovery(journal):
     claim_journal = intended(journal)
     claim_journal.end(KeyError())
     claim_journal.end(KeyError())
     assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
 
 
-def test_what_a_request_could_not_undo_is_to_be_undone(journal):
+def test_unresolved_claim_is_handed_to_recovery(journal):
     claim_journal = intended(journal)
     taken = [claim_journal.take('a') for _ in range(2)]
     assert taken[1] is None

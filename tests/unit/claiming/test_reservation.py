@@ -115,7 +115,7 @@ def test_a_request_counts_its_own_picks_once(cloud):
     ('one by one', ['claimed'] * 2, 'refused', ['h1', 'h2']),
     ('after a refusal', ['refused'], 'refused', ['h2', 'h3']),
 )
-def test_what_could_not_be_claimed_is_not_assumed(cloud, script, together, expected):
+def test_failed_claim_leaves_no_pick(cloud, script, together, expected):
     cloud.placement.script = script
     cloud.placement.together = together
     assert cloud.ask(A, B) == expected
@@ -150,7 +150,7 @@ def test_once_claims_are_undone_what_was_picked_is_forgotten(cloud):
     assert len(cloud.assumed) == 0
 
 
-def test_what_fails_is_forgotten_before_its_group_goes_on(cloud):
+def test_failed_group_request_leaves_no_pick(cloud):
     cloud.placement.script = ['claimed', *['refused'] * 3]
     work = cloud.work([A, B], instance_group=factories.group())
     with pytest.raises(errors.NoValidHost):
@@ -203,7 +203,7 @@ def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
     assert len(cloud.assumed) == 0
 
 
-def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
+def test_request_without_claims_sees_picks_and_leaves_none(cloud):
     cloud.ask(A)
     work = ScheduleRequest(
         RequestContext(overwrite=False), factories.request(), None, None, None, False
@@ -246,7 +246,7 @@ class Meanwhile(BaseHostFilter):
     ('of one', [A], ['h3']),
     ('of several', [A, B], ['h3', 'h1']),
 )
-def test_who_is_behind_decides_again(uuids, expected, caplog):
+def test_request_decides_again_after_a_pick_of_its_host(uuids, expected, caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     filter_ = Meanwhile()
     cloud = Cloud([filter_])
@@ -286,7 +286,7 @@ def test_each_instance_may_be_behind_as_often(caplog):
     assert len([m for m in caplog.messages if 'meanwhile' in m]) == 2 * times
 
 
-def test_who_decides_again_asks_no_host_again_that_was_refused():
+def test_repeated_decision_skips_refused_hosts():
     filter_ = Meanwhile()
     cloud = Cloud([filter_])
     filter_.others = [lambda: cloud.ask(C, ignore_hosts=['h1'])]
@@ -383,7 +383,7 @@ class TestOtherSchedulers:
             replace(made.pick, origin='other', **more)
         )
 
-    def test_what_they_picked_is_seen(self, make):
+    def test_picks_of_other_schedulers_are_seen(self, make):
         cloud = make()
         self.other(cloud, A)()
         assert cloud.ask(B) == ['h2']

@@ -98,7 +98,7 @@ def cloud():
     return Cloud()
 
 
-def test_who_sees_its_host_over_capacity_takes_another(cloud):
+def test_request_leaves_a_host_over_capacity(cloud):
     cloud.placement.looks = [cloud.races('h1', 2)]
     assert cloud.ask(A) == ['h2']
     assert [consumer for consumer, _ in cloud.placement.undone] == [A]
@@ -145,7 +145,7 @@ def test_nothing_is_asked_where(cpus, parts):
     assert cloud.placement.looked == 0
 
 
-def test_what_a_consumer_held_before_is_none_of_its_doing(cloud):
+def test_earlier_allocation_of_the_consumer_is_not_counted_against_it(cloud):
     held = {cloud.nodes['h1']: {'resources': {'VCPU': 9}}}
     cloud.placement.before = {'allocations': held}
     cloud.placement.looks = [cloud.races('h1', 2)]

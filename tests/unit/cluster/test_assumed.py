@@ -81,7 +81,9 @@ def conf():
     ('a soft policy', [], {'instance_group': factories.group('soft-affinity')}, True),
     ('a hard policy', [], {'instance_group': factories.group()}, False),
 )
-def test_what_placement_does_not_count_is_assumed(conf, filters, values, counts):
+def test_only_demands_that_placement_does_not_count_are_assumed(
+    conf, filters, values, counts
+):
     made = AssumedInstances.from_conf(conf, Profile(filters, ()))
     assert made.counts(factories.request(**values)) is counts
     columns = ['num_io_ops'] if filters else []
@@ -108,7 +110,7 @@ def test_a_pick_is_seen(cloud):
     assert cloud.hosts.free_ram_mb.tolist() == [8192] * 3
 
 
-def test_what_was_worked_out_is_kept_until_something_changes(cloud):
+def test_columns_are_computed_once_until_a_pick_or_a_row_changes(cloud):
     cloud.pick(1)
     first, second = (cloud.see().hosts.snapshot.column('free_ram_mb') for _ in '12')
     assert first is second
@@ -172,7 +174,7 @@ def test_members_of_a_group_are_seen(cloud):
     assert seen == [[B], [A], []]
 
 
-def test_who_looked_before_the_last_pick_is_told(cloud):
+def test_request_cannot_pick_a_host_that_another_picked_since_its_read(cloud):
     sight = cloud.see()
     mine = [A]
     cloud.pick(1, A)
@@ -184,7 +186,7 @@ def test_who_looked_before_the_last_pick_is_told(cloud):
     assert cloud.assumed.picks_after(('cell1', 'uuid-h3'), 0) == []
 
 
-def test_who_looked_before_a_row_showed_the_last_pick_is_told_too(cloud):
+def test_pick_shown_by_a_row_still_conflicts_with_an_earlier_read(cloud):
     before = cloud.see().number
     cloud.pick(1, A, memory_mb=1000)
     cloud.report(1, free_ram_mb=7192, vcpus_used=1)
@@ -343,7 +345,7 @@ class TestOthers:
         assert cloud.free_ram_mb == [8192] * 3
         assert (len(other.sent), cloud.sent) == (2, [])
 
-    def test_what_has_grown_before_is_not_what_a_successor_took_over(
+    def test_growth_before_the_inheritance_explains_no_inherited_pick(
         self, cloud, other
     ):
         """Of two that take the same on a host, the row has shown one."""
@@ -357,7 +359,7 @@ class TestOthers:
         cloud.report(1, free_ram_mb=6192, vcpus_used=2)
         assert cloud.free_ram_mb == [8192, 6192, 8192]
 
-    def test_what_a_successor_takes_over_ends_in_time(self, cloud, other):
+    def test_inherited_pick_keeps_its_remaining_time(self, cloud, other):
         other.pick(1, memory_mb=1000)
         other.clock.advance(assumed.FOR_S - 1)
         cloud.assumed.clock = other.clock
@@ -366,7 +368,9 @@ class TestOthers:
         other.clock.advance(2)
         assert cloud.free_ram_mb == [8192] * 3
 
-    def test_who_looked_before_is_told(self, cloud, other):
+    def test_request_cannot_pick_a_host_that_another_scheduler_picked_since(
+        self, cloud, other
+    ):
         before = cloud.see().number
         other.pick(1, A)
         self.deliver(cloud, other)

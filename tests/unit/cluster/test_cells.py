@@ -390,7 +390,7 @@ def test_nothing_is_asked_after_closing(cells, stores):
     assert stores.forgotten[-1] is None
 
 
-def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
+def test_queued_call_is_not_made_after_closing(cells, stores, gate):
     found = stores.stores['a']
     found.on_call = lambda name: gate.wait(DEADLINE_S)
     asking = [

@@ -86,7 +86,7 @@ def test_where_the_leader_does_not_search_another_does_by_and_by():
     assert searches.count == 2
 
 
-def test_who_does_not_lead_says_who_does(caplog):
+def test_other_schedulers_log_the_current_leader(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     discovery(Searches(), scheduler('a'), scheduler('b')).discover_hosts()
     assert caplog.messages == ['Current leader is a, skipping discover hosts on b']

@@ -177,7 +177,7 @@ def test_a_value_that_does_not_fit_changes_nothing(three):
     assert three.members == 1
 
 
-def test_what_cannot_be_read_is_warned_of_once_it_is_read(caplog):
+def test_unreadable_column_is_logged_once_when_first_read(caplog):
     columns = HostColumns()
     rows = [host(n, numa_topology='[7]', pci_stats='{}}') for n in (1, 2)]
     columns.apply({('a', n): row for n, row in enumerate(rows)})

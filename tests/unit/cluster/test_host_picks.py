@@ -134,7 +134,7 @@ def test_the_pick_that_takes_just_that_is_shown(host):
     assert host.left == [A]
 
 
-def test_what_left_before_hides_no_pick(host):
+def test_freed_usage_does_not_hide_a_later_pick(host):
     host.pick()
     host.reconcile(seconds=1, free_ram_mb=9000)
     host.reconcile(seconds=2, free_ram_mb=8000, vcpus_used=1)
@@ -226,7 +226,7 @@ def test_a_pick_is_known_for_longer_than_it_counts(host, now_s, group, kept):
     assert (host.kept, host.free_ram_mb) == (kept, None)
 
 
-def test_what_a_host_has_left(host):
+def test_values_are_the_row_less_all_due_picks(host):
     host.pick(A)
     values = host.picks.values(Fitting())
     assert values == {

@@ -34,7 +34,7 @@ def test_the_help_names_the_options(capsys):
         'concurrency_backend',
     ),
 )
-def test_what_keeps_it_from_starting_is_one_line(tmp_path, capsys, text, words):
+def test_failure_to_start_is_one_line(tmp_path, capsys, text, words):
     path = tmp_path / 'no.conf'
     if text is not None:
         path.write_text(text)

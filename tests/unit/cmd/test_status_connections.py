@@ -75,7 +75,7 @@ def test_placement_must_be_reached(cloud, options, says):
     ('a region', 'region_name = Mars', 'internal or public in region Mars;'),
     ('a side', 'valid_interfaces = admin', 'interface admin in any region;'),
 )
-def test_what_the_catalog_lacks_is_named(cloud, options, says):
+def test_endpoint_missing_from_the_catalog_is_named(cloud, options, says):
     auth = f'auth_type = v3password\nauth_url = {cloud.endpoint}/v3\n{CREDENTIALS}'
     _, verdicts = cloud.judge(placement=f'endpoint_override =\n{auth}{options}\n')
     result, details = verdicts['Placement API']

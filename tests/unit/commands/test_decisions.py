@@ -235,7 +235,7 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
         assert r'cmp-3\x1b[2J\u202e\n' in lines[-1]
 
 
-def test_what_cannot_be_followed_is_refused(ask):
+def test_follow_is_refused_for_csv(ask):
     with pytest.raises(errors.OptionError, match='--follow'):
         ask(ListDecisions, '--follow', form='csv')
 

@@ -217,7 +217,7 @@ def test_every_host_with_long(explain):
     assert records.SERVER in text
 
 
-def test_what_became_of_a_host(explain):
+def test_outcome_of_one_host_is_explained(explain):
     words = ('d-06f3kd', '--host', 'cmp-010', '--then-only')
     _, answer, _ = explain(*words)
     VALIDATOR.validate(answer)
@@ -254,7 +254,7 @@ def test_an_option_that_is_no_such_leaves_what_was_then(explain):
     assert 'says now: max_attempts is no number' in said
 
 
-def test_what_a_host_says_now_in_short():
+def test_current_verdict_of_a_host_is_one_sentence():
     found = {'fits': True, 'rank': 2, 'of': 5, 'conditions': []}
     assert in_short(found) == 'it would be taken, rank 2 of 5.'
     conditions = [
@@ -293,7 +293,7 @@ def test_no_such_decision(explain, what, text):
     assert said.startswith(text)
 
 
-def test_who_did_not_answer_is_named(explain):
+def test_silent_schedulers_and_cells_are_named(explain):
     code, answer, said = explain('web-7', kind=InPart)
     assert code == ANSWERED
     assert answer['unanswered'] == ['controller-2']

@@ -88,7 +88,7 @@ def test_each_request_has_what_the_file_says(configure):
     assert config_options(conf) == (SAYS, None)
 
 
-def test_what_a_filter_writes_there_is_for_one_request(configure):
+def test_config_options_written_by_a_filter_last_one_request(configure):
     filter_ = Writes()
     driver = with_config_options(driver_of(filter_), configure(json.dumps(SAYS)))
     for _ in range(2):

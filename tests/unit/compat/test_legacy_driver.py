@@ -237,7 +237,7 @@ class TestAnswers:
         assert selection.allocation_request_version == VERSION
         assert list(offered.held) == [A]
 
-    def test_what_a_driver_left_of_the_candidates_counts(self, run, hosts):
+    def test_candidates_left_by_the_driver_count(self, run, hosts):
         host = hosts.state(0)
         host.allocation_candidates = [candidate('uuid-h1', 'disk')]
         placed, _ = run(Pike, [host], placement=FakePlacement('uuid-h1'))
@@ -317,7 +317,7 @@ class TestAnswers:
         ('nothing said of a candidate', [Selection(service_host='h1')]),
         ('nothing said of a host', [Selection(allocation_request='null')]),
     )
-    def test_what_is_no_answer_names_the_driver(self, run, answer):
+    def test_invalid_answer_names_the_driver(self, run, answer):
         with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
             run(Mitaka, answer)
 
@@ -350,7 +350,7 @@ def test_a_driver_may_find_no_host_in_its_own_words(run):
     ('a metric', errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load'),
     ('a database', errors.StoreFailed('cell1', 'away'), 'cell1 could not'),
 )
-def test_who_raises_is_named(run, problem, raised):
+def test_error_of_a_driver_names_it(run, problem, raised):
     class Fails(Base):
         def select_destinations(self, context, spec_obj):
             raise problem

@@ -118,7 +118,7 @@ def test_clients_beyond_those_who_may_wait_are_told_at_once(made, key):
 
 
 @pytest.mark.parametrize('max_age_s', [0.0, 60.0])
-def test_what_takes_too_long_is_finished_and_kept(made, clock, max_age_s):
+def test_late_answer_is_finished_and_cached(made, clock, max_age_s):
     bulkhead, question = made(within_s=0.01), Question(is_answered=False)
     with pytest.raises(errors.Busy, match=r'longer than 0\.01 s and is still being'):
         bulkhead.ask('one', question, max_age_s)

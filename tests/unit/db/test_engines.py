@@ -233,7 +233,7 @@ def test_a_replica_that_is_no_url_is_named(conf):
     assert failed.value.option == '[database] slave_connection'
 
 
-def test_what_is_read_comes_from_the_replica_and_what_is_written_does_not(conf):
+def test_reads_use_the_replica_and_writes_the_main_database(conf):
     made = conf('sqlite://', slave_connection='sqlite://', synchronous_reader=False)
     engine = engines.cell_engine(made, 'sqlite://')
     database = transactions.Database(engine)

@@ -22,7 +22,7 @@ def conf(tmp_path):
     return make_conf(novasched={'decisions_dir': str(tmp_path / 'decisions')})
 
 
-def test_what_is_set_is_made_and_found(conf, tmp_path):
+def test_configured_directory_is_made_and_found(conf, tmp_path):
     chosen = files.from_conf(conf)
     assert chosen == (str(tmp_path / 'decisions'), None)
     store.from_conf(conf, lambda outcome, number: None)

@@ -263,7 +263,7 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
     assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
 
 
-def test_what_holds_many_hosts_does_not_wait(hung):
+def test_large_requests_are_reduced_instead_of_queued(hung):
     hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
     sink, log, recorded = hung(lambda log: Recorded(hosts, log=log))
     for _ in range(6):
@@ -292,7 +292,7 @@ def test_an_observer_that_raises_harms_no_request(open_log):
     ('result', 'filters', 'whole'),
     [('scheduled', [], False), ('unschedulable', [FULL], True)],
 )
-def test_what_is_not_kept_whole_costs_no_question(open_log, result, filters, whole):
+def test_reduced_record_asks_no_filter_for_reasons(open_log, result, filters, whole):
     sink = Sink()
     log = open_log(sink, keeps=lambda result: result != 'scheduled')
     recorded = served(log, filters=filters)

@@ -146,7 +146,7 @@ def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
     assert pending._bytes == 0
 
 
-def test_what_is_being_written_is_not_lost(store, clock, counted):
+def test_record_under_a_hung_write_is_not_lost(store, clock, counted):
     """While a write hangs, others come, for which there is no room."""
     writing, kept = [make_record(host='a')], [make_record(host=None)]
     written = store.write_encoded
@@ -222,7 +222,7 @@ def test_records_that_can_never_be_written_stop_no_others(
     assert store.lost == 2
 
 
-def test_what_is_not_kept_is_not_counted(clock, counted):
+def test_record_without_a_store_is_not_counted(clock, counted):
     pending = make(MemoryDecisions('none'), clock, counted)
     pending.write([make_record(), make_record(host=None)])
     assert (len(pending), counted) == (0, Counter())

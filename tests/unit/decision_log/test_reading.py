@@ -87,7 +87,7 @@ def test_new_ones_are_found_after_a_place(reader, tmp_path):
     assert reader.newer(Criteria(flavor='other'), mark)[0] == []
 
 
-def test_what_does_not_match_is_looked_at_once(reader):
+def test_unmatched_records_are_read_once(reader):
     found, mark = reader.newer(Criteria(flavor='other'), Mark())
     assert (found, mark) == ([], reader.end())
     found, mark = reader.newer(Criteria(result='scheduled'), Mark(), limit=2)
@@ -141,7 +141,7 @@ def test_a_beginning_of_several_is_not_enough(reader):
 @pytest.mark.parametrize(
     'typed', ['', 'd-', 'd-012', 'd-0123*', 'web-7-xyz', 'd-' + 20 * 'z']
 )
-def test_what_is_no_id_is_not_found(reader, typed):
+def test_invalid_id_is_not_found(reader, typed):
     with pytest.raises(errors.DecisionNotFound, match='No record is kept'):
         reader.read(typed)
 

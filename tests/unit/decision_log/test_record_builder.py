@@ -161,7 +161,7 @@ def no_host(blocker, plugin='', code=''):
     ),
     ('anything else', {'driver': Wordy}, {}, ('error', 'error', '', '')),
 )
-def test_what_ended_a_request(options, request_, ending):
+def test_record_head_says_what_ended_the_request(options, request_, ending):
     caller = options.pop('caller', None)
     recorded = Recorded(**options)
     raised = None
@@ -349,7 +349,7 @@ def test_the_head_has_what_lists_show():
     assert head.flavor == factories.request().flavor.name
 
 
-def test_what_the_operator_chose_is_kept_by_its_hash():
+def test_profile_is_stored_once_by_its_hash():
     conf = make_conf(novasched={'no_valid_host_detail': 'user'})
     profile = Profile((ComputeFilter(),), (RAMWeigher(2.0),))
     kept = profile_summary(profile, conf)

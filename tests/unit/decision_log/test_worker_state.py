@@ -83,7 +83,7 @@ def test_the_directory_is_made_if_no_record_was_written_yet(tmp_path):
     assert read(tmp_path / 'new') == [AWAY]
 
 
-def test_what_cannot_be_written_is_a_failure(tmp_path):
+def test_unwritable_state_file_is_a_failure(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(errors.StoreFailed):
         StateFile(tmp_path / 'file' / 'below', Known(AWAY)).write_state()

@@ -177,7 +177,7 @@ def test_nothing_wanted_is_nothing_drawn(draw):
     assert draw(None, num_instances=0).selections == []
 
 
-def test_what_the_request_names_is_logged(draw, caplog):
+def test_forced_host_is_logged(draw, caplog):
     with caplog.at_level(logging.DEBUG, 'novasched'):
         draw(force_hosts=['h1'])
     assert 'Host filter forcing available hosts to h1' in caplog.messages

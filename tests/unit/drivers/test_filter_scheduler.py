@@ -214,7 +214,7 @@ def test_a_host_without_candidates_is_passed_over(run, caplog):
     assert any('candidatefor host (h1, h1)' in line for line in caplog.messages)
 
 
-def test_what_an_instance_takes_is_gone_for_the_next(run):
+def test_each_instance_reduces_the_room_for_the_next(run):
     request = factories.request(memory_mb=1500)
     placed = run(everywhere(), [A, B, C], request)
     assert names(placed) == [['h1'], ['h2'], ['h1']]
@@ -447,7 +447,7 @@ class Twice(BaseHostFilter):
         return [host for host in hosts for _ in range(2)]
 
 
-def test_what_is_odd_in_a_filter_is_told_once_in_each_request(run, caplog):
+def test_misbehaving_filter_is_logged_once_per_request(run, caplog):
     with caplog.at_level(logging.WARNING, LOGGER):
         for _ in range(2):
             run(everywhere(), [A, B, C], filters=[Twice()])

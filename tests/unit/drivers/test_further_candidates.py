@@ -187,7 +187,7 @@ class TestTogether:
         assert placement.tried_together == [[A, B]] * 2
         assert devices(placement) == {A: 'uuid-h2-x', B: 'uuid-h1-y'}
 
-    def test_who_is_selected_is_told_once_claimed(self, run, placement, caplog):
+    def test_selected_host_is_logged_after_its_claim(self, run, placement, caplog):
         caplog.set_level('DEBUG', 'novasched')
         placement.together = 'refused'
         run([A, B])
@@ -199,7 +199,7 @@ class TestTogether:
         ]
 
     @pytest.mark.parametrize('together', ['claimed', 'refused'])
-    def test_what_a_filter_takes_from_a_list_is_there_when_all_starts_anew(
+    def test_candidates_removed_by_a_filter_return_in_the_next_decision(
         self, run, placement, together
     ):
         placement.together = together

@@ -249,7 +249,7 @@ def test_a_plugin_that_fails_to_warn_fails_no_request(lines):
     ]
 
 
-def test_what_a_plugin_of_nova_calls_as_we_do_is_its_own(lines):
+def test_attribute_of_a_nova_plugin_is_not_read_as_ours(lines):
     class Foreign(Passing):
         request_warnings = 'none of ours'
 

@@ -89,7 +89,7 @@ def test_a_request_is_claimed_and_told(select):
     assert notifier.told[1][1].instance_uuid == B
 
 
-def test_what_waited_for_another_manager_is_not_told_again(select):
+def test_handed_over_request_is_not_announced_again(select):
     notifier, log = FakeNotifier(), Recordings()
     after = RequestAttempt(was_announced=True, waited_s=3.21)
     after.note_unavailable('placement', 'gone', 503)

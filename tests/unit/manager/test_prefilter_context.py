@@ -57,7 +57,7 @@ def with_ports(*ids):
     return factories.request(requested_networks=NetworkRequestList(objects=asked))
 
 
-def test_what_the_view_knows_is_there(facts):
+def test_prefilters_read_versions_and_aggregates_from_the_view(facts):
     known = [Aggregate(1, 'A1', 'one')]
     assert facts().minimum_compute_version == 74
     assert list(facts().aggregates) == []

@@ -148,7 +148,7 @@ class TestMirroredPlacement:
             'it is not read here',
         ],
     )
-    def test_who_holds_is_read_where_that_is_certain(
+    def test_holders_come_from_the_copy_only_if_certain(
         self, placement, store, known, expected
     ):
         store.holders = lambda consumers: known

@@ -170,7 +170,7 @@ def test_summaries_that_make_no_sense_do_not_count(
     ]
 
 
-def test_what_is_long_is_cut_off(scripted, context, caplog):
+def test_long_error_text_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((200, 'x' * 5000))
     failed = candidates(adapter, context, QUERY)
     assert failed == QueryFailed(200, 'x' * 1000)

@@ -39,7 +39,7 @@ def test_failures(scripted, context, caplog, status, text):
     ]
 
 
-def test_what_is_long_is_cut_off(scripted, context, caplog):
+def test_long_error_text_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((500, 'x' * 5000))
     found = PlacementClient(adapter).aggregates(context, 'rp')
     assert found == QueryFailed(500, 'x' * 1000, is_unavailable=True)
@@ -93,7 +93,7 @@ def test_else_by_consumer(scripted, context):
     ('nonsense, of a provider', 200, '[]', ['rp']),
     ('an error, of a consumer', 500, 'no', None),
 )
-def test_who_holds_may_not_be_known(scripted, context, status, text, among):
+def test_unreadable_holders_are_a_failed_query(scripted, context, status, text, among):
     adapter, _ = scripted((status, text), (status, text))
     found = PlacementClient(adapter).holders(context, ['a'], {}, among)
     assert found.status == status
