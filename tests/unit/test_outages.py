@@ -88,7 +88,7 @@ def eventually(holds, seconds=20):
     assert holds()
 
 
-def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
+def test_waiting_request_goes_on_once_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     waiter = Waiter(outages)
     eventually(lambda: service.probes)
@@ -176,7 +176,7 @@ def test_a_service_that_breaks_off_again_ends_the_turns(service, outages, clock)
     assert (third.went_on, again.went_on) == (None, None)
 
 
-def test_who_came_first_goes_on_first_however_late_it_waits(service, outages):
+def test_earliest_request_goes_on_first(service, outages):
     late = Waiter(outages, clock=FakeClock(seconds=2.0))
     eventually(lambda: outages.now() and outages.now()[0].waiting == 1)
     early = Waiter(outages, clock=FakeClock(seconds=1.0))
@@ -329,7 +329,9 @@ def test_all_services_are_waited_for(service):
     ('nothing is away', 30.0, FakeCaller(), {}),
     ('nobody can say whether it is back', 30.0, FakeCaller(), {'memcached': 'gone'}),
 )
-def test_what_is_not_waited_for(service, patience_s, caller, unavailable):
+def test_request_without_patience_caller_or_probe_does_not_wait(
+    service, patience_s, caller, unavailable
+):
     outages = Outages(patience_s, {'placement': service.probe}.get)
     assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(unavailable)
     assert (service.probes, outages.now()) == (0, [])
@@ -355,7 +357,7 @@ def test_attempts_that_hung_for_all_the_time_are_followed_by_two_more(service):
     outages.close()
 
 
-def test_who_waits_hears_of_a_look_that_hung_and_was_made_again():
+def test_least_wait_outlasts_a_probe_that_hung_and_its_repetition():
     assert FIRST_PAUSE_S + 2 * PROBE_S < LEAST_WAIT_S
 
 

@@ -145,7 +145,7 @@ def test_segments(scripted, user, own, token, asked, body, found):
         (requests.ReadTimeout('slow'), errors.NetworkFailed, None),
     ],
 )
-def test_what_is_no_port(scripted, user, answer, kind, text):
+def test_failed_port_request_has_its_own_error(scripted, user, answer, kind, text):
     client, _ = scripted(answer)
     with pytest.raises(errors.NetworkFailed) as raised:
         client.port(user, P1)
@@ -241,7 +241,7 @@ BROKEN = requests.ConnectionError(
     ('answering took long enough', requests.ReadTimeout(), 1),
     ('connecting took long enough', requests.ConnectTimeout(), 1),
 )
-def test_what_is_tried_again(scripted, user, problem, attempts):
+def test_only_a_refused_connection_is_tried_again(scripted, user, problem, attempts):
     client, script = scripted(*[problem] * 4, connect_retries=3)
     with pytest.raises(errors.NetworkFailed):
         client.port(user, P1)
@@ -276,7 +276,7 @@ NONSENSE = [None, [], 'x', 1, {}]
     ],
     ids=str,
 )
-def test_what_parses_as_no_port(body):
+def test_malformed_port_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_port(body)
 
@@ -288,7 +288,7 @@ def test_a_port_may_have_no_addresses():
 @pytest.mark.parametrize(
     'body', [*NONSENSE, {'subnet': [1]}, {'subnet': {'segment_id': 5}}], ids=str
 )
-def test_what_is_no_subnet(body):
+def test_malformed_subnet_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_segments(body)
 
@@ -306,7 +306,7 @@ def test_what_is_no_subnet(body):
     ],
     ids=str,
 )
-def test_what_is_no_page(body):
+def test_malformed_page_of_subnets_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_page(body)
 

@@ -216,7 +216,7 @@ def test_a_thread_that_looks_ends_with_who_wanted_it():
     assert not thread.is_alive()
 
 
-def test_what_is_no_time_is_no_beat(cloud):
+def test_value_that_is_no_time_is_no_heartbeat(cloud):
     cloud.clock.advance(61)
     cloud.memcached.values['compute:h1'] = object()
     cloud.beat(2)
@@ -289,6 +289,6 @@ def test_a_heartbeat_that_is_not_kept_has_failed(services, memcached, change, sa
         services.beat(row.id, 1)
 
 
-def test_who_is_not_registered_has_no_heartbeat(services):
+def test_unregistered_service_has_no_heartbeat(services):
     with pytest.raises(errors.StoreFailed, match='not registered'):
         services.beat(7, 1)

@@ -76,7 +76,7 @@ def test_records_come_from_where_they_are(decisions, whole):
         decisions.read('web')
 
 
-def test_who_has_a_record_that_was_listed_is_asked_alone():
+def test_listed_record_is_read_from_its_machine_alone():
     decisions, machines = merged(there=log_of(RECORDS[:2]), yonder=log_of(RECORDS[2:]))
     decisions.find(Criteria())
     decisions.read(RECORDS[0].head.id)
@@ -125,7 +125,7 @@ def test_schedulers_that_share_a_log_count_once(whole):
     assert decisions.overview(60)['schedulers'] == ['here']
 
 
-def test_what_is_new_is_followed_once():
+def test_new_record_is_followed_once():
     here, there = log_of(RECORDS[:2]), log_of(RECORDS[2:4])
     decisions, _ = merged(here, there=there)
     mark = decisions.end()
@@ -139,7 +139,7 @@ def test_what_is_new_is_followed_once():
     assert decisions.newer(Criteria(), mark)[0] == []
 
 
-def test_what_was_decided_during_a_silence_is_followed_afterwards():
+def test_records_of_a_silent_machine_are_followed_later():
     clock = SetClock(NOON)
     there, yonder = log_of(), log_of()
     decisions, machines = merged(clock=clock, there=there, yonder=yonder)
@@ -173,7 +173,7 @@ def test_more_than_a_page_may_be_new():
     assert decisions.newer(Criteria(), mark)[0] == []
 
 
-def test_who_does_not_answer_is_named():
+def test_silent_machine_is_named():
     decisions, _ = merged(
         there=log_of(RECORDS), yonder='did not answer within 2 s', old=None
     )
@@ -193,7 +193,7 @@ def test_a_record_travels_whole():
     assert unpacked(packed(record)) == record
 
 
-def test_what_a_later_release_knows_of_a_head_is_ignored():
+def test_unknown_field_of_a_head_is_ignored():
     head = RECORDS[0].head
     assert head_of({**dataclasses.asdict(head), 'news': 1}) == head
 

@@ -86,7 +86,7 @@ def test_hosts_are_listed_by_name(listed):
     assert found['aggregates'] == ['az1', 'gpu', 'ssd']
 
 
-def test_what_the_trees_of_all_nodes_have_is_added_up(listed):
+def test_usage_of_all_provider_trees_of_a_host_is_added_up(listed):
     found = page(listed)
     assert [each['servers'] for each in found['hosts']] == [2, 7, 1]
     assert [each['used'] for each in found['hosts']] == [

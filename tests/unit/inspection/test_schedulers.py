@@ -20,7 +20,7 @@ def clock():
     return SetClock()
 
 
-def test_who_did_not_answer_is_left_alone_for_a_while(clock):
+def test_silent_scheduler_is_asked_again_after_an_interval(clock):
     machines = Machines(good=log_of(), hung=LATE)
     others = OtherSchedulers(lambda: ['good', 'hung'], lambda: machines, clock)
     for _ in range(2):

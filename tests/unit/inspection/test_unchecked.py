@@ -136,7 +136,7 @@ PROOFS = (
 
 
 @cases('name, specs, image, metadata, fields', *PROOFS)
-def test_what_is_proposed_rejects_a_host_that_others_pass(
+def test_proposed_filter_rejects_a_host_that_others_pass(
     name, specs, image, metadata, fields
 ):
     asked = factories.request(extra_specs=specs, image=image, **fields)
@@ -227,7 +227,7 @@ def test_requests_of_nova_are_checked_by_the_filters_that_are_named_for_them():
     assert remedies == {*own, 'JsonFilter'}
 
 
-def test_what_many_ask_for_is_one_sentence():
+def test_demand_of_many_flavors_or_groups_is_one_sentence():
     flavors = {f'm1.{n}': {'hw:cpu_policy': 'mixed'} for n in range(7)}
     flavors['m1.3'] = {'hw:numa_nodes': '2'}
     assert cloud_sentences(DEFAULT_CHECKS, flavors) == [

@@ -57,7 +57,7 @@ def test_a_worker_that_ends_well_leaves_no_file(worker, intent, directory):
     assert list(directory.iterdir()) == []
 
 
-def test_what_is_open_stays_when_the_worker_ends(worker, intent, written):
+def test_open_entry_outlives_its_worker(worker, intent, written):
     made = worker()
     first, _ = made.intend([intent('a'), intent('b')])
     made.close()
@@ -105,7 +105,7 @@ def test_a_file_in_which_something_is_always_open_is_followed_by_another(
     last.settle()
 
 
-def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
+def test_earlier_allocation_replaces_the_line_of_the_claim(
     worker, intent, directory, written
 ):
     made = worker()
@@ -187,7 +187,7 @@ def test_another_threads_claim_for_the_same_consumer_is_another(worker, intent):
     assert entry.record.intent.before is None
 
 
-def test_what_was_interrupted_stays_open(worker, intent, written):
+def test_interrupted_claim_stays_open(worker, intent, written):
     made = worker()
     (entry,) = made.intend([intent()])
     entry.leave()

@@ -191,7 +191,7 @@ def test_in_means_what_it_means_in_nova(key, fields, is_in):
     assert (key in RequestSpec(**fields)) is is_in
 
 
-def test_what_was_written_is_in_it_unless_it_is_a_field():
+def test_written_key_is_in_the_dict_unless_it_is_a_field():
     request = RequestSpec()
     request['mine'] = request['retry'] = 1
     assert 'mine' in request
@@ -239,7 +239,7 @@ def test_writing():
     assert request['force_hosts'] == 'again'
 
 
-def test_what_was_written_goes_with_the_request():
+def test_written_keys_follow_the_request():
     request = factories.request(instance_group=GROUP)
     request['mine'] = 1
     later = request.for_instance(OTHER).with_group_on('h9')
@@ -250,7 +250,7 @@ def test_what_was_written_goes_with_the_request():
     assert copy.copy(later)['mine'] == 2
 
 
-def test_what_was_written_goes_nowhere_else():
+def test_written_keys_reach_no_other_request_and_no_wire():
     request = factories.request()
     one, two = request.for_instance(OTHER), request.for_instance(OTHER)
     one['mine'] = 1
@@ -272,7 +272,7 @@ def test_the_keys_follow_the_fields():
     assert 'group_hosts' not in request
 
 
-def test_what_is_changed_inside_a_value_stays_while_the_fields_do():
+def test_change_within_a_value_outlives_copies_and_spares_the_fields():
     request = factories.request(
         scheduler_hints={'a': ['1'], 'many': ['x', 'y']},
         ignore_hosts=['h1'],

@@ -171,7 +171,7 @@ class TestStages:
     @pytest.mark.parametrize(
         ('num_instances', 'plugin'), [([5, 6], 'NumInstancesFilter'), ([], 'none')]
     )
-    def test_who_took_the_last_host_is_counted(
+    def test_filter_that_took_the_last_host_is_counted(
         self, stages, recorder, num_instances, plugin
     ):
         stages.decisions(lambda _: None)(self.decision(num_instances, {}))

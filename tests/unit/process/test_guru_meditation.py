@@ -31,7 +31,7 @@ def test_a_section_shows_what_is_told_in_time():
     assert dict(told) == {'hosts': 7}
 
 
-def test_who_does_not_tell_in_time_holds_up_no_report():
+def test_late_section_does_not_delay_the_report():
     release = threading.Event()
     told = guru_meditation.asked(
         lambda: release.wait(LIMIT_S) and {}, patience_s=0.01

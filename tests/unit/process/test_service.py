@@ -126,7 +126,7 @@ def test_how_long_requests_may_take_when_the_service_stops(
 
 
 @pytest.mark.parametrize('step', ['view.load', 'heartbeat.start', 'server.start'])
-def test_what_keeps_a_scheduler_from_starting_lets_go_of_all(told, step):
+def test_failed_start_releases_everything(told, step):
     name, _, method = step.partition('.')
     problem = errors.StoreFailed('nova at db1', 'gone')
     failing = {name: Part(told, name, method, problem)}

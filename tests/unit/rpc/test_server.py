@@ -90,7 +90,7 @@ def test_arguments_are_decoded(manager, dispatch):
     assert others == [[UUID], True, True, None]
 
 
-def test_what_is_not_sent_has_novas_defaults(manager, dispatch):
+def test_missing_arguments_have_novas_defaults(manager, dispatch):
     dispatch(spec_obj=factories.request())
     assert manager.calls[0][2:] == (None, False, False, None)
 

@@ -139,7 +139,7 @@ def test_limits_go_with_it(one, other):
     assert heard.pick.limits['numa_topology'].cpu_allocation_ratio == 2.0
 
 
-def test_what_comes_back_has_its_place_among_the_others(one, other):
+def test_own_message_is_ordered_among_the_others(one, other):
     mine = one.pick()
     theirs = other.pick(B)
     for message in (other.sent(), one.sent()):
@@ -193,7 +193,7 @@ def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
     assert again.order == 1
 
 
-def test_what_waits_is_sent_together_and_each_instance_once(held):
+def test_waiting_changes_are_sent_together_once_per_instance(held):
     held.assumed.remove([held.first])
     held.assumed.remove([held.pick(B), held.pick(A)])
     held.goes_on.set()
@@ -237,7 +237,7 @@ def test_an_end_that_cannot_be_read_is_left_out(one, other, ended):
     assert other.counted == [('refused', 1)]
 
 
-def test_what_waited_for_too_long_is_not_sent(held):
+def test_outdated_change_is_not_sent(held):
     held.pick(B)
     held.clock.advance(FOR_S)
     held.pick(C)

@@ -28,7 +28,7 @@ def test_the_answer_comes_back(executor):
     assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
 
 
-def test_what_is_raised_comes_back(executor):
+def test_error_of_a_call_comes_back(executor):
     def fail():
         raise LookupError('no such thing')
 
@@ -144,7 +144,7 @@ def test_all_threads_are_waited_for_at_the_end(gate):
     assert all(call.done() for call in calls)
 
 
-def test_what_waits_for_a_thread_runs_when_one_begins_to_rest():
+def test_queued_call_runs_once_a_thread_rests():
     executor = BulkheadExecutor('requests', 1)
     begun, rests, ends = threading.Event(), threading.Event(), threading.Event()
 

@@ -133,7 +133,7 @@ def test_a_format_without_a_trait_is_told():
     ('no format', request_with(image=ImageMeta())),
     ('a volume', request_with(image=ImageMeta(disk_format='raw'), is_bfv=True)),
 )
-def test_what_has_no_format_is_not_restricted(asked):
+def test_image_without_a_format_is_not_restricted(asked):
     assert require_image_type_support(asked, PrefilterContext()) is None
 
 

@@ -170,7 +170,7 @@ def test_no_host_is_valid_for_a_query_that_is_too_large(query, bound):
         FILTER.apply(HOSTS, request(query))
 
 
-def test_who_asks_is_told_that_a_query_is_too_large():
+def test_query_that_is_too_large_is_refused_with_its_reason():
     with pytest.raises(errors.NoValidHost, match='more than 50 nested queries'):
         run_filters([FILTER], HOSTS, request(nested(51)))
 

@@ -204,7 +204,7 @@ PAGES = (Pages(2048, 600, 1), Pages(4, 1048576))
      {'memory_usage': 1024, 'cpu_usage': 1}),
     ('on another node', {}, {'id': 8, 'shared': {0}}, {}),
 )  # fmt: skip
-def test_what_is_used(host, guest, after, as_nova):
+def test_guest_adds_its_usage_to_the_host_cell(host, guest, after, as_nova):
     cells = (topologies.host_cell(**host),)
     used = with_usage(cells, topologies.guest(topologies.guest_cell(**guest)), as_nova)
     assert used == (topologies.host_cell(**{**host, **after}),)
