@@ -138,7 +138,7 @@ def test_the_judge_sees_what_does_not_fit(name, path, value, about):
     assert about in '; '.join(judged(name, path, value))
 
 
-def test_what_does_not_matter_is_left_out():
+def test_shrunk_fit_has_only_what_matters():
     def holds(case):
         requests = case['pci_requests'] or {'nova_object.data': {'requests': ()}}
         return bool(requests['nova_object.data']['requests'])

@@ -65,7 +65,7 @@ def let_go(made, takes_s=SHORT_S):
     ('it waits for a sign of life', 30, 1),
 )
 @pytest.mark.scenario('F11', 'I2')
-def test_who_gave_up_before_his_turn_gets_no_claim(
+def test_caller_that_gave_up_in_the_queue_gets_no_claim(
     made, connect, caplog, expires_s, timeout_s
 ):
     made.proxy.on('PUT', CLAIM, proxy.stuck)

@@ -199,7 +199,7 @@ def test_health(reader):
     assert found['free_slots'] == []
 
 
-def test_what_no_enabled_filter_checks_is_named(made, reader):
+def test_demand_that_no_enabled_filter_checks_is_named(made, reader):
     add_flavor(made)
     spec = {'flavor_id': 7, 'key': 'hw:numa_nodes', 'value': '2'}
     made.add('api', server_tables.flavor_extra_specs, **spec)

@@ -89,7 +89,7 @@ class TestListening:
             assert ask(where, '/here').text == '/here'
         assert not path.exists()
 
-    def test_what_a_killed_console_left_is_replaced(self, serve, tmp_path):
+    def test_socket_of_a_killed_console_is_replaced(self, serve, tmp_path):
         path = str(tmp_path / 'console.sock')
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(path)
@@ -166,7 +166,7 @@ class TestHeaders:
         assert answer.headers['Connection'] == 'close'
         assert answer.text
 
-    def test_what_fails_has_them_and_tells_nothing(self, serve):
+    def test_failed_page_has_the_headers_and_no_details(self, serve):
         def broken(environ, start_response):
             raise ZeroDivisionError('a secret')
 

@@ -395,7 +395,7 @@ class TestMetrics:
         took = 'novasched_scheduling_attempt_duration_seconds_count{result="scheduled"}'
         assert before[took] == '3.0'
 
-    def test_what_is_under_way_is_forgotten_with_the_worker(self, seen):
+    def test_requests_in_flight_end_with_their_worker(self, seen):
         before, after = seen
         assert before['novasched_requests_in_flight'] == '2.0'
         assert after.get('novasched_requests_in_flight', '0.0') == '0.0'

@@ -199,7 +199,7 @@ def test_claim_and_undo(client, context, nodes, claim, held, consumer):
     assert client.undo(context, [claimed]) == {}
 
 
-def test_what_another_claimed_the_same_again_is_kept(
+def test_rollback_keeps_the_same_claim_made_again(
     client, context, nodes, claim, held, consumer
 ):
     claimed = claim(consumer, 0)

@@ -140,7 +140,7 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
     assert [each.from_copy for each in made.decisions] == [True]
 
 
-def test_what_does_not_matter_to_a_request_costs_no_pick(cloud):
+def test_irrelevant_change_does_not_void_a_pick(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
     providers = Providers(made)
     scheduler = made.mirrored()

@@ -100,7 +100,7 @@ def test_all_that_is_asked_for_reaches_the_request(made):
         r'there is no zone mars\. Name one of nova\.$',
     ),
 )
-def test_what_makes_no_sense_is_refused(made, words, problem):
+def test_invalid_argument_is_refused(made, words, problem):
     with pytest.raises(errors.OptionError, match=problem):
         run(BootServers, made.api_context, '--no-wait', *words)
     assert made.servers.all() == []

@@ -125,7 +125,7 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     ('something is done to it', {'task_state': 'deleting'}),
     ('it is on no host', {'host': None}),
 )
-def test_what_cannot_be_moved_is_not_touched(neighbours, instance, values):
+def test_instance_that_cannot_be_moved_is_not_touched(neighbours, instance, values):
     neighbours.cell1.update(instance.uuid, **values)
     with pytest.raises(errors.InvalidRequest):
         move(neighbours, instance)

@@ -125,7 +125,7 @@ def test_services_are_up(api):
     ('memory', 'memory_mb', 'memory_mb_used', 'free_ram_mb'),
     ('disk', 'local_gb', 'local_gb_used', 'free_disk_gb'),
 )
-def test_what_is_used_and_what_is_free_make_the_total(nodes, total, used, free):
+def test_used_and_free_amounts_make_the_total(nodes, total, used, free):
     assert all(node[used] + node[free] == node[total] for node in nodes)
     assert all(node[used] > 0 for node in nodes)
 
