@@ -241,7 +241,7 @@ def test_one_that_fails_again_waits_again(service, outages):
     eventually(lambda: other.went_on or again.went_on)
 
 
-def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
+def test_outages_in_quick_succession_are_logged_once(service, outages, caplog):
     caplog.set_level(logging.DEBUG, 'novasched')
     service.is_back.set()
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
@@ -368,7 +368,7 @@ def test_a_caller_that_gives_up_ends_it(outages):
     assert outages.now()[0].waiting == 0
 
 
-def test_a_stop_lets_nobody_wait(outages):
+def test_stop_ends_all_waits(outages):
     waiter = Waiter(outages)
     eventually(lambda: outages.now() and outages.now()[0].waiting)
     outages.close('another')

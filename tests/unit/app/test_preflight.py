@@ -92,7 +92,7 @@ def with_conductor(conf, version):
     ('34 with computes of 33', 74, 72, None),
     ('34 with computes of 32', 74, 70, 72),
 )
-def test_the_oldest_compute_is_that_of_the_release(cloud, conductor, compute, oldest):
+def test_oldest_accepted_compute_follows_the_release(cloud, conductor, compute, oldest):
     conf = cloud(compute)
     with_conductor(conf, conductor)
     if oldest is None:

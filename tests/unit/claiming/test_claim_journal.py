@@ -89,14 +89,14 @@ def test_an_undo_that_fails_is_made_again_later(journal):
     assert journal.told == [('a', 'answering'), ('a', 'to be undone')]
 
 
-def test_nobody_known_has_the_answer_at_once(journal):
+def test_claim_without_a_known_caller_is_settled_at_once(journal):
     claim_journal = intended(journal, wanted=WANTED[:1])
     claim_journal.check_caller()
     claim_journal.answer()
     assert journal.told == [('a', 'settled')]
 
 
-def test_a_caller_that_is_gone_is_told(journal):
+def test_check_raises_once_the_caller_is_gone(journal):
     with pytest.raises(CallerGone) as raised:
         ClaimJournal(journal, FakeCaller(GONE)).check_caller()
     assert str(raised.value) == 'No caller waits for this request any more: it hung up'

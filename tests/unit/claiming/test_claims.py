@@ -249,7 +249,7 @@ def test_several_are_refused_together(context):
     assert placement.undone == []
 
 
-def test_several_of_which_nobody_knows_are_all_undone(context):
+def test_joint_claims_of_unknown_fate_are_all_rolled_back(context):
     placement = FakePlacement()
     placement.together = 'unknown'
     with pytest.raises(errors.AllocationUpdateFailed):
@@ -257,7 +257,7 @@ def test_several_of_which_nobody_knows_are_all_undone(context):
     assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
 
 
-def test_claims_are_told_before_they_are_tried(context, caplog):
+def test_claims_are_logged_before_they_are_tried(context, caplog):
     caplog.set_level(logging.DEBUG, 'novasched')
     claim_all(FakePlacement(), context, 1)
     claim_together(FakePlacement(), context, 'bc')

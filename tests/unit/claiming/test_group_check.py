@@ -176,7 +176,7 @@ def test_where_another_stays_there_is_none():
 @pytest.mark.parametrize(
     'filters, policy', [(APART, 'anti-affinity'), (TOGETHER, 'affinity')]
 )
-def test_a_member_that_was_placed_and_has_gone_holds_nobody_up(filters, policy):
+def test_member_that_has_left_blocks_no_request(filters, policy):
     cloud = Cloud(filters, names=['h1', 'h2'])
     assert cloud.ask(A, policy=policy) == ['h1']
     cloud.placement.held.pop(A)
@@ -240,7 +240,7 @@ def test_aborts_for_members_that_follow_are_bounded(cloud):
     assert len(cloud.placement.tried) == tried + 1
 
 
-def test_where_others_have_stayed_apart_nobody_yields_again_and_again():
+def test_split_affinity_group_ends_the_aborts_early():
     """Two members on two hosts, as a nova-scheduler has it."""
     cloud = Cloud(TOGETHER)
     cloud.holds(A, 'h1')
@@ -311,7 +311,7 @@ def test_policy_is_not_verified_without_a_hard_enforced_group(parts, values, pol
     assert cloud.ask(B, policy=policy, **values) == ['h1']
 
 
-def test_without_the_api_database_the_members_are_those_of_the_request(cloud, caplog):
+def test_members_come_from_the_request_without_the_api_database(cloud, caplog):
     def fail(group_uuid):
         raise errors.StoreFailed('The API database', 'away')
 

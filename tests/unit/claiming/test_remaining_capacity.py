@@ -44,7 +44,7 @@ def test_own_claims_reduce_the_remaining_capacity(known, taken, fits):
     assert room.fits(candidate()) is fits
 
 
-def test_nobody_reads_the_summaries_before_something_is_taken_there():
+def test_summaries_are_unread_until_the_provider_is_used():
     room = RemainingCapacity(Unread())
     assert room.fits(candidate())
     room.take(candidate('other'))

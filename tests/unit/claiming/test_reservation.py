@@ -264,7 +264,7 @@ def test_the_picks_of_a_request_do_not_put_it_behind():
     assert found[:4] == [(A, 8000), (C, 7488), (B, 7488), (B, 6976)]
 
 
-def test_nobody_is_behind_for_ever(caplog):
+def test_conflicts_with_other_requests_are_bounded(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     filter_ = Meanwhile()
     cloud = Cloud([filter_], names=['h1'])
@@ -433,7 +433,7 @@ class TestOtherSchedulers:
             cloud.ask(B)
         assert (cloud.placement.held, len(cloud.assumed)) == ({}, 1)
 
-    def test_nobody_yields_for_ever(self, make):
+    def test_aborts_for_another_scheduler_are_bounded(self, make):
         """The other one leaves each time, and comes back during the claim."""
         cloud = make(names=['h1'])
         comes = self.other(cloud, A)

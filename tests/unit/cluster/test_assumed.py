@@ -386,7 +386,7 @@ class TestOthers:
         self.deliver(other, cloud)
         assert len(other.assumed) == 0
 
-    def test_an_end_that_comes_late_is_not_that_of_another_pick(self, cloud, other):
+    def test_late_end_does_not_end_a_pick_of_another_scheduler(self, cloud, other):
         """The other one gives up, and the same instance is asked for here meanwhile."""
         pick = other.pick(1)
         self.deliver(cloud, other)

@@ -133,7 +133,7 @@ def test_a_cell_that_keeps_failing_is_left_out(cells, stores):
     assert stores.stores['a'].calls == []
 
 
-def test_an_answer_in_between_starts_the_count_anew(cells, stores):
+def test_answer_resets_the_count_of_failures(cells, stores):
     for _ in range(FAILURES):
         stores.stores['a'].fail()
         for _ in range(FAILURES - 1):
@@ -219,7 +219,7 @@ def test_patience(stores, clock, gate, late, fails, patience_s, found):
     cells.close()
 
 
-def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
+def test_left_out_cell_is_logged_once(cells, stores, caplog):
     lose(cells, stores.stores['a'])
     for _ in range(3):
         cells.ask(version, cells.all(), probe=True)
@@ -231,7 +231,7 @@ def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
     assert len(warned) == FAILURES
 
 
-def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
+def test_late_cell_is_asked_over_new_connections(cells, stores, gate):
     hangs = stores.stores['a']
     hangs.on_call = lambda name: gate.wait(DEADLINE_S)
     hurry(cells)

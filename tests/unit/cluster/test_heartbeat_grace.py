@@ -155,7 +155,7 @@ def test_our_clock_may_be_the_one_that_is_wrong(cloud):
     assert cloud.up() == []
 
 
-def test_without_a_grace_it_is_only_told(cloud, caplog):
+def test_silence_is_only_logged_without_a_grace(cloud, caplog):
     cloud.view.close()
     cloud.view = cloud.new_view(grace_s=0)
     cloud.clock.advance(61)

@@ -121,7 +121,7 @@ def test_a_node_may_get_and_lose_its_uuid(three):
     assert three.by_uuid[uuid] == 0
 
 
-def test_nodes_with_the_same_uuid_are_told(three):
+def test_nodes_with_the_same_uuid_are_known(three):
     uuid = host(1)['uuid']
     three.apply({('b', 1): host(3, uuid=uuid)})
     assert three.duplicate_uuids == {uuid: [0, 2]}

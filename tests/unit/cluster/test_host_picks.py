@@ -187,7 +187,7 @@ def test_cells_and_devices_show_those_who_take_them(host, values, usage, shown):
     assert host.reconcile(seconds=1, **usage) is shown
 
 
-def test_once_a_pick_came_to_nothing_its_growth_was_that_of_another(host):
+def test_growth_of_a_removed_pick_shows_another(host):
     first = host.pick(A)
     host.pick(B)
     host.reconcile(seconds=1, free_ram_mb=7000, vcpus_used=1)

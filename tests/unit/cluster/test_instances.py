@@ -109,7 +109,7 @@ class Compared:
         return None if found is None else set(found)
 
 
-def test_a_move_that_nobody_told_of_is_found(caplog, table):
+def test_unreported_move_is_found_by_a_comparison(caplog, table):
     caplog.set_level('INFO')
     known = Compared(h1=['x', 'y'], h2=['z'])
     known.rows = [('a', instance('x', 'h1')), ('a', instance('z', 'h2'))]
@@ -149,7 +149,7 @@ def test_message_during_a_read_counts(table, message, believed):
     assert known.reported('h1') == believed
 
 
-def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
+def test_unused_lists_are_not_compared_and_the_first_use_reads(table):
     known = Compared(h1=['x', 'y'], h2=['z'])
     known.rows = [('a', instance('x', 'h1')), ('a', instance('v', 'h2'))]
     known.compare()
@@ -161,7 +161,7 @@ def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
     assert (known.reported('h1'), known.reported('h2')) == ({'x', 'y'}, {'z'})
 
 
-def test_after_a_comparison_that_failed_nobody_is_believed_until_the_next(table):
+def test_failed_comparison_disbelieves_all_lists_until_the_next(table):
     known = Compared(h1=['x', 'y'])
     known.rows = [('a', instance(uuid, 'h1')) for uuid in 'xy']
 

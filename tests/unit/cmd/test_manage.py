@@ -253,7 +253,7 @@ def test_discovery_by_service(synced, tables):
 
 
 @pytest.mark.parametrize('words', [(), ('--strict',), ('--by-service',)])
-def test_a_collision_with_another_discovery_is_told(synced, tables, words):
+def test_collision_with_another_discovery_is_an_error(synced, tables, words):
     synced('cell_v2', 'create_cell', '--name', 'c1')
     tables.add(declared.compute_nodes, node(host='h1'))
     tables.add(declared.services, service(host='h1'))

@@ -7,7 +7,7 @@ from novasched.cmd.scheduler import main
 from tests.cases import cases
 
 
-def test_the_version_is_told(capsys):
+def test_version_is_printed(capsys):
     with pytest.raises(SystemExit) as raised:
         main(['--version'])
     assert raised.value.code == 0

@@ -29,7 +29,7 @@ def test_a_cloud_that_is_ready(cloud):
     assert code == 0
 
 
-def test_the_table_is_that_of_nova(cloud):
+def test_table_looks_like_novas(cloud):
     cloud.remove(declared.host_mappings)
     cloud.remove(declared.cell_mappings, uuid='uuid-1')
     code, out, err = cloud.run()

@@ -325,7 +325,7 @@ def test_a_name_that_a_cell_which_is_away_may_have(explain):
     assert 'warning: cell cell3 does not answer' in said
 
 
-def test_without_databases_an_id_is_that_of_a_decision(explain):
+def test_unreadable_databases_make_an_id_a_decision(explain):
     class NoDatabases(Explain):
         servers_called = ExplainDecision.servers_called
 
@@ -340,7 +340,7 @@ def test_without_databases_an_id_is_that_of_a_decision(explain):
     ('none', 'db', 'no server called db'),
     ('a name like an id', 'd-typo?', 'no server called d-typo'),
 )
-def test_names_must_be_those_of_one_server(explain, what, problem):
+def test_name_must_belong_to_one_server(explain, what, problem):
     with pytest.raises(errors.OptionError, match=problem):
         explain(what)
 

@@ -123,7 +123,7 @@ def test_without_options_the_driver_is_itself(configure, text, problem):
         assert f'filters.json, which cannot be read: {problem}' in line
 
 
-def test_a_file_that_is_missing_is_told(configure):
+def test_missing_file_is_a_warning(configure):
     conf = configure('{}')
     conf.set_override(driver_loading.JSON_FILE, '/nowhere/filters.json')
     _, line = config_options(conf)

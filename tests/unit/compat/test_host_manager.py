@@ -62,7 +62,7 @@ def nodes(states):
     return [state.nodename for state in states]
 
 
-def test_all_hosts_are_those_of_now(manager, view):
+def test_all_hosts_come_from_a_refresh(manager, view):
     assert nodes(manager.get_all_host_states(None)) == ['n1', 'n2', 'n3', 'n4']
     assert view.refreshed == 1
 

@@ -183,7 +183,7 @@ class TestGiven:
     ('no request', ('context',), r'takes \(context\), which'),
     ('too much', tuple('abcdefgh'), r'takes \(a, b, c, d, '),
 )
-def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
+def test_driver_with_unknown_parameters_is_named(parameters, problem):
     source = f'lambda self, {", ".join(parameters)}: []'
     cls = type('Odd', (), {'select_destinations': eval(source)})
     with pytest.raises(errors.OptionError, match=problem) as raised:
@@ -253,7 +253,7 @@ class TestAnswers:
         assert placed.selections == [selections]
         assert offered.tried == [(A, 'of-h1')]
 
-    def test_alternates_that_nobody_wants_are_dropped(self, run):
+    def test_unrequested_alternates_are_dropped(self, run):
         placed, _ = run(Rocky, [(named('h1'), named('h2'))])
         assert names(placed) == [['h1']]
 
@@ -321,7 +321,7 @@ class TestAnswers:
         with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
             run(Mitaka, answer)
 
-    def test_the_group_and_the_instance_are_those_of_the_last(self, run):
+    def test_request_ends_with_the_group_and_instance_of_the_last_server(self, run):
         group = factories.group(members=[A, B])
         answer = [named('h1'), named('h2')]
         placed, _ = run(Mitaka, answer, [A, B], instance_group=group)

@@ -89,7 +89,7 @@ def test_built_ins_are_ours(nova, module, name):
     assert found.__module__.startswith('novasched.')
 
 
-def test_the_configuration_is_that_of_the_daemon(nova):
+def test_nova_conf_is_the_configuration_of_the_daemon(nova):
     assert nova('nova.conf', 'CONF') is CONF
 
 

@@ -29,7 +29,7 @@ def test_a_unix_socket_is_the_default():
     'listen',
     ['tcp://127.0.0.1:9109', 'tcp://[::1]:80', 'tcp://localhost:0', 'unix:///run/c'],
 )
-def test_at_the_machine_itself_nobody_is_asked(listen):
+def test_local_address_needs_no_login(listen):
     assert str(read(listen).listen) == listen
 
 

@@ -97,7 +97,7 @@ def silent(*names):
 FULL, BROKEN = NumInstancesFilter(limit=3), OfPlugin(ValueError())
 
 
-def test_without_a_level_the_text_is_that_of_nova():
+def test_fault_text_is_novas_without_a_level():
     recorded = Recorded(table(), filters=[ComputeFilter(), FULL])
     assert recorded.refused() == NOVAS
     assert recorded.record.body['error'] == {'class': 'NoValidHost', 'text': NOVAS}

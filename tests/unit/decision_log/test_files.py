@@ -40,7 +40,7 @@ def test_it_is_beside_the_journal_by_default(tmp_path):
     assert files.from_conf(conf).path == f'{tmp_path}/novasched/decisions'
 
 
-def test_a_directory_that_cannot_be_read_is_told_of(conf, tmp_path):
+def test_unreadable_directory_is_an_option_error(conf, tmp_path):
     (tmp_path / 'decisions').symlink_to('decisions')
     with pytest.raises(errors.OptionError, match='Run this as root'):
         files.existing(conf)

@@ -319,7 +319,7 @@ def test_a_failure_is_logged_in_one_line(open_log, caplog):
     assert ' blocker=filters plugin=NumInstancesFilter code=too-many-instances ' in line
 
 
-def test_the_id_in_the_error_is_that_of_the_record(open_log):
+def test_error_ends_with_the_id_of_its_record(open_log):
     sink = Sink()
     recorded = served(open_log(sink, level=Level.USER), filters=[FULL])
     text = recorded.refused()
@@ -327,7 +327,7 @@ def test_the_id_in_the_error_is_that_of_the_record(open_log):
     assert text.endswith(f'({sink.records[0].head.id})')
 
 
-def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
+def test_inexplicable_failure_has_novas_text(open_log, caplog):
     class Inexplicable(RecordBuilder):
         def outlines(self, recorder):
             raise ZeroDivisionError

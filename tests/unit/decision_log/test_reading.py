@@ -47,7 +47,7 @@ def reader(tmp_path, said):
     return DecisionFiles(tmp_path, said.append, SetClock(NOON + 60))
 
 
-def test_the_order_is_that_of_writing(tmp_path):
+def test_records_are_listed_in_the_order_of_writing(tmp_path):
     records = [make_record(at_s) for at_s in (NOON, NOON - 3600, NOON + 30 * 86400)]
     filled(tmp_path, records, to_a_file=2)
     reader = DecisionFiles(tmp_path)
@@ -203,7 +203,7 @@ def test_a_file_that_is_gone_is_nothing_to_tell(reader, said, tmp_path):
     assert said == []
 
 
-def test_a_body_that_cannot_be_read_is_told_of(reader, said, tmp_path):
+def test_unreadable_body_is_logged(reader, said, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / '000001.sqlite')) as database:
         database.execute("UPDATE bodies SET body = X'00'")
         database.commit()

@@ -287,7 +287,7 @@ def test_a_body_is_the_same_once_it_was_encoded():
     assert encode(found) == encode(body)
 
 
-def test_a_decision_is_told_with_its_hosts_and_weights():
+def test_record_has_hosts_and_weights_of_a_decision():
     recorded = typical()
     ((selected, *alternates),) = recorded.ask([A])
     record = recorded.record
@@ -330,7 +330,7 @@ def test_hosts_are_listed_once_while_they_stay():
     assert names is same
 
 
-def test_the_nodes_of_one_host_are_told_apart():
+def test_nodes_of_one_host_have_distinct_names():
     hosts = factories.hosts(host=['ironic', 'ironic', 'h3'], nodename=['a', 'b', 'c'])
     recorded = Recorded(hosts)
     recorded.ask()
@@ -381,7 +381,7 @@ def silent(*names):
     ('with a decision', {}),
     ('with no host', {'filters': [NumInstancesFilter(limit=0)]}),
 )
-def test_cells_left_out_are_those_of_the_decision(options):
+def test_record_names_cells_left_out_of_the_decision(options):
     recorded = Recorded(view=silent('east'), **options)
     try:
         recorded.ask([A, B])
@@ -402,7 +402,7 @@ def test_a_server_after_the_first_has_the_cells_left_out_too():
     assert (last['index'], last['candidates'], last['left']) == (1, 3, 0)
 
 
-def test_without_a_decision_the_cells_are_those_of_now():
+def test_record_without_a_decision_names_current_cells():
     recorded = Recorded(
         placement=FakePlacement(),
         left_out=lambda: ('west',),

@@ -59,7 +59,7 @@ def test_picks_are_there_while_some_are_assumed(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
+def test_state_of_a_killed_worker_expires(tmp_path):
     (tmp_path / 'state-1.json').write_text(
         json.dumps({'outages': [AWAY._asdict()], 'picks': {}})
     )

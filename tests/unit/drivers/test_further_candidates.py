@@ -168,7 +168,7 @@ class TestTogether:
             run([A, B, C], filters=[Only('h1')])
         assert (placement.tried_together, placement.tried) == ([], [])
 
-    def test_a_refusal_starts_anew_one_by_one(self, run, placement, decided):
+    def test_refused_joint_claim_is_repeated_one_by_one(self, run, placement, decided):
         placement.together = 'refused'
         assert names(run([A, B])) == [['h1'], ['h2']]
         assert [consumer for consumer, _ in placement.tried] == [A, B]
@@ -178,7 +178,7 @@ class TestTogether:
         assert first.ranked.host.tolist() == again.ranked.host.tolist()
         assert again.request.instance_group is first.request.instance_group
 
-    def test_where_it_is_told_what_lacked_all_are_claimed_at_once_again(
+    def test_joint_claim_is_repeated_if_the_exhausted_provider_is_known(
         self, run, placement
     ):
         placement.together = 'refused'
@@ -211,7 +211,7 @@ class TestTogether:
         run([A, B], filters=[Only('h1')])
         assert len(placement.tried) == 2
 
-    def test_nobody_knows_what_became_of_it(self, run, placement):
+    def test_joint_claim_of_unknown_fate_is_rolled_back(self, run, placement):
         placement.together = 'unknown'
         with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
             run([A, B])

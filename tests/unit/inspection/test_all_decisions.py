@@ -54,14 +54,14 @@ def ids(heads):
 )
 @pytest.mark.parametrize('limit', [1, 4, 50])
 @pytest.mark.parametrize('before', [None, 0, 3, 8])
-def test_lists_are_those_of_one_log(decisions, whole, criteria, limit, before):
+def test_lists_equal_the_lists_of_one_log(decisions, whole, criteria, limit, before):
     end = None if before is None else IDS[before]
     found = decisions.find(criteria, limit, end)
     assert found == whole.find(criteria, limit, end)
 
 
 @pytest.mark.parametrize('by', GROUPINGS)
-def test_counts_are_those_of_one_log(decisions, whole, by):
+def test_counts_equal_the_counts_of_one_log(decisions, whole, by):
     assert decisions.count(by, Criteria()) == whole.count(by, Criteria())
 
 

@@ -352,7 +352,7 @@ class TestOfHost:
         assert not found['is_exact']
         assert len(found['reasons']) == 2
 
-    def test_a_single_reason_is_that_of_every_host(self):
+    def test_single_reason_applies_to_every_host(self):
         found = self.of('cmp-001')
         assert found['outcome'] == 'ComputeFilter'
         assert found['is_exact']

@@ -123,7 +123,7 @@ def test_pages(listed):
     assert page(listed, name='nothing')['pages'] == 1
 
 
-def test_slots_are_those_of_all_nodes(listed, nodes):
+def test_slots_of_a_host_sum_over_its_nodes(listed, nodes):
     usable = nodes[np.array([False, False, True, True])]
     slots = SimpleNamespace(hosts=usable, counts=np.array([2, 3]))
     assert [each['slots'] for each in page(listed, slots=slots)['hosts']] == [

@@ -143,7 +143,7 @@ def test_record_adds_the_claim_to_the_earlier_allocation(intent, before, expecte
     ('another start of the machine', Moment('other', 10.0), None),
     ('nobody knows which', Moment(None, 10.0), None),
 )
-def test_time_is_told_within_one_start_of_the_machine(earlier, expected):
+def test_time_is_known_within_one_boot_only(earlier, expected):
     assert NOW.since(earlier) == expected
     assert Moment(None, 12.5).since(earlier) is None
 

@@ -65,7 +65,7 @@ def test_open_entry_outlives_its_worker(worker, intent, written):
     assert written() == [('s', 'a'), ('o', 'b')]
 
 
-def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog, full):
+def test_unremovable_file_is_logged(worker, intent, caplog, full):
     made = worker()
     made.intend([intent()])[0].settle()
     inner = made._file
@@ -125,7 +125,7 @@ def test_earlier_allocation_replaces_the_line_of_the_claim(
     assert written() == [('s', 'a'), ('s', 'a')]
 
 
-def test_the_end_of_an_earlier_claim_is_not_that_of_a_later_one(worker, intent):
+def test_end_of_an_earlier_claim_does_not_end_a_later_one(worker, intent):
     """One thread makes both for one consumer; the first was left to recovery."""
     made = worker()
     (first,) = made.intend([intent()])
@@ -199,7 +199,7 @@ def test_interrupted_claim_stays_open(worker, intent, written):
 # -- a disk that does not take it
 
 
-def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplog):
+def test_unusable_directory_is_logged_once(worker, intent, tmp_path, caplog):
     (tmp_path / 'file').touch()
     made = worker(tmp_path / 'file' / 'journal')
     for _ in range(2):
@@ -211,9 +211,7 @@ def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplo
     assert 'cannot be written' in said
 
 
-def test_a_full_disk_is_told_each_time_that_it_begins(
-    worker, intent, written, caplog, full
-):
+def test_full_disk_is_logged_each_time_it_begins(worker, intent, written, caplog, full):
     made = worker()
     made.intend([intent('a')])
     inner = made._file

@@ -75,7 +75,7 @@ def test_claim_of_a_gone_caller_is_rolled_back(select, placement, notifier, jour
     assert journal.told == [(INSTANCE, 'settled')]
 
 
-def test_where_nothing_is_claimed_nobody_is_looked_for(select):
+def test_request_without_claims_needs_no_caller(select):
     assert len(select(FakeCaller(CallerGone('hung up')), uuids=None)) == 1
 
 

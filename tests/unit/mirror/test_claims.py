@@ -197,7 +197,7 @@ class TestMirroredPlacement:
         assert store.reads == [('changes', [1])]
         assert hosts(mirror) == ['a', 'b']
 
-    def test_aggregates_are_those_of_the_copy(self, placement):
+    def test_aggregates_come_from_the_copy(self, placement):
         assert placement.aggregates(None, 'a') == {'aggregate'}
         assert placement.aggregates(None, 'b') == frozenset()
         assert placement.aggregates(None, 'new') == {'of placement'}

@@ -21,7 +21,7 @@ from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
 from tests.unit.observability.recorder import FakeRecorder
 
 
-def test_candidates_are_those_of_the_copy(mirror):
+def test_candidates_come_from_the_copy(mirror):
     found = mirror.candidates(ONE)
     one = {'allocations': {'a': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['a']}}
     assert list(found.requests) == ['a', 'b']

@@ -294,7 +294,7 @@ def test_change_within_a_value_outlives_copies_and_spares_the_fields():
     assert GROUP.hosts == ['h1', 'h2']
 
 
-def test_a_request_that_nobody_reads_as_a_dict_carries_none():
+def test_request_carries_no_dict_until_it_is_read_as_one():
     request = factories.request(instance_group=GROUP)
     before = set(vars(request))
     hosts = factories.hosts(3)
@@ -353,7 +353,7 @@ def test_it_is_written_like_a_dict(steps):
     assert request.obj_to_primitive() == before
 
 
-def test_the_dict_that_is_sent_has_no_key_but_those_of_old():
+def test_sent_dict_has_only_keys_of_old_releases():
     assert set(filter_properties_dict(request_of_everything())) == GROUP_KEYS | {
         *('ignore_hosts', 'force_hosts', 'force_nodes', 'requested_destination'),
         *('retry', 'limits', 'scheduler_hints'),

@@ -101,9 +101,7 @@ class TestAttempts:
         requests.taken(2)
         assert measured() == [2, 0, 0.0]
 
-    def test_requests_that_nobody_waits_for_warn_until_they_hold_all_threads(
-        self, requests, clock
-    ):
+    def test_abandoned_requests_warn_until_they_hold_all_threads(self, requests, clock):
         assert requests.check('now').status == PASS
         with requests.attempt():
             clock.advance(60)

@@ -20,7 +20,7 @@ def test_all_is_read(world, served):
     assert len(requests_) == len(set(requests_))
 
 
-def test_the_names_that_nobody_has_are_known(served):
+def test_unused_names_are_known(served):
     table = build(served[0].read())
     assert table.classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
     assert set(table.traits) == {'T1', 'T2', POOL}

@@ -202,6 +202,6 @@ def test_a_pause_ends_when_the_reader_is_closed(world, world_api):
     assert len(script.asked) == 1
 
 
-def test_nobody_waits_for_it(served):
+def test_no_request_waits_for_the_reader(served):
     assert served[0].reads_fast is False
     assert served[0].change_token() is None

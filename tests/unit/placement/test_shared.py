@@ -231,7 +231,7 @@ class TestCopiesForInspections:
         store = PlacementApiContents(world_api[0], 1.0, clock)
         return Copies(store, path=tmp_path / NAME, clock=clock)
 
-    def test_that_of_the_machine_is_used_while_it_is_fresh(self, copies, script, clock):
+    def test_fresh_copy_of_the_machine_is_used(self, copies, script, clock):
         first = copies(['a1'])
         assert (len(first.table), first.source, script.asked) == (5, 'api', [])
         assert copies() is first

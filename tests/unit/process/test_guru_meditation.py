@@ -26,7 +26,7 @@ def report():
     return type('Report', (guru_meditation.Meditation,), {'persistent_sections': []})
 
 
-def test_a_section_shows_what_is_told_in_time():
+def test_section_shows_an_answer_in_time():
     told = guru_meditation.asked(lambda: {'hosts': 7})()
     assert dict(told) == {'hosts': 7}
 

@@ -68,7 +68,7 @@ def test_a_scheduler_without_a_services_row_has_no_heartbeat(told):
     assert not any('heartbeat' in step for step in told)
 
 
-def test_a_slow_request_is_waited_for_no_longer_than_told(told, caplog):
+def test_slow_request_is_waited_for_within_the_drain_time(told, caplog):
     server = SlowServer(told)
     scheduler(told, server=server, drain_s=0.01).stop()
     server.released.set()

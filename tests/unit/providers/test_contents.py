@@ -200,7 +200,7 @@ def test_summaries(world):
 
 
 @pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
-def test_contents_that_were_updated_are_those_of_a_full_load(world):
+def test_updated_contents_equal_a_full_load(world):
     after = recorded_worlds.contents(world)
     before = earlier(after)
     changed = before.changed(after.providers)

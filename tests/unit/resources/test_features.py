@@ -146,7 +146,7 @@ def test_persistent_memory(labels, amounts):
     }
 
 
-def test_stateless_firmware_of_another_type_is_told():
+def test_stateless_firmware_of_another_type_is_a_warning():
     assert first({}, {'hw_firmware_stateless': 'true'}) == FeatureDemand(
         warnings=(
             "The image property 'hw_firmware_stateless' is set for non UEFI firmware "

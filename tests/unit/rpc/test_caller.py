@@ -207,7 +207,7 @@ def test_a_sign_of_life_that_came_too_late_is_none():
 # -- the answer
 
 
-def test_an_answer_after_the_deadline_is_for_nobody():
+def test_caller_is_gone_after_its_deadline():
     made = caller(incoming(4, expires_ms='1000'))
     with pytest.raises(CallerGone, match='it took 4 s, and its caller waits 1 s'):
         made.check()

@@ -173,7 +173,7 @@ def test_a_method_that_is_not_there_is_one_line(
 
 
 @pytest.mark.parametrize('context', [{'read_deleted': 'perhaps'}, {'timestamp': 'now'}])
-def test_a_context_that_makes_no_sense_is_one_line(dispatch, caplog, context):
+def test_invalid_context_is_one_log_line(dispatch, caplog, context):
     found = dispatch(context=context, spec_obj=factories.request())
     assert found[:2] == ('nova.exception', 'InvalidRequest')
     assert 'its context' in found[2]

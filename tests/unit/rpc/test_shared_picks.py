@@ -181,7 +181,7 @@ def test_largest_pick_is_a_fraction_of_the_limit(one):
     assert len(json.dumps(shared_picks._primitive(pick))) < LONGEST / 4
 
 
-def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
+def test_repeated_pick_is_not_acknowledged_by_an_earlier_message(one):
     one.assumed.remove([one.pick()])
     again = one.pick()
     message = one.sent()

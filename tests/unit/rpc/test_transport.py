@@ -44,7 +44,7 @@ def closed_port():
 
 
 @pytest.mark.parametrize('url', ['riddle://', 'rabbit://host:port/'])
-def test_a_url_that_makes_no_sense_is_named(opened, url):
+def test_invalid_url_is_named(opened, url):
     with pytest.raises(errors.OptionError) as raised:
         opened(url)
     assert str(raised.value).startswith('[DEFAULT] transport_url: ')

@@ -158,7 +158,7 @@ def test_hosts_are_looked_through_once_for_the_same_instances():
     assert [len(host.looked) for host in hosts] == [1, 1, 2]
 
 
-def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
+def test_only_values_unknown_from_an_earlier_table_are_computed():
     asked = []
 
     def length(word):

@@ -76,7 +76,7 @@ def test_conflicts(policy, mine, others, expected):
 
 
 @pytest.mark.parametrize('name', ['anti-affinity', 'affinity'])
-def test_a_hard_policy_is_that_of_the_group(name):
+def test_hard_policy_comes_from_the_group(name):
     request = factories.request(instance_group=factories.group(policy=name))
     assert HardPolicy.of(request) == HardPolicy(name)
 

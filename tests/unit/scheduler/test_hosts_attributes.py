@@ -197,7 +197,7 @@ def test_names_of_methods_are_names_like_others(name):
     assert hosts.keep(hosts.states()).host.tolist() == ['h2', 'h1']
 
 
-def test_setting_a_column_is_no_attribute_besides():
+def test_setting_a_column_adds_no_attribute():
     hosts = factories.hosts(1)
     host = hosts.state(0)
     host.free_ram_mb = 7
@@ -228,7 +228,7 @@ def test_a_shallow_copy_of_a_host_is_a_host():
     assert copy.copy(host).stats is host.stats
 
 
-def test_a_deep_copy_shares_only_what_nobody_changes():
+def test_deep_copy_shares_only_constant_values():
     hosts = factories.hosts(
         2, limits=[{}, {'vcpu': 1}], stats=[{}, {'gpu': '1'}], free_ram_mb=[1, 2]
     )

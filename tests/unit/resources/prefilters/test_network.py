@@ -109,7 +109,7 @@ def never():
     ('an empty list', request()),
     ('no port', request({'network_id': N1}, {})),
 )
-def test_nobody_is_asked_without_ports(asked):
+def test_network_service_is_not_queried_without_ports(asked):
     assert remote_managed_ports_filter(asked, PrefilterContext(ports=never)) is None
 
 

@@ -117,7 +117,7 @@ def test_no_query(hints):
     assert_verdict(FILTER, HOSTS, factories.request(scheduler_hints=hints), True)
 
 
-def test_nobody_is_asked_nonsense():
+def test_invalid_query_is_unread_without_hosts():
     assert not len(FILTER.apply(factories.hosts(0), request('nonsense')))
 
 
