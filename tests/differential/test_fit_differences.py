@@ -102,7 +102,7 @@ def test_golden_cases_go_through_both(fit_comparison):
 
 
 @pytest.mark.parametrize('name', SHOWN)
-def test_a_fit_is_told_as_a_golden_case(fit_comparison, name):
+def test_fit_is_written_as_a_golden_case(fit_comparison, name):
     case = CASES[name]
     asked = {key: value for key, value in case.items() if key != 'expected'}
     made = fit_comparison.golden_case(asked)['expected']

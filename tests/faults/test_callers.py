@@ -183,7 +183,7 @@ def test_a_claim_is_undone_when_the_reply_queue_vanishes_before_the_answer(
     'behind_s', [pytest.param(90, id='behind'), pytest.param(-90, id='ahead')]
 )
 @pytest.mark.scenario('F11', 'I6')
-def test_another_clock_of_the_broker_refuses_nobody(made, connect, behind_s):
+def test_skewed_clock_of_the_broker_refuses_no_request(made, connect, behind_s):
     made.serve()
     caller = connect(behind_s=behind_s)
     for _ in range(2):

@@ -144,7 +144,7 @@ def test_a_claim_that_arrives_late_adds_nothing(cloud):
     ('of three together', 3, 'POST'),
 )
 @pytest.mark.scenario('F16', 'I2')
-def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
+def test_claim_that_cannot_be_looked_up_is_rolled_back(made, count, method):
     made.proxy.on(method, CLAIMS, proxy.lose, times=2)
     made.proxy.on('GET', CLAIM, proxy.answers(500, b'oops'), times=2)
     with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):

@@ -133,7 +133,7 @@ def test_one_whose_time_is_over_ends_as_it_would_have_at_once(cloud, callers, au
 
 
 @pytest.mark.scenario('F14', 'I2', 'I7')
-def test_a_stop_lets_nobody_wait(cloud, url, connect, daemons, audit):
+def test_stop_ends_all_waits(cloud, url, connect, daemons, audit):
     audit.settle_s = SETTLE_S
     made = cloud(HOSTS, DEFAULT={'transport_url': url})
     daemon = daemons(made, novasched=PATIENT).start()
@@ -149,7 +149,7 @@ def test_a_stop_lets_nobody_wait(cloud, url, connect, daemons, audit):
 
 
 @pytest.mark.scenario('F14', 'I6', 'I7')
-def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
+def test_waiting_requests_delay_no_others(cloud, url, connect, daemons, audit):
     audit.settle_s = SETTLE_S
     made = cloud(HOSTS, DEFAULT={'transport_url': url})
     running = daemons(

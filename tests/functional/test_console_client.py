@@ -85,7 +85,7 @@ def where(made, tmp_path):
         (ExplainDecision, [named_uuid('s2'), '--long']),
     ],
 )
-def test_decisions_are_those_of_the_files(made, where, kind, words, form):
+def test_console_prints_the_decisions_of_the_files(made, where, kind, words, form):
     if form == 'text' and kind is not ExplainDecision:
         form = 'table'
     own = run(kind, *words, '--local', form=form, app=App(config_file=[made.file]))

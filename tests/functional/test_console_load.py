@@ -99,7 +99,7 @@ class TestLoad:
             wait_until(lambda: server._ahead, END_S, 'the request sent ahead')
             yield app, where, made
 
-    def test_a_request_sent_ahead_lets_those_of_others_before(self, ahead):
+    def test_requests_of_others_precede_pipelined_requests(self, ahead):
         app, where, clients = ahead
         with connected(where) as other:
             other.sendall(get('/other'))

@@ -92,7 +92,7 @@ def test_a_browser_is_led_to_the_form_and_back(url, path):
 
 @pytest.mark.parametrize('path', [*PATHS, '/api/v1/hosts', '/metrics'])
 @pytest.mark.parametrize('token', [{}, {'X-Auth-Token': 'none that there is'}])
-def test_another_client_is_told_that_it_needs_a_token(url, path, token):
+def test_request_without_a_valid_token_gets_401(url, path, token):
     answer = get(f'{url}{path}', **token)
     assert (answer.status_code, answer.json()['status']) == (401, 401)
     assert 'X-Auth-Token' in answer.json()['error']
@@ -346,7 +346,7 @@ def test_a_token_is_revoked_whatever_version_the_url_names(identity, tmp_path, e
     assert token not in identity.tokens
 
 
-def test_keystone_away_is_said_and_nobody_gets_in(tmp_path):
+def test_unavailable_keystone_is_named_and_admits_no_user(tmp_path):
     with keystone.running() as gone:
         text = keystone.CONF.format(url=gone.url)
     with console(conf_of(tmp_path / 'nova.conf', text)) as url:

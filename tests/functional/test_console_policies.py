@@ -208,7 +208,7 @@ def hold(build):
     return held
 
 
-def test_whatever_a_file_says_it_opens_to_nobody_by_mistake(hold):
+def test_random_policy_file_never_admits_an_unauthorized_user(hold):
     @given(files)
     @hostile.examples(100)
     def each(text):

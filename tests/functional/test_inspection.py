@@ -138,9 +138,7 @@ class TestRefusals:
         lines = [r for r in caplog.records if r.name == 'novasched.rpc.server']
         assert [line.exc_info for line in lines] == [None]
 
-    def test_two_are_answered_at_once_and_the_next_is_told_so(
-        self, made, slow, monkeypatch
-    ):
+    def test_third_question_at_once_is_refused_as_busy(self, made, slow, monkeypatch):
         monkeypatch.setattr(inspection_client, 'BUSY_PAUSE_S', 60)  # no second try
         client = InspectionClient(made.transport, 20)
         asked = [

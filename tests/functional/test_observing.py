@@ -400,7 +400,7 @@ class TestMetrics:
         assert before['novasched_requests_in_flight'] == '2.0'
         assert after.get('novasched_requests_in_flight', '0.0') == '0.0'
 
-    def test_the_age_of_a_cell_is_that_of_the_oldest_view(self, seen):
+    def test_age_of_a_cell_comes_from_the_oldest_view(self, seen):
         before, after = seen
         age = float(before['novasched_cell_state_age_seconds{cell="cell1"}'])
         assert 2 <= age < 60

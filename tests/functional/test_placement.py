@@ -278,7 +278,7 @@ def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):
     assert faults.asked == ['GET', *requests_]
 
 
-def test_a_claim_that_nobody_knows_of_is_undone(
+def test_claim_of_unknown_fate_is_rolled_back(
     client, context, candidate, held, faults, consumer
 ):
     one = candidate(0)

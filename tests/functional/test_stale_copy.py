@@ -210,7 +210,7 @@ def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
     assert [each.from_copy for each in made.decisions] == [True, False]
 
 
-def test_where_most_have_left_all_is_decided_anew(cloud):
+def test_many_void_picks_cause_a_new_query(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
     providers = Providers(made)

@@ -134,7 +134,7 @@ def test_a_database_that_is_missing_is_named(server, opened):
     assert 'database-secret' not in str(failed.value)
 
 
-def test_a_wrong_password_is_told_and_not_shown(mariadb, opened):
+def test_wrong_password_is_reported_and_not_shown(mariadb, opened):
     engine = opened(mariadb.url('mysql').replace('database-secret', 'bad-secret'))
     with pytest.raises(errors.OptionError, match='access denied') as failed:
         engines.check(engine, engines.MAIN)

@@ -344,7 +344,7 @@ def test_a_cell_that_is_away_is_named(made):
         assert (code, said) == (4, warning)
 
 
-def test_a_request_like_that_of_a_server_is_asked_again(made):
+def test_request_of_a_server_is_planned_again(made):
     words = (*SMALL, '--availability-zone', 'zone-cell2')
     assert run_lab(made, BootServers, 'web', *words)[0] == 0
     code, planned, _ = plan(made, PlanBoot, '--like', 'web', '--count', '4')

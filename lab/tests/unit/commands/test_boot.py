@@ -44,12 +44,12 @@ def test_servers_in_other_forms(made, form):
     assert 'server-2' in text
 
 
-def test_nobody_waits_where_nobody_wants_to(made):
+def test_boot_with_no_wait_returns_at_once(made):
     code, (server,), said = run(BootServers, made.api_context, '--no-wait')
     assert (code, server['Status'], said) == (0, 'BUILD', '')
 
 
-def test_nobody_waits_for_ever(made):
+def test_boot_waits_no_longer_than_its_timeout(made):
     code, (server,), said = run(BootServers, made.api_context, '--timeout', '0')
     assert (code, server['Status']) == (1, 'BUILD')
     assert said == (

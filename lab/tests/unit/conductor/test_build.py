@@ -71,7 +71,7 @@ def test_without_hosts_all_are_buried(neighbours, problem, message, released):
         assert bool(neighbours.allocations.removed[instance.uuid]) == released
 
 
-def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
+def test_instance_of_an_unreachable_host_fails(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
     neighbours.computes.silent = True
     build(neighbours, pairs)

@@ -36,7 +36,7 @@ def migration(neighbours):
     return row
 
 
-def test_the_move_holds_the_source_and_a_host_is_told(neighbours, instance):
+def test_move_holds_the_source_and_asks_the_destination(neighbours, instance):
     neighbours.schedulers.hosts = ('h2', 'h3')
     move(neighbours, instance)
     row = migration(neighbours)

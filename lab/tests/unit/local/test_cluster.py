@@ -66,7 +66,7 @@ def test_the_cell_is_not_cell0(walkthrough):
     assert walkthrough.cell_uuid == '432015b0-14e9-4e81-96eb-2ec36d79773b'
 
 
-def test_the_request_is_that_of_the_log(walkthrough):
+def test_request_equals_the_request_of_the_log(walkthrough):
     request = cluster.request_spec(walkthrough)
     assert request.instance_uuid == '3a09fd41-b36b-438d-9f59-35a98524165f'
     assert request.availability_zone == 'SERIES-3-ZONE'
