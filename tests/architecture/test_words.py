@@ -14,8 +14,8 @@ PATCHING = re.compile(r'\b(monkeypatch|unittest\.mock|mocker)\b')
 NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
 GONE = {
     'adoption', 'agreement', 'answers', 'asking', 'assuming', 'booking',
-    'doors', 'exchange', 'facts', 'foreign', 'guests', 'lanes', 'ledger', 'lending',
-    'meditation', 'milestones', 'mirrored', 'observed', 'observing', 'offers',
+    'distilling', 'doors', 'dry', 'exchange', 'facts', 'fill', 'foreign', 'guests',
+    'lanes', 'ledger', 'lending', 'look', 'meditation', 'merged', 'milestones', 'mirrored', 'observed', 'observing', 'offers',
     'old_names', 'overlay', 'pauses', 'picks', 'question', 'refused', 'reported',
     'room', 'scope', 'seat', 'serving', 'shims', 'sight', 'silence', 'surviving',
     'taking_back', 'undoing', 'upkeep', 'watch',
@@ -42,6 +42,8 @@ TERM = re.compile(r'``[^`]*``')
 END_OF_SENTENCE = re.compile(r"""(?<=[.!?])['")]*\s+""")
 NO_PROSE = re.compile(r'^\s*([-*]|\d+\.) |^ {2}|\|', re.MULTILINE)
 """In a paragraph that is a list, a block of code or a table."""
+RIDDLE_NAMES = re.compile(r'^test (what|who)\b')
+"""How no test is named: its name says the promise."""
 HERE = pathlib.Path(__file__).name
 
 
@@ -216,6 +218,41 @@ def test_docstrings_name_the_thing(package_files):
         if isinstance(node, kinds) and RIDDLES.match(ast.get_docstring(node) or '')
     ]
     assert riddles == []
+
+
+def odd_test_names(text):
+    """Yield the names of tests that are riddles, or have words that no manual has."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith('test_'):
+            words = node.name.replace('_', ' ')
+            if any(
+                p.search(words) for p in (RIDDLE_NAMES, MANNERED, OF_STORIES, VAGUE)
+            ):
+                yield node.name
+
+
+def test_test_names_say_the_promise(python_files):
+    found = [
+        f'{path}: {name}'
+        for path, text in python_files.items()
+        for name in odd_test_names(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ('name', 'is_odd'),
+    [
+        ('test_what_is_lost_is_claimed_again', True),
+        ('test_who_waits_is_answered', True),
+        ('test_nobody_waits', True),
+        ('test_the_name_is_that_of_the_node', True),
+        ('test_whole_hosts_are_claimed', False),
+        ('test_lost_claim_is_made_again', False),
+    ],
+)
+def test_odd_test_name_is_found(name, is_odd):
+    assert [*odd_test_names(f'def {name}(): ...')] == ([name] if is_odd else [])
 
 
 def test_files_have_the_names_of_the_field(package_files):
