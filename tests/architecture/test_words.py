@@ -15,10 +15,11 @@ NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
 GONE = {
     'adoption', 'agreement', 'answers', 'asking', 'assuming', 'booking',
     'distilling', 'doors', 'dry', 'exchange', 'facts', 'fill', 'foreign', 'guests',
-    'lanes', 'ledger', 'lending', 'look', 'meditation', 'merged', 'milestones', 'mirrored', 'observed', 'observing', 'offers',
-    'old_names', 'overlay', 'pauses', 'picks', 'question', 'refused', 'reported',
-    'room', 'scope', 'seat', 'serving', 'shims', 'sight', 'silence', 'surviving',
-    'taking_back', 'undoing', 'upkeep', 'watch',
+    'lanes', 'ledger', 'lending', 'look', 'meditation', 'merged', 'milestones',
+    'mirrored', 'observed', 'observing', 'offers', 'old_names', 'overlay', 'pauses',
+    'picks', 'question', 'refused', 'reported', 'room', 'scope', 'seat', 'serving',
+    'shims', 'sight', 'silence', 'surviving', 'taking_back', 'undoing', 'upkeep',
+    'watch',
 }  # fmt: skip
 """Names that files had before they got the field's terms."""
 KEPT = {'novasched/rpc/answers.py', 'novasched/observability/serving.py'}
