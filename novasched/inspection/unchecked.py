@@ -286,7 +286,7 @@ def demands_of_cloud(
     for each in listed:
         name = each.name or str(each.id)
         for key, value in sorted(each.metadata.items()):
-            rules = AGGREGATE
+            rules: tuple[DemandRule, ...] = AGGREGATE
             if key in ImageMetaProps.fields:
                 rules = (*AGGREGATE, OF_IMAGES)
             if key not in asked or ':' in key:  # else it is there for flavors
@@ -322,7 +322,7 @@ def _demands_of_flavor(
         for each in specs.items()
     ) and not enabled.lacks(FLAVOR[0])
     for key, value in sorted(specs.items()):
-        rules = FLAVOR
+        rules: tuple[DemandRule, ...] = FLAVOR
         if ':' not in key and key in keys and not enabled.plugins:
             rules = (*FLAVOR, UNSCOPED)
         if key != ALIAS or not fits:

@@ -489,7 +489,7 @@ class TestOthers:
         began_s = time.monotonic()
         cloud.assumed.wait_for_echo([mine])
         assert time.monotonic() - began_s >= assumed.ECHO_S
-        assert not cloud.assumed._comes_back
+        assert not cloud.assumed._echoes_arrive
         cloud.assumed.acknowledge({A: mine.number})
         cloud.assumed.wait_for_echo([mine])
-        assert (mine.order, cloud.assumed._comes_back) == (1, True)
+        assert (mine.order, cloud.assumed._echoes_arrive) == (1, True)
