@@ -74,7 +74,7 @@ class PickSharing:
         self._is_started = True
 
     def close(self) -> None:
-        """Send and hear no more. While the broker is away, closing may have no end."""
+        """Stop both threads; closing may hang while the broker is unavailable."""
         if self._is_started and self._kept.picks is self._current:
             # It was not followed; one that could not serve leaves the one before.
             before, self._kept.origin = self._before

@@ -255,8 +255,10 @@ class ClusterView:
         return answering
 
     def answers(self, name: str) -> bool:
-        """Ask a cell that is away whether it answers again; so does one that is none.
-        The next refresh shows it."""
+        """Probe an unavailable cell; an unknown cell counts as available.
+
+        The next refresh shows its hosts.
+        """
         cells = [c for c in self.cells.all() if name in (c.name, c.uuid)]
         return len(self._retry(cells)) == len(cells)
 

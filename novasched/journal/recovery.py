@@ -67,8 +67,8 @@ class ClaimUndo(Protocol):
     """Claims as placement has them: what the consumer ``holds`` once it is claimed, and
     the ``generation`` that it had before.
 
-    Both raise errors.AllocationDeleteFailed, and UndoUnanswered where placement is
-    away.
+    Both raise errors.AllocationDeleteFailed, and UndoUnanswered if placement is
+    unavailable.
     """
 
     def stands(
@@ -234,8 +234,8 @@ class Look:
         return outcome
 
     def _may_stand(self, record: Record) -> bool:
-        """Return whether the consumer holds what was claimed; yes where placement is
-        away."""
+        """Return whether the consumer holds what was claimed; yes if placement is
+        unavailable."""
         if not record.added():
             return False
         if self.is_unavailable:

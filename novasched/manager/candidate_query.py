@@ -52,8 +52,10 @@ class QueryPolicy:
 
 
 class CandidateSource:
-    """Asks a query with its fallback, and what else an empty answer calls for. ``away``
-    returns why placement is waited for, '' if it is not."""
+    """Asks a query with its fallback, and what else an empty answer calls for.
+
+    ``unavailable`` returns why placement is waited for, '' if it is not.
+    """
 
     def __init__(
         self,

@@ -186,8 +186,8 @@ GROUP_YIELDS = Metric(
 PICKS = Metric(
     'novasched_picks_total',
     'Picks, and their undos, that schedulers tell each other, by result: sent, lost '
-    '(the broker was away), received (from another process) or refused (it could not '
-    'be read).',
+    '(the broker was unavailable), received (from another process) or refused (it '
+    'could not be read).',
     labels=('result',),
     values=('sent', 'lost', 'received', 'refused'),
 )
