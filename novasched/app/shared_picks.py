@@ -74,7 +74,7 @@ class PickSharing:
         self._is_started = True
 
     def close(self) -> None:
-        """Stop both threads; closing may hang while the broker is unavailable."""
+        """Stop sharing picks. The server may never close while the broker is down."""
         if self._is_started and self._kept.picks is self._current:
             # It was not followed; one that could not serve leaves the one before.
             before, self._kept.origin = self._before
