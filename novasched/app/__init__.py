@@ -427,7 +427,7 @@ def _placement(
     placement: Placement = PlacementClient(
         sources.placement,
         on_held,
-        lambda: outages.is_away(PLACEMENT),
+        lambda: outages.is_unavailable(PLACEMENT),
         AllocationWrites(sources.placement, claims_together),
     )
     if mirror is not None:

@@ -5,7 +5,7 @@ import pytest
 
 from novasched import app
 from novasched.db.placement import PlacementContents
-from novasched.inspection.dry import SilentNotifier
+from novasched.inspection.dry_run import SilentNotifier
 from novasched.placement.contents import PlacementApiContents
 from tests.configuration import make_conf
 
