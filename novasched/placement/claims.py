@@ -266,7 +266,8 @@ class JointClaim:
 class ConsumerClaim(JointClaim):
     """A claim by a PUT for one consumer, which may hold something already.
 
-    ``writes`` may send it with claims of other requests. ``check`` is called before.
+    ``writes`` may send it with claims of other requests; ``check`` is called if it
+    waits for them.
     Only a claim that ``adds`` may be added to it. Otherwise the request was delivered
     twice, or an earlier claim was left behind: the server must not hold two hosts.
     """

@@ -163,6 +163,8 @@ class PlacementClient:
         within_s: float = UNDO_WITHIN_S,
         keeps_unknown: bool = False,
     ) -> UndoLeft:
-        rollback = Rollback(self._adapter, context, within_s, keeps_unknown)
+        rollback = Rollback(
+            self._adapter, context, within_s, keeps_unknown, writes=self._writes
+        )
         rollback.undo(claims)
         return rollback.left

@@ -67,10 +67,12 @@ class _Write:
     context: RequestContext
     consumer_uuid: str
     body: Mapping[str, Any]
+    timeout_s: float | None
     is_quiet: bool
     check: Callable[[], None]  # raises errors.RequestError if it must not be sent
     batch: _Batch
     written: Written | None = None
+    has_waited: bool = False
     gone: errors.RequestError | None = None  # why it must not be sent
 
     @property
@@ -78,8 +80,10 @@ class _Write:
         return self.written is not None or self.gone is not None
 
     def may_be_sent(self) -> bool:
+        """Check, if the write has waited for others."""
         try:
-            self.check()
+            if self.has_waited:
+                self.check()
         except errors.RequestError as gone:
             self.gone = gone
         return self.gone is None
@@ -118,17 +122,24 @@ class AllocationWrites:
         body: Mapping[str, Any],
         version: str,
         *,
+        timeout_s: float | None = None,  # None for the adapter's
         is_alone: bool = False,
         is_quiet: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> Written:
         """Write the allocations of one consumer, as PUT /allocations/{uuid} does.
 
-        ``check`` is called before they are sent, and its errors.RequestError raised.
+        ``check`` is called after a wait for others; its errors.RequestError is raised.
         """
         is_open = not is_alone and self._most > 1
         mine = _Write(
-            context, consumer_uuid, body, is_quiet, check, _Batch(version, is_open)
+            context,
+            consumer_uuid,
+            body,
+            timeout_s,
+            is_quiet,
+            check,
+            _Batch(version, is_open),
         )
         if self._most == 1:
             return Written(self._sent([mine], version))
@@ -178,6 +189,7 @@ class AllocationWrites:
                 mine.batch.began_s = now
                 self._under_way.append(mine.batch)
                 return self._queue.popleft()
+            mine.has_waited = True
             self._changed.wait(left_s if leads else None)
         return None
 
@@ -208,6 +220,7 @@ class AllocationWrites:
             url,
             version,
             body,
+            min((w.timeout_s for w in writes if w.timeout_s is not None), default=None),
             is_quiet=first.is_quiet,
         )
 

@@ -209,7 +209,7 @@ class Placement(Protocol):
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate for a consumer; ``adds``: beside what it holds already.
 
-        ``check`` is called before the claim is sent; what it raises ends the claim.
+        ``check`` is called if the claim waits for others; what it raises ends it.
         Raises errors.AllocationUpdateFailed when the consumer holds something
         otherwise, and when another process changes it meanwhile.
         """

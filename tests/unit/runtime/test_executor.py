@@ -2,6 +2,7 @@
 """An executor runs what it is given, in few threads."""
 
 import concurrent.futures
+import itertools
 import threading
 import time
 
@@ -35,6 +36,42 @@ def test_error_of_a_call_comes_back(executor):
     with pytest.raises(LookupError, match='no such thing'):
         executor.submit(fail).result(DEADLINE_S)
     assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
+
+
+def test_call_that_has_not_begun_serves_all_with_its_key(executor, gate):
+    made = itertools.count()
+    busy = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(2)]
+    first, second, other = (
+        executor.submit_shared(key, lambda: next(made)) for key in 'aab'
+    )
+    gate.set()
+    assert all(call.result(DEADLINE_S) for call in busy)
+    assert first.result(DEADLINE_S) == second.result(DEADLINE_S)
+    assert {first.result(DEADLINE_S), other.result(DEADLINE_S)} == {0, 1}
+
+
+def test_call_that_has_begun_serves_no_other(executor, gate):
+    begun = threading.Event()
+
+    def wait():
+        begun.set()
+        return gate.wait(DEADLINE_S)
+
+    first = executor.submit_shared('a', wait)
+    assert begun.wait(DEADLINE_S)
+    assert executor.submit_shared('a', lambda: 'later').result(DEADLINE_S) == 'later'
+    gate.set()
+    assert first.result(DEADLINE_S)
+
+
+def test_shared_call_without_a_thread_fails_for_all():
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    executor = BulkheadExecutor('no-lane', 2, start)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match='new thread'):
+            executor.submit_shared('a', lambda: 5).result(DEADLINE_S)
 
 
 def test_no_more_threads_than_it_is_wide(executor, gate):
