@@ -19,9 +19,9 @@ import uuid
 import psutil
 import sqlalchemy as sa
 
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.live.servers.mariadb import MariaDB
 

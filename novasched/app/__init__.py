@@ -40,7 +40,6 @@ from novasched.cluster.view import ClusterView
 from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.db.placement import PlacementContents
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.drivers import Driver, DriverContext
@@ -51,9 +50,6 @@ from novasched.journal import recovery
 from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
-from novasched.mirror import uses_copy
-from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import PlacementMirror
 from novasched.outages import (
     API_DATABASE,
     NETWORK,
@@ -65,9 +61,13 @@ from novasched.outages import (
 from novasched.placement import session
 from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
-from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
-from novasched.placement.shared import SharedContents, path_in
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.claims import MirroredPlacement
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.database import PlacementContents
+from novasched.placement_copy.readers.shared_file import SharedContents, path_in
 from novasched.ports import (
     ApiStore,
     CellStores,

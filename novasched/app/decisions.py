@@ -18,12 +18,11 @@ from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.store import DecisionStore
 from novasched.decision_log.worker_state import INTERVAL_S, StateFile
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
-from novasched.placement import diagnosing
-from novasched.placement.diagnosing import PlacementDiagnosis
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S, PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import host_of
 from novasched.rpc.inspection import InspectionEndpoint
@@ -140,7 +139,7 @@ class LogMaker:
             for result, records in diagnosis.complete(self._store.store).items():
                 self._metrics.diagnosed(result, records)
 
-        self._tasks.append((diagnosing.INTERVAL_S, complete_diagnoses))
+        self._tasks.append((DIAGNOSE_EVERY_S, complete_diagnoses))
 
 
 def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:

@@ -16,8 +16,8 @@ from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
 from novasched.external.network import NetworkClient
-from novasched.mirror.assumed import AssumedClaims
 from novasched.observability.instrumentation import Instrumentation
+from novasched.placement_copy.own_claims import AssumedClaims
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
 from novasched.providers.hints import CloudHints, node_sizes
 from novasched.runtime.clock import Clock

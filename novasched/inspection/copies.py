@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from novasched import errors
-from novasched.placement import shared
+from novasched.placement_copy.readers import shared_file
 from novasched.ports import ProviderStore
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
@@ -51,7 +51,7 @@ class Copies:
     newest: PlacementCopy | None = None
     """What was given last."""
     _own: PlacementCopy | None = field(default=None, repr=False)
-    _file: shared.CopyFile | None = field(default=None, repr=False)
+    _file: shared_file.CopyFile | None = field(default=None, repr=False)
     _kept_copy: PlacementCopy | None = field(default=None, repr=False)
     _changed: tuple[PlacementCopy | None, PlacementCopy | None] = field(
         default=(None, None), repr=False
@@ -104,7 +104,7 @@ class Copies:
         """Return the copy of the machine, if it is fresh."""
         if self.path is None or self.store.reads_fast:
             return None
-        self._file = found = shared.newest(self.path, self._file)
+        self._file = found = shared_file.newest(self.path, self._file)
         if found is None or self._age_s(found.as_of) > self.machine_max_age_s:
             return None
         known = self._kept_copy

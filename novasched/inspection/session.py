@@ -26,9 +26,9 @@ from novasched.inspection.requests import RequestMaker
 from novasched.inspection.servers import ServerFinder
 from novasched.inspection.table_placement import TablePlacement
 from novasched.inspection.what_if import WhatIf
-from novasched.mirror import uses_copy
 from novasched.objects.flavor import Flavor
-from novasched.placement import shared
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.readers import shared_file
 from novasched.process import opts
 from novasched.providers.diagnosis import conditions, diagnose
 from novasched.providers.hints import CloudHints
@@ -45,9 +45,9 @@ OPTIONS_OF = (
     'drivers',
     'external',
     'inspection.pci_aliases',
-    'mirror',
     'observability.settings',
     'placement',
+    'placement_copy',
     'plugins',
     'process.service',
     'resources',
@@ -141,7 +141,7 @@ def _path(conf: cfg.ConfigOpts) -> Path | None:
     """Return the file in which the scheduler of this machine keeps its copy, if it
     does."""
     try:
-        return shared.path_in(files.existing(conf), conf)
+        return shared_file.path_in(files.existing(conf), conf)
     except errors.OptionError:
         return None
 

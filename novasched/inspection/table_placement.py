@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from novasched import errors
-from novasched.mirror.copy import MOST_OF_ROOT
 from novasched.objects.context import RequestContext
+from novasched.placement_copy.copy import MOST_OF_ROOT
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search

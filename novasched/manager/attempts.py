@@ -34,12 +34,12 @@ from novasched.manager.candidate_query import (
     QueryPolicy,
 )
 from novasched.manager.prefilter_context import PrefilterContexts
-from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.new_nodes import NewNodes
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.outages import PLACEMENT, Outages
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.new_nodes import NewNodes
 from novasched.ports import (
     Candidates,
     Journal,

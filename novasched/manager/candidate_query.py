@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
-from novasched.mirror import uses_copy
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters

@@ -14,7 +14,6 @@ from typing import Any, cast
 from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.manager.candidate_query import QueryPolicy
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.decisions import DecisionMetrics
@@ -27,6 +26,7 @@ from novasched.observability.requests import (
 )
 from novasched.observability.settings import Settings
 from novasched.outages import Outages
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.ports import (
     ApiStore,
     Candidates,

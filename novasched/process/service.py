@@ -18,8 +18,8 @@ from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.release import BY_DEFAULT, FoundRelease
 from novasched.cluster.view import ClusterView
 from novasched.manager.by_release import ManagerByRelease
-from novasched.mirror.copy import PlacementMirror
 from novasched.outages import Outages
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.table import SHARES

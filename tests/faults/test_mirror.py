@@ -17,9 +17,9 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db import engines
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror import pace
+from novasched.placement_copy import refresh
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.providers.contents import build
 from novasched.runtime.periodic import PeriodicRunner
 from tests.cases import cases
@@ -55,7 +55,7 @@ LATE_S = 8.0
 WAIT_S = 30
 READER = 'reader'
 PASSWORD = 'reader-secret'
-LOGGERS = ('novasched.mirror.copy', 'novasched.cluster.periodic')
+LOGGERS = ('novasched.placement_copy.copy', 'novasched.cluster.periodic')
 
 
 class Seen:
@@ -257,8 +257,8 @@ def mirrored(cloud, seen, gate, caplog, monkeypatch):
     """Make it: `mirrored(patience_s, timeout_s)`; by default a request waits as long as
     a busy machine may need, and the time limit is the real one."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(pace, 'INTERVAL_S', 0.1)
-    monkeypatch.setattr(pace, 'SHARE', 1.0)
+    monkeypatch.setattr(refresh, 'INTERVAL_S', 0.1)
+    monkeypatch.setattr(refresh, 'SHARE', 1.0)
     with contextlib.ExitStack() as stack:
         made = cloud(HOSTS)
         conf = make_conf(placement_database={'connection': gate.url(seen.url)})

@@ -21,9 +21,9 @@ import requests
 from novasched import app
 from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines, tables
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.ports import CELL0_UUID
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK

@@ -15,7 +15,7 @@ from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, row
 from novasched.inspection.copies import Copies
 from novasched.objects.request_spec import RequestGroup
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide

@@ -12,7 +12,7 @@ from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.providers.contents import build
 from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids

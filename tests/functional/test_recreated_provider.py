@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
 from tests.functional.conftest import Host, named_uuid, new_uuids
 
 VERSION = '1.36'

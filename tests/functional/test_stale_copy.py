@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched_lab.resource_providers import provide
 from tests.cases import cases
 from tests.examples import scaled

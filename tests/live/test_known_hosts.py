@@ -23,8 +23,8 @@ from keystoneauth1.session import Session
 
 from novasched import errors
 from novasched.db import tables
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import PlacementContents
 from tests.computes import UNFIT, Computes
 from tests.examples import scaled
 from tests.functional.conftest import CELLS, Cloud, Host, new_uuids

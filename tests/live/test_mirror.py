@@ -18,12 +18,12 @@ import time
 import pytest
 
 from novasched.db import engines
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror import copy
-from novasched.mirror.claims import MirroredPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
+from novasched.placement_copy import copy
+from novasched.placement_copy.claims import MirroredPlacement
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.ports import Candidates, ClaimRefused, ClaimUnknown
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build

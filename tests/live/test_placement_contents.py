@@ -16,10 +16,10 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import errors
-from novasched.db import placement
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers import database
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints
 from novasched.resources import Query
@@ -327,7 +327,7 @@ def test_a_text_that_the_server_cut_is_not_believed(mirrored, monkeypatch):
     for each in worlds.providers(random.Random(3)):
         mirrored.writer.create(each)
     # The shortest that the server takes; several rows of four numbers are left whole.
-    monkeypatch.setattr(placement, 'MAX_TEXT', 4)
+    monkeypatch.setattr(database, 'MAX_TEXT', 4)
     with pytest.raises(errors.StoreFailed, match='a text that was cut'):
         mirrored.reader.read()
 

@@ -17,9 +17,9 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.database import PlacementContents
 from tests.examples import scaled
 from tests.functional.conftest import Cloud, Host, named_uuid, new_uuids
 from tests.live.servers.placement import Placement

@@ -19,8 +19,8 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.manager.manager import SchedulerManager
-from novasched.mirror.state import Current
 from novasched.objects.context import RequestContext
+from novasched.placement_copy.state import Current
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
 from novasched.providers.contents import build
 from novasched.scheduler.filters import BaseHostFilter
@@ -39,7 +39,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.mirror.providers import FakeProviders
+from tests.unit.placement_copy.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']

@@ -20,11 +20,11 @@ from novasched.app import decisions
 from novasched.console import cloud
 from novasched.db import engines, tables
 from novasched.db.cells import UrlDefaults
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.inspection import dry
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
+from novasched.placement_copy.readers.database import PlacementContents
 from novasched.ports import Placement
 from novasched.providers.diagnosis import STATUS_DISABLED
 from novasched.runtime.clock import SYSTEM_CLOCK

@@ -4,9 +4,9 @@
 import pytest
 
 from novasched import app
-from novasched.db.placement import PlacementContents
 from novasched.inspection.dry import SilentNotifier
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.database import PlacementContents
 from tests.configuration import make_conf
 
 

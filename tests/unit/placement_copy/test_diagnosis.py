@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from novasched import errors
-from novasched.mirror.copy import PlacementMirror
-from novasched.placement.diagnosing import JUST_BEFORE_S, PlacementDiagnosis
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.diagnosis import JUST_BEFORE_S, PlacementDiagnosis
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
 from tests.cases import cases
-from tests.unit.mirror.providers import FakeProviders, look
+from tests.unit.placement_copy.providers import FakeProviders, look
 
 AZ1 = '00000000-0000-0000-0000-000000000001'
 

@@ -2,9 +2,9 @@
 """How often the copy of placement is looked at, and how thoroughly."""
 
 from novasched import errors
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.copy import PlacementMirror
 from tests.cases import cases
-from tests.unit.mirror.providers import ONE, look
+from tests.unit.placement_copy.providers import ONE, look
 
 
 @cases(

@@ -18,19 +18,19 @@ from typing import Any, TypeVar
 import numpy as np
 from keystoneauth1.adapter import Adapter
 
-from novasched.placement.provider_read import (
-    BULK,
-    PlainReads,
-    ProviderRead,
-    full_or_bare,
-)
-from novasched.placement.providers import (
+from novasched.placement_copy.readers.api_requests import (
     NotFound,
     ProviderRows,
     ProvidersApi,
     Summary,
     Throttle,
     joined,
+)
+from novasched.placement_copy.readers.api_rows import (
+    BULK,
+    PlainReads,
+    ProviderRead,
+    full_or_bare,
 )
 from novasched.providers.contents import NOTHING, Contents
 from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.ports import (
     Candidate,
     Candidates,

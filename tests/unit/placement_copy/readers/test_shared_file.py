@@ -12,8 +12,8 @@ from keystoneauth1 import loading
 
 from novasched import errors
 from novasched.inspection.copies import JUST_READ_S, Copies
-from novasched.placement.contents import PlacementApiContents
-from novasched.placement.shared import (
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.shared_file import (
     ABANDONED_S,
     LOCK,
     WANTED,

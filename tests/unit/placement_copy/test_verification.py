@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from tests.unit.mirror.providers import ONE, look
+from tests.unit.placement_copy.providers import ONE, look
 
 
 @pytest.fixture

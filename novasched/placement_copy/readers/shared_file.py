@@ -22,8 +22,8 @@ from oslo_config import cfg
 
 from novasched import errors, http
 from novasched.parsing import parse_json
-from novasched.placement.contents import PlacementApiContents
-from novasched.placement.provider_read import PlainReads
+from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.api_rows import PlainReads
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.seen import Seen

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from novasched import errors
-from novasched.mirror.assumed import Amounts, AssumedClaims
-from novasched.mirror.pace import LOAD_EVERY_S, Pace
-from novasched.mirror.state import Copy, Current
-from novasched.mirror.verify import CopyVerifier
+from novasched.placement_copy.own_claims import Amounts, AssumedClaims
+from novasched.placement_copy.refresh import LOAD_EVERY_S, Pace
+from novasched.placement_copy.state import Copy, Current
+from novasched.placement_copy.verification import CopyVerifier
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search

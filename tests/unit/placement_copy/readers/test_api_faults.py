@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.placement.contents import FIRST_SHARE, PlacementApiContents
-from novasched.placement.providers import CREDIT_S
+from novasched.placement_copy.readers.api import FIRST_SHARE, PlacementApiContents
+from novasched.placement_copy.readers.api_requests import CREDIT_S
 from tests.fakes import FakeClock
 from tests.placement_api import CALLS, inventory, says
 

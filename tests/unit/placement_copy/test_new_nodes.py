@@ -3,9 +3,9 @@
 
 import pytest
 
-from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.new_nodes import LAG_S, NewNodes
-from tests.unit.mirror.providers import look
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.new_nodes import LAG_S, NewNodes
+from tests.unit.placement_copy.providers import look
 
 
 class Wakes(PlacementMirror):

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from novasched import errors
-from novasched.mirror.state import Copy
+from novasched.placement_copy.state import Copy
 from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build

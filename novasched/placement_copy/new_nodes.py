@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.providers.contents import Contents
 from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import Clock

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
-from novasched.decision_log.record import DIAGNOSED_WITHIN_S
-from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.state import Current
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.state import Current
 from novasched.providers.diagnosis import diagnose
 from novasched.providers.table import ProviderTable
 from novasched.resources.query import Query, decode
@@ -27,7 +26,9 @@ AskedAt = tuple[float, Query]
 """When placement was asked, in seconds since 1970, and what."""
 Diagnosed = tuple[dict[str, Any], bool]
 """A diagnosis, and whether the table has all hosts and offers none."""
-INTERVAL_S = 5.0
+DIAGNOSED_WITHIN_S = 3600.0
+"""How long a record waits for a diagnosis."""
+DIAGNOSE_EVERY_S = 5.0
 """Between two looks for records that wait."""
 
 

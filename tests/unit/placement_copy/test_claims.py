@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.mirror.assumed import MOST
-from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.claims import MirroredPlacement
+from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.own_claims import MOST
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest
-from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
+from tests.unit.placement_copy.providers import ONE, FakeProviders, hosts, look
 
 
 class TestOwnClaims:

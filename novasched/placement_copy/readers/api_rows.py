@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi
+from novasched.placement_copy.readers.api_requests import (
+    NotFound,
+    ProviderRows,
+    ProvidersApi,
+)
 from novasched.providers.contents import Contents
 from novasched.scheduler.columns import Ints
 

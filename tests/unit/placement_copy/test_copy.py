@@ -9,16 +9,16 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
+from novasched.placement_copy.claims import MirroredPlacement
+from novasched.placement_copy.copy import PlacementMirror
 from novasched.resources.query import Group, Query
 from tests.cases import cases
 from tests.fakes import FakePlacement
-from tests.unit.mirror.providers import ONE, FakeProviders, hosts, look
 from tests.unit.observability.recorder import FakeRecorder
+from tests.unit.placement_copy.providers import ONE, FakeProviders, hosts, look
 
 
 def test_candidates_are_those_of_the_copy(mirror):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.copy import PlacementMirror
 from tests.fakes import FakeClock
-from tests.unit.mirror.providers import FakeProviders
+from tests.unit.placement_copy.providers import FakeProviders
 
 
 @pytest.fixture

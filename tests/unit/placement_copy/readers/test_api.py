@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from novasched.placement.contents import AT_ONCE, UNCHANGED_AT_ONCE
+from novasched.placement_copy.readers.api import AT_ONCE, UNCHANGED_AT_ONCE
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints, NodeSize
 from tests.placement_api import CALLS, MANY, POOL, inventory, says
