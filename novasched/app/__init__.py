@@ -63,11 +63,11 @@ from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
 from novasched.placement_copy import uses_copy
-from novasched.placement_copy.claims import MirroredPlacement
-from novasched.placement_copy.copy import PlacementMirror
-from novasched.placement_copy.readers.api import PlacementApiContents
-from novasched.placement_copy.readers.database import PlacementContents
-from novasched.placement_copy.readers.shared_file import SharedContents, path_in
+from novasched.placement_copy.claims import PlacementWithCopy
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
+from novasched.placement_copy.readers.shared_file import SharedFileReader, path_in
 from novasched.ports import (
     ApiStore,
     CellStores,
@@ -130,7 +130,7 @@ class Reader:
     profile: Profile
     placement: Placement
     api: SqlApiStore  # the database itself, not what the view keeps of it
-    mirror: PlacementMirror | None
+    copy: CopyKeeper | None
     decision_log: DecisionLog
     found: FoundRelease
     of_release: Callable[[Release], SchedulerManager]
@@ -154,7 +154,7 @@ class Reader:
 
 
 def _no_log(
-    view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+    view: ClusterView, profile: Profile, copy: CopyKeeper | None
 ) -> DecisionLog:
     return NoDecisionLog()
 
@@ -262,14 +262,14 @@ def compose_reader(
     defaults = UrlDefaults(conf.database.connection, transport_url)
     api = SqlApiStore(sources.api_engine, defaults)
     view = _view(conf, sources, wrappers, api)
-    mirror = _mirror(conf, sources, view)
-    placement, outages = _placement(sources, view, mirror, on_held, patience_s)
+    copy = _copy(conf, sources, view)
+    placement, outages = _placement(sources, view, copy, on_held, patience_s)
     placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
     make_log = make_log or _no_log
     assumed = wrappers.assumed or functools.partial(AssumedInstances.from_conf, conf)
-    decision_log = make_log(view, profile.of_release(found.release), mirror)
+    decision_log = make_log(view, profile.of_release(found.release), copy)
 
     def manager(of: Release) -> SchedulerManager:
         context = DriverContext.from_conf(
@@ -292,7 +292,7 @@ def compose_reader(
             network=sources.network,
             journal=journal,
             clock=sources.clock,
-            mirror=mirror,
+            mirror=copy,
             decision_log=decision_log,
             outages=outages,
         )
@@ -304,7 +304,7 @@ def compose_reader(
         profile.of_release(found.release),
         placement,
         api,
-        mirror,
+        copy,
         decision_log,
         found,
         manager,
@@ -342,7 +342,7 @@ def compose(
         found=kept.release.at_least(find(conf, services, clock)),
         patience_s=conf.novasched.outage_patience,
     )
-    view, mirror, profile = reader.view, reader.mirror, reader.profile
+    view, copy, profile = reader.view, reader.copy, reader.profile
     manager = reader.following(kept.release)
     heartbeat = Heartbeat.from_conf(
         conf,
@@ -357,7 +357,7 @@ def compose(
     periodic_tasks = [
         *journal.periodic_tasks,
         *view.periodic_tasks(),
-        *(mirror.periodic_tasks() if mirror is not None else ()),
+        *(copy.periodic_tasks() if copy is not None else ()),
         *driver_loading.periodic_tasks(conf, lambda: manager.current.driver),
         *release.follow_tasks(conf, reader.found, services, clock, manager, heartbeat),
         *discovery_tasks(conf, host, services, clock, discover),
@@ -384,7 +384,7 @@ def compose(
         periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
-        mirror=mirror,
+        copy=copy,
         close=close,
         profile=profile,
         finished=instrumentation.requests.finished,
@@ -414,7 +414,7 @@ def _view(
 def _placement(
     sources: Sources,
     view: ClusterView,
-    mirror: PlacementMirror | None,
+    copy: CopyKeeper | None,
     on_held: OnHeld | None,
     patience_s: float,
 ) -> tuple[Placement, Outages]:
@@ -423,8 +423,8 @@ def _placement(
     placement: Placement = PlacementClient(
         sources.placement, on_held, lambda: outages.is_away(PLACEMENT)
     )
-    if mirror is not None:
-        placement = MirroredPlacement(placement, mirror)
+    if copy is not None:
+        placement = PlacementWithCopy(placement, copy)
     probes: dict[str, Probe] = {
         PLACEMENT: placement.answers,
         NETWORK: sources.network.answers,
@@ -447,8 +447,8 @@ def provider_store(
     The API is read for at most ``share`` of the time of one CPU.
     """
     if engine is not None:
-        return PlacementContents(Database(engine))
-    return PlacementApiContents(placement, share)
+        return DatabaseReader(Database(engine))
+    return ApiReader(placement, share)
 
 
 def _shared(
@@ -456,25 +456,25 @@ def _shared(
 ) -> ProviderStore | None:
     """Have one process of the machine read the API, if there is a directory for what it
     reads."""
-    if directory is None or not isinstance(providers, PlacementApiContents):
+    if directory is None or not isinstance(providers, ApiReader):
         return providers
-    return SharedContents(providers, path_in(directory, conf))
+    return SharedFileReader(providers, path_in(directory, conf))
 
 
-def _mirror(
+def _copy(
     conf: cfg.ConfigOpts, sources: Sources, view: ClusterView
-) -> PlacementMirror | None:
+) -> CopyKeeper | None:
     """Return the copy of placement, if candidates or diagnoses come from one."""
     is_needed = uses_copy(conf) or conf.novasched.placement_diagnosis
     if sources.providers is None or not (sources.keeps_copy and is_needed):
         return None
-    mirror = PlacementMirror(
+    copy = CopyKeeper(
         sources.providers,
         sources.clock,
         conf.novasched.mirror_max_age,
         view.node_uuids,
         hints_of(view),
-        sources.instrumentation.refresh_of_mirror,
-        assumed=sources.kept.claims,
+        sources.instrumentation.refresh_of_copy,
+        own_claims=sources.kept.claims,
     )
-    return sources.instrumentation.mirror(mirror, conf.novasched.candidates)
+    return sources.instrumentation.copy(copy, conf.novasched.candidates)

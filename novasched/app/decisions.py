@@ -21,7 +21,7 @@ from novasched.decision_log.worker_state import INTERVAL_S, StateFile
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S, PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import host_of
@@ -36,7 +36,7 @@ IN_MEMORY = (
     'memory, and lost with it.'
 )
 
-MakeLog = Callable[[ClusterView, Profile, PlacementMirror | None], DecisionLog]
+MakeLog = Callable[[ClusterView, Profile, CopyKeeper | None], DecisionLog]
 """Makes the decision log of a reader from what it decides by."""
 
 
@@ -68,12 +68,12 @@ def _diagnosis(
     conf: cfg.ConfigOpts,
     clock: Clock,
     view: ClusterView,
-    mirror: PlacementMirror | None,
+    copy: CopyKeeper | None,
 ) -> PlacementDiagnosis | None:
     """Return the diagnosis of empty answers of placement, unless that is off."""
-    if not conf.novasched.placement_diagnosis or mirror is None:
+    if not conf.novasched.placement_diagnosis or copy is None:
         return None
-    return PlacementDiagnosis(view.hosts_by_node, clock, mirror, view.aggregates.names)
+    return PlacementDiagnosis(view.hosts_by_node, clock, copy, view.aggregates.names)
 
 
 def inspection(store: DecisionStore) -> InspectionEndpoint:
@@ -95,10 +95,10 @@ class LogMaker:
         self._tasks: list[PeriodicTask] = []
 
     def __call__(
-        self, view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+        self, view: ClusterView, profile: Profile, copy: CopyKeeper | None
     ) -> RecordingLog:
         conf, dependencies = self._conf, self._dependencies
-        diagnosis = _diagnosis(conf, dependencies.clock, view, mirror)
+        diagnosis = _diagnosis(conf, dependencies.clock, view, copy)
         if diagnosis is not None:
             self._complete_with(diagnosis)
         distiller = RecordBuilder(

@@ -12,7 +12,7 @@ from typing import Any, Self
 from novasched.cluster.aggregates import AggregateSync
 from novasched.objects.context import RequestContext
 from novasched.placement_copy import uses_copy
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters
@@ -60,7 +60,7 @@ class CandidateSource:
         placement: Placement,
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
-        mirror: PlacementMirror | None = None,
+        mirror: CopyKeeper | None = None,
         away: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement

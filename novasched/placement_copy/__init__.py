@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of what placement knows, by which candidates are found without asking it.
+"""The copy of placement, by which candidates are found without asking placement.
 
-Placement stays the arbiter: a claim is made there, and a copy that is behind costs a
-refusal and the next host.
+Placement stays the arbiter: a claim is made there, and a stale copy costs a refusal and
+the next host.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from oslo_config import cfg
+
+from novasched import errors
+from novasched.providers.contents import Contents, build
+from novasched.providers.generation_cache import Generations
+from novasched.providers.table import Amounts, ProviderTable
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -74,3 +81,60 @@ has caught up. No request waits for it. A copy is kept for this alone, where
 def uses_copy(conf: cfg.ConfigOpts) -> bool:
     """Return whether candidates come from the copy."""
     return bool(conf.novasched.candidates != 'placement')
+
+
+SOURCE_NAMES = {'database': 'its database', 'api': 'its API'}
+"""Sources of a copy, as texts name them."""
+
+
+@dataclass(frozen=True)
+class PlacementCopy:
+    """What was read of placement; a later copy with other contents has a higher number.
+
+    ``as_of`` is on the monotonic clock.
+    """
+
+    contents: Contents
+    table: ProviderTable
+    as_of: float
+    number: int = 1
+    proved: Generations = field(default_factory=dict)  # see GenerationCache
+
+    @classmethod
+    def of(
+        cls, contents: Contents, as_of: float, before: PlacementCopy | None = None
+    ) -> PlacementCopy:
+        """Return the copy after the one ``before``. Raises errors.StoreFailed if rows
+        do not fit together."""
+        if before is not None and contents is before.contents:
+            return replace(before, as_of=as_of)
+        known = None if before is None else (before.contents, before.table)
+        try:
+            table = build(contents, known)
+        except errors.InconsistentProviders as problem:
+            raise errors.StoreFailed(
+                'Placement', f'is inconsistent: {problem}'
+            ) from problem
+        return cls(contents, table, as_of, 1 if before is None else before.number + 1)
+
+    def after(self, taken: Amounts) -> PlacementCopy:
+        """Return the copy once more is used: amounts by class by provider."""
+        return replace(self, table=self.table.after(taken)) if taken else self
+
+    @property
+    def is_exact(self) -> bool:
+        """The database was read: requests have the copy refreshed before they fail."""
+        return self.contents.members is None
+
+    @property
+    def source(self) -> str:
+        """What was read: the database or the API."""
+        return 'database' if self.is_exact else 'api'
+
+    def aggregates_of(self, provider_uuid: str) -> frozenset[str] | None:
+        """Return the known aggregates of a provider; None if the copy lacks it."""
+        row = self.table.rows_by_uuid.get(provider_uuid)
+        if row is None:
+            return None
+        members = self.table.members.items()
+        return frozenset(uuid for uuid, rows in members if row in rows)

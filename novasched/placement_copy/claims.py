@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the copy at once what this process claims and undoes in placement."""
+"""Placement, which tells the copy what this process claims and rolls back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import (
     Candidate,
-    Candidates,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -27,35 +26,31 @@ T = TypeVar('T')
 Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
 
 
-class MirroredPlacement:
+class PlacementWithCopy:
     """Placement, and a copy that takes in what it answers. Satisfies ports.Placement.
 
     What a refused claim asked for is read again: the copy was behind.
     """
 
-    def __init__(self, inner: Placement, mirror: PlacementMirror) -> None:
+    def __init__(self, inner: Placement, copy: CopyKeeper) -> None:
         self._inner = inner
-        self._mirror = mirror
+        self._copy = copy
+        self.candidates = inner.candidates
 
     def answers(self) -> bool:
         """Ask placement; where it answers, have the copy brought up to date, so that
         those who waited need not all ask placement for candidates."""
         answers = self._inner.answers()
         if answers:
-            self._mirror.catch_up()
+            self._copy.catch_up()
         return answers
-
-    def candidates(
-        self, context: RequestContext, query: str
-    ) -> Candidates | QueryFailed:
-        return self._inner.candidates(context, query)
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
     ) -> frozenset[str] | QueryFailed:
         try:
-            return self._mirror.aggregates(provider_uuid)
-        except errors.NoMirror:
+            return self._copy.aggregates(provider_uuid)
+        except errors.NoCopy:
             return self._inner.aggregates(context, provider_uuid)
 
     def holders(
@@ -68,8 +63,8 @@ class MirroredPlacement:
         """See ports.Placement. A database that does not show ``mine`` is a replica
         that is behind: one that shows them shows all that came before them. They are
         asked for first, as it may catch up between two parts of a large group."""
-        asked, mirror = [*mine, *consumers], self._mirror
-        found = self._looked(lambda: mirror.store.holders(asked))
+        asked = [*mine, *consumers]
+        found = self._looked(lambda: self._copy.store.holders(asked))
         if found is not None and all(mine[c] in found.get(c, ()) for c in mine):
             return {uuid: held for uuid, held in found.items() if uuid in consumers}
         return self._inner.holders(context, consumers, mine, among)
@@ -78,13 +73,13 @@ class MirroredPlacement:
         self, context: RequestContext, mine: Mapping[str, str]
     ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
         """See ports.Placement, and holders()."""
-        found = self._looked(lambda: self._mirror.store.usages(mine))
+        found = self._looked(lambda: self._copy.store.usages(mine))
         return self._inner.usages(context, mine) if found is None else found
 
     def _looked(self, read: Callable[[], T | None]) -> T | None:
         """Look at the store; return the answer, None if it cannot be read."""
-        with contextlib.suppress(errors.MirrorError, errors.StoreFailed):
-            found: T | None = self._mirror.look(read)
+        with contextlib.suppress(errors.CopyError, errors.StoreFailed):
+            found: T | None = self._copy.look(read)
             return found
         return None
 
@@ -117,18 +112,16 @@ class MirroredPlacement:
     ) -> UndoLeft:
         left = self._inner.undo(context, claims, within_s, keeps_unknown)
         consumers = [each.consumer_uuid for each in claims]
-        self._mirror.assumed.forget(each for each in consumers if each not in left)
+        self._copy.own_claims.forget(each for each in consumers if each not in left)
         return left
 
     def _take_in(self, wanted: Mapping[str, Candidate], outcome: Outcome) -> None:
         taken = {consumer: _amounts(each) for consumer, each in wanted.items()}
         if isinstance(outcome, ClaimRefused):
             uuids = {uuid for amounts in taken.values() for uuid in amounts}
-            self._mirror.invalidate(
-                outcome.exhausted[:1] if outcome.exhausted else uuids
-            )
+            self._copy.invalidate(outcome.exhausted[:1] if outcome.exhausted else uuids)
         else:
-            self._mirror.assume(taken)
+            self._copy.assume(taken)
 
 
 def _amounts(candidate: Candidate) -> dict[str, Mapping[str, int]]:

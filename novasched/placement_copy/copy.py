@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy: read, brought up to date, and searched for candidates."""
+"""Keeps the copy of placement: reads it, refreshes it, searches it for candidates."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ import random
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 from novasched import errors
-from novasched.placement_copy.own_claims import Amounts, AssumedClaims
-from novasched.placement_copy.refresh import LOAD_EVERY_S, Pace
-from novasched.placement_copy.state import Copy, Current
+from novasched.placement_copy import SOURCE_NAMES, PlacementCopy
+from novasched.placement_copy.own_claims import OwnClaims
+from novasched.placement_copy.refresh import LOAD_EVERY_S, RefreshSchedule
 from novasched.placement_copy.verification import CopyVerifier
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
-from novasched.providers.contents import Contents, build
+from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
-from novasched.providers.table import ProviderTable
+from novasched.providers.table import Amounts, ProviderTable
 from novasched.resources import Query
 from novasched.resources.query import VERSION
 from novasched.runtime.clock import Clock
@@ -49,8 +48,8 @@ LOOK_AGAIN_S = 5.0
 NO_NODES: KeysView[str] = dict[str, Any]().keys()
 
 
-class PlacementMirror:
-    """A copy of what placement knows of resource providers; threads may share it."""
+class CopyKeeper:
+    """Keeps a copy of placement in memory. Threads may share it."""
 
     def __init__(
         self,
@@ -65,24 +64,25 @@ class PlacementMirror:
         ),
         patience_s: float = PATIENCE_S,  # longest wait for a read that is under way
         rng: random.Random | None = None,
-        assumed: AssumedClaims | None = None,  # own claims of the process
+        own_claims: OwnClaims | None = None,  # of the process
     ) -> None:
         self.store = store
         self._clock = clock
-        self._pace = Pace(max_age_s, store.reads_fast, rng or random.Random())
+        self._schedule = RefreshSchedule(
+            max_age_s, store.reads_fast, rng or random.Random()
+        )
         self._patience_s = patience_s
         self._nodes = nodes
-        self._hints = replace(hints, aggregates=self._wanted)
-        self._aggregates = hints.aggregates
-        self._asked: set[str] = set()
+        self._asked: set[str] = set()  # aggregates
+        self._hints = hints.naming(self._asked)
         self._measure = measure
         self._reading = threading.Lock()
-        self._copy: Copy | None = None
-        self._table: ProviderTable | None = None
-        self.assumed = AssumedClaims() if assumed is None else assumed
-        self._changing = self.assumed.changing
-        self.assumed.join(self)
-        self._suspects: dict[str, float] = {}
+        self._as_read: PlacementCopy | None = None
+        self._copy: PlacementCopy | None = None  # own claims added
+        self.own_claims = OwnClaims() if own_claims is None else own_claims
+        self._changing = self.own_claims.changing
+        self.own_claims.join(self)
+        self._recheck_at: dict[str, float] = {}  # by uuid of a provider
         self._wake = threading.Event()
         self._wake.set()
         self._mark: object | None = None
@@ -121,14 +121,14 @@ class PlacementMirror:
         self._log_end()
         return found
 
-    def failed(self, problem: Exception) -> errors.MirrorError:
+    def failed(self, problem: Exception) -> errors.CopyError:
         """Count and log why placement must be asked, and return it.
 
         A reason is logged once; problems of one query, and any before the first read,
         at DEBUG. A defect is logged with one traceback for each place that it comes
         from.
         """
-        if not isinstance(problem, errors.MirrorError | errors.StoreFailed):
+        if not isinstance(problem, errors.CopyError | errors.StoreFailed):
             text = f'{type(problem).__name__}: {problem}'
             self.fallbacks['defect'] += 1
             self._defect = self._clock.monotonic(), text
@@ -137,10 +137,10 @@ class PlacementMirror:
                 is_new = self._logged.begins(place)
             if is_new:
                 LOG.error(FALLBACK, text, exc_info=problem)
-            return errors.MirrorError(text)
+            return errors.CopyError(text)
         why = problem
-        if not isinstance(why, errors.MirrorError):
-            why = errors.MirrorError(str(problem))
+        if not isinstance(why, errors.CopyError):
+            why = errors.CopyError(str(problem))
         self.fallbacks[why.reason] += 1
         level = logging.WARNING
         if why.is_of_query or self._copy is None or not self._begins():
@@ -160,13 +160,17 @@ class PlacementMirror:
     def _candidates(self, query: Query, fresh: bool) -> Candidates:
         if query.for_ports:
             raise errors.InvalidCandidateQuery('ports ask for resources')
-        if self._pace.asked(self._clock.monotonic()):
+        if self._schedule.asked(self._clock.monotonic()):
             self._wake.set()
         if fresh:
             self._bring_up_to_date()
-        copy, table = self._current()
-        if copy.contents.members is not None:
-            self._check_members(copy, query.aggregates())
+        copy = self._current()
+        aggregates = () if copy.is_exact else query.aggregates()
+        if not copy.contents.knows(aggregates):
+            self.want(aggregates)
+            problem = 'members of an aggregate were not read yet'
+            raise errors.InvalidCandidateQuery(problem)
+        table = copy.table
         both = [query] if query.fallback is None else [query, query.fallback]
         queries = [each.without_bare_group() for each in both]
         found = CandidatesByRoot(
@@ -192,7 +196,7 @@ class PlacementMirror:
         except TimeoutError as problem:
             looking.cancel()
             self._late, self._failed_at = True, self._clock.monotonic()
-            raise errors.NoMirror(
+            raise errors.NoCopy(
                 f'placement did not answer within {self._patience_s:g} s'
             ) from problem
         except errors.StoreFailed as problem:
@@ -205,22 +209,21 @@ class PlacementMirror:
         self.void_picks += void
         self.invalidate(provider_uuids)
 
-    def _current(self) -> tuple[Copy, ProviderTable]:
-        """Return the copy, and its table with what own claims took since."""
-        with self._changing:
-            copy, table = self._copy, self._table
+    def _current(self) -> PlacementCopy:
+        """Return the copy, with own claims. Raises errors.NoCopy."""
+        copy = self._copy
         why = f': {self._failure}' if self._failure else ''
-        if copy is None or table is None:
-            raise errors.NoMirror(f'the copy of its state was not read yet{why}')
+        if copy is None:
+            raise errors.NoCopy(f'the copy of its state was not read yet{why}')
         if self._broken or self._late or self._stopped:
-            raise errors.NoMirror(f'the copy cannot be brought up to date{why}')
+            raise errors.NoCopy(f'the copy cannot be brought up to date{why}')
         if self._is_old(copy.as_of):
             age_s = self._clock.monotonic() - copy.as_of
-            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old')
-        return copy, table
+            raise errors.NoCopy(f'the copy of its state is {age_s:.0f} s old')
+        return copy
 
     def _is_old(self, as_of: float) -> bool:
-        return self._clock.monotonic() - as_of > self._pace.max_age_s
+        return self._clock.monotonic() - as_of > self._schedule.max_age_s
 
     def _bring_up_to_date(self) -> None:
         """Read what has changed, in a thread that may hang without blocking this one.
@@ -233,27 +236,15 @@ class PlacementMirror:
         with self._changing:
             read = self._next_read
             if read is None or read.running() or read.done():
-                read = self._reader.submit(lambda: self._read(with_silent=True))
+                read = self._reader.submit(lambda: self._read(include_unversioned=True))
                 self._next_read = read
         try:
             read.result(self._patience_s)
         except TimeoutError as problem:
             self._late = True
-            raise errors.NoMirror(
+            raise errors.NoCopy(
                 f'its database did not answer within {self._patience_s:g} s'
             ) from problem
-
-    def _wanted(self) -> set[str]:
-        """Return the aggregates whose members are to be known."""
-        return {*self._aggregates(), *self._asked}
-
-    def _check_members(self, copy: Copy, aggregates: Collection[str]) -> None:
-        """Have the members of these aggregates read; raises
-        errors.InvalidCandidateQuery if they are not known yet."""
-        if not copy.contents.knows(aggregates):
-            self.want(aggregates)
-            problem = 'members of an aggregate were not read yet'
-            raise errors.InvalidCandidateQuery(problem)
 
     def _has_nested_nodes(self, table: ProviderTable) -> bool:
         """Whether a compute node is below another provider: it is no root then."""
@@ -268,35 +259,35 @@ class PlacementMirror:
         return nested
 
     def aggregates(self, provider_uuid: str) -> frozenset[str]:
-        """Return the uuids of a provider's aggregates; raises errors.NoMirror."""
-        copy, table = self._current()
-        row = table.rows_by_uuid.get(provider_uuid)
-        if row is None or copy.contents.members is not None:
-            raise errors.NoMirror(f'the aggregates of {provider_uuid} are not known')
-        return frozenset(uuid for uuid, rows in table.members.items() if row in rows)
+        """Return the uuids of a provider's aggregates; raises errors.NoCopy."""
+        copy = self._current()
+        found = copy.aggregates_of(provider_uuid) if copy.is_exact else None
+        if found is None:
+            raise errors.NoCopy(f'the aggregates of {provider_uuid} are not known')
+        return found
 
     # -- what is known first-hand
 
     def assume(self, taken: Mapping[str, Amounts]) -> None:
         """Count own claims that stand: amounts by class by provider by consumer."""
-        self.assumed.add(taken, self._clock.monotonic())
+        self.own_claims.add(taken, self._clock.monotonic())
 
     @property
     def as_of(self) -> float:
-        """See assumed.CopyOfPlacement."""
+        """See own_claims.ShowsClaims."""
         return float('-inf') if self._copy is None else self._copy.as_of
 
     def take(self, amounts: Amounts) -> None:
-        """See assumed.CopyOfPlacement."""
-        if self._table is not None:
-            self._table = self._table.after(amounts)
+        """See own_claims.ShowsClaims."""
+        if self._copy is not None:
+            self._copy = self._copy.after(amounts)
 
     def invalidate(self, provider_uuids: Iterable[str], recheck: bool = False) -> None:
         """Read providers at once, whatever their generation is; ``recheck``: and once
         more some seconds later."""
         due_at = self._clock.monotonic() + (LOOK_AGAIN_S if recheck else 0.0)
         with self._changing:
-            self._suspects.update(dict.fromkeys(provider_uuids, due_at))
+            self._recheck_at.update(dict.fromkeys(provider_uuids, due_at))
         self._wake.set()
 
     # -- reading
@@ -307,7 +298,7 @@ class PlacementMirror:
 
     def keep_up(self) -> None:
         """Wait until it is time to look, or there is news; read what has changed."""
-        self._wake.wait(self._pace.wait_s(self._clock.monotonic()))
+        self._wake.wait(self._schedule.wait_s(self._clock.monotonic()))
         self._wake.clear()
         if not self._stopped:
             with contextlib.suppress(errors.StoreFailed):
@@ -322,14 +313,14 @@ class PlacementMirror:
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
-        self._pace.pause_s, self._stopped = 0.0, True
+        self._schedule.pause_s, self._stopped = 0.0, True
         self.store.close()
         self._wake.set()
-        self.assumed.leave(self)
+        self.own_claims.leave(self)
         self._reader.close()
         self._verifying.close()
 
-    def _read(self, with_silent: bool = False) -> None:
+    def _read(self, include_unversioned: bool = False) -> None:
         """Read what has changed, or all.
 
         Raises errors.StoreFailed, which is logged once until a read succeeds.
@@ -338,10 +329,9 @@ class PlacementMirror:
             began_at = self._clock.monotonic()
             try:
                 with self._measure():
-                    contents, table = self._read_changes(began_at, with_silent)
-            except errors.InconsistentProviders as problem:
-                self._log_failure(problem)
-                raise errors.StoreFailed('Placement', str(problem)) from problem
+                    contents = self._read_changes(began_at, include_unversioned)
+                    as_of = began_at - self.store.behind_s
+                    copy = PlacementCopy.of(contents, as_of, self._as_read)
             except errors.StoreFailed as problem:
                 self._log_failure(problem)
                 raise
@@ -349,16 +339,15 @@ class PlacementMirror:
                 self._broken = True
                 raise
             finally:
-                self._pace.looked(began_at, self._clock.monotonic())
-            self._pace.succeeded()
-            as_of = began_at - self.store.behind_s
-            self._show(contents, table, as_of)
-            for column in self._orphans.new(table.orphans):
+                self._schedule.read_finished(began_at, self._clock.monotonic())
+            self._schedule.succeeded()
+            self._show(copy)
+            for column in self._orphans.new(copy.table.orphans):
                 LOG.warning(
                     "Rows of placement's database are left out of its copy, or mended "
                     'in it: %s: %s',
                     column,
-                    table.orphans[column],
+                    copy.table.orphans[column],
                 )
             if as_of >= self._failed_at and not self._is_old(as_of):
                 self._broken = self._late = False
@@ -368,7 +357,7 @@ class PlacementMirror:
     def _log_failure(self, problem: errors.NovaschedError) -> None:
         self._broken, self._failed_at = True, self._clock.monotonic()
         self._failure = str(problem)
-        self._pace.failed()
+        self._schedule.failed()
         if self._begins():
             LOG.warning(
                 'The copy of placement cannot be refreshed; falling back to placement '
@@ -376,47 +365,41 @@ class PlacementMirror:
                 problem,
             )
 
-    def _read_changes(
-        self, now: float, with_silent: bool
-    ) -> tuple[Contents, ProviderTable]:
-        """Return the contents of placement now, and the table made of them."""
-        known, mark = self._copy, self.store.change_token()
+    def _read_changes(self, now: float, include_unversioned: bool) -> Contents:
+        """Return the current contents of placement."""
+        known, mark = self._as_read, self.store.change_token()
         is_quiet = mark is not None and mark == self._mark
-        is_due = self._pace.is_silent_due(now)
+        is_due = self._schedule.is_unversioned_due(now)
         with self._changing:
-            due = [uuid for uuid, at in self._suspects.items() if at <= now]
-        suspects = self._ids(due)
-        if known is None or self._pace.must_load(now, self._broken):
+            due = [uuid for uuid, at in self._recheck_at.items() if at <= now]
+        recheck = [] if known is None else known.table.ids_of(due).tolist()
+        if known is None or self._schedule.must_load(now, self._broken):
             contents = self.store.read(self._hints)
             self._count_missed(contents)
-            self._pace.loaded(now, self._clock.monotonic())
-        elif is_quiet and not (is_due or with_silent or suspects):
-            return known.contents, known.table
+            self._schedule.loaded(now, self._clock.monotonic())
+        elif is_quiet and not (is_due or include_unversioned or recheck):
+            return known.contents
         else:
-            with_silent = with_silent or (is_due and not is_quiet)
+            include_unversioned = include_unversioned or (is_due and not is_quiet)
             contents = self.store.read_since(
-                known.contents, with_silent, suspects, self._hints
+                known.contents, include_unversioned, recheck, self._hints
             )
         if not len(contents.providers):
             raise errors.StoreFailed('Placement', 'it has no resource providers')
-        if known is None or is_due or with_silent:
-            self._pace.looked_for_silent(now, self._clock.monotonic())
+        if known is None or is_due or include_unversioned:
+            self._schedule.unversioned_finished(now, self._clock.monotonic())
         self._mark = mark
         with self._changing:
             for uuid in due:
-                if self._suspects.get(uuid, now) <= now:
-                    self._suspects.pop(uuid, None)
-        if known is None:
-            return contents, build(contents)
-        if contents is known.contents:
-            return contents, known.table
-        return contents, build(contents, (known.contents, known.table))
+                if self._recheck_at.get(uuid, now) <= now:
+                    self._recheck_at.pop(uuid, None)
+        return contents
 
     def _count_missed(self, contents: Contents) -> None:
         """Compare what was read as a whole with the copy."""
-        if self._copy is None or self._broken:
+        if self._as_read is None or self._broken:
             return
-        missed = self._copy.contents.missed(contents)
+        missed = self._as_read.contents.missed(contents)
         self.differences += missed
         if missed:
             LOG.warning(
@@ -425,46 +408,30 @@ class PlacementMirror:
                 missed,
             )
 
-    def _ids(self, uuids: Iterable[str]) -> list[int]:
-        """Return the ids of these providers, where known."""
-        known = self._copy
-        return [] if known is None else known.table.ids_of(uuids).tolist()
-
-    def _show(self, contents: Contents, table: ProviderTable, as_of: float) -> None:
+    def _show(self, copy: PlacementCopy) -> None:
         """Use what was read; what own claims took since then is not in it."""
         with self._changing:
-            before = self._copy
-            if before is not None and contents is before.contents:
-                self._copy = before._replace(table=table, as_of=as_of)
-            else:
-                number = 1 if before is None else before.number + 1
-                self._copy = Copy(contents, table, as_of, number, {})
-            self._table = table.after(self.assumed.since(as_of))
-        if before is None:
+            is_first = self._as_read is None
+            self._as_read = copy
+            self._copy = copy.after(self.own_claims.since(copy.as_of))
+        if is_first:
             LOG.info(
-                'The copy of placement is there: %d providers, read from its %s',
-                len(table),
-                self.source,
+                'The copy of placement is there: %d providers, read from %s',
+                len(copy.table),
+                SOURCE_NAMES[copy.source],
             )
 
     # -- what is shown of it
 
-    def current(self, max_age_s: float) -> Current | None:
-        """Return the table with own claims, or None if there is none as young."""
-        copy, table, age_s = self._copy, self._table, self.age_s()
-        if copy is None or table is None or age_s is None or age_s > max_age_s:
-            return None
-        return Current(table, age_s, copy.contents)
+    def current(self, max_age_s: float) -> PlacementCopy | None:
+        """Return the copy, with own claims, or None if there is none as young."""
+        copy, age_s = self._copy, self.age_s()
+        return None if age_s is None or age_s > max_age_s else copy
 
     def want(self, aggregates: Iterable[str]) -> None:
         """Have the members of these aggregates read, too."""
         self._asked.update(aggregates)
         self._wake.set()
-
-    @property
-    def source(self) -> str:
-        """What is read."""
-        return 'database' if self.store.reads_fast else 'API'
 
     def age_s(self) -> float | None:
         """Return how old the copy is, or None if there is none."""
@@ -479,7 +446,7 @@ class PlacementMirror:
         a defect of the search; empty: it is not."""
         try:
             self._current()
-        except errors.NoMirror as problem:
+        except errors.NoCopy as problem:
             return str(problem)
         at, text = self._defect
         return text if self._clock.monotonic() - at <= LOAD_EVERY_S else ''
@@ -490,7 +457,7 @@ class PlacementMirror:
         return {
             'read seconds ago': 'never' if age_s is None else round(age_s, 1),
             'providers': len(self),
-            'claims assumed': len(self.assumed),
+            'claims assumed': len(self.own_claims),
             'differences found': self.differences,
             'picks that were void': self.void_picks,
             'fallbacks': dict(self.fallbacks),

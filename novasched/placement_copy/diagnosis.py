@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
-from novasched.placement_copy.copy import PlacementMirror
-from novasched.placement_copy.state import Current
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.diagnosis import diagnose
 from novasched.providers.table import ProviderTable
 from novasched.resources.query import Query, decode
@@ -60,12 +60,12 @@ class PlacementDiagnosis:
         # names of hosts by uuid of their compute node
         hosts: Callable[[], Mapping[str, str]],
         clock: Clock,
-        mirror: PlacementMirror,
+        copy: CopyKeeper,
         aggregates: Callable[[], Mapping[str, str]] = dict,  # names by uuid
     ) -> None:
         self._hosts = hosts
         self._clock = clock
-        self._mirror = mirror
+        self._copy = copy
         self._aggregates = aggregates
         self._logged = LogOnce()
         self._made: tuple[ProviderTable | None, dict[str, Diagnosed]] = None, {}
@@ -75,24 +75,23 @@ class PlacementDiagnosis:
 
         Returns None if too little is known now, or if it is out of date.
         """
-        current = self._mirror.current(JUST_BEFORE_S)
+        current = self._copy.current(JUST_BEFORE_S)
         if current is None or not current.contents.knows(query.aggregates()):
             return None
         made, agrees = self._diagnosis(
-            query, current.table, current.age_s, current.source
+            query, current, self._clock.monotonic() - current.as_of
         )
         return made if current.is_exact or agrees else None
 
-    def _diagnosis(
-        self, query: Query, table: ProviderTable, age_s: float, source: str
-    ) -> Diagnosed:
+    def _diagnosis(self, query: Query, copy: PlacementCopy, age_s: float) -> Diagnosed:
         """Return a diagnosis; many requests ask the same of the same table."""
-        text, (of, made) = query.encode(), self._made
+        text, table, (of, made) = query.encode(), copy.table, self._made
         if of is not table or len(made) >= MOST_MADE:
             made = {}
             self._made = table, made
         if text not in made:
             names, hosts = self._aggregates(), self._hosts()
+            source = 'mirror' if copy.is_exact else copy.source  # as records have it
             found = diagnose(query, table, hosts, 0.0, source, names)
             has_all = found['hosts'] == len(hosts)
             made[text] = found, has_all and not found['offered']
@@ -129,11 +128,11 @@ class PlacementDiagnosis:
                 found[head.id] = None
             else:
                 queries[head.id] = at, query
-        current = self._mirror.current(DIAGNOSED_WITHIN_S) if queries else None
+        current = self._copy.current(DIAGNOSED_WITHIN_S) if queries else None
         return found if current is None else found | self._said_by(current, queries)
 
     def _said_by(
-        self, current: Current, queries: Mapping[str, AskedAt]
+        self, copy: PlacementCopy, queries: Mapping[str, AskedAt]
     ) -> dict[str, dict[str, Any] | None]:
         """Return the diagnoses that a copy allows, None if there can be none.
 
@@ -141,18 +140,16 @@ class PlacementDiagnosis:
         offers one: placement offered none.
         """
         found: dict[str, dict[str, Any] | None] = {}
-        as_of = self._clock.time() - current.age_s
+        as_of = self._clock.time() - (self._clock.monotonic() - copy.as_of)
         for decision, (at, query) in queries.items():
-            if not current.contents.knows(query.aggregates()):
-                self._mirror.want(query.aggregates())
+            if not copy.contents.knows(query.aggregates()):
+                self._copy.want(query.aggregates())
                 continue
             age_s = at - as_of
             if age_s > JUST_BEFORE_S:
                 continue
             try:
-                made, agrees = self._diagnosis(
-                    query, current.table, age_s, current.source
-                )
+                made, agrees = self._diagnosis(query, copy, age_s)
             except Exception:  # a defect costs no other record
                 LOG.exception('No diagnosis can be made for record %s', decision)
                 found[decision] = None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.contents import Contents
 from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import Clock
@@ -39,11 +39,11 @@ class NewNodes:
 
     def __init__(
         self,
-        mirror: PlacementMirror | None,
+        copy: CopyKeeper | None,
         nodes: Callable[[], Set[str]],
         clock: Clock,
     ) -> None:
-        self._mirror = mirror
+        self._copy = copy
         self._nodes = nodes
         self._clock = clock
         self._look: _Comparison | None = None
@@ -54,11 +54,8 @@ class NewNodes:
         A node is waited for within LAG_S after it was noticed. The age of nodes of the
         first look is unknown: they are waited for until a later copy was read.
         """
-        mirror = self._mirror
-        if mirror is None:
-            return False
-        as_of, current = mirror.as_of, mirror.current(math.inf)
-        if current is None:
+        current = None if self._copy is None else self._copy.current(math.inf)
+        if self._copy is None or current is None:
             return False
         now, nodes, look = self._clock.monotonic(), self._nodes(), self._look
         contents = current.contents
@@ -67,8 +64,8 @@ class NewNodes:
             look, before = _next(look, nodes, contents, missing, now), look
             self._look = look
             if look.new_since.keys() - before.new_since if before else missing:
-                mirror.want(())  # it is read at once
-        if look.missing and as_of <= look.began_at:
+                self._copy.want(())  # it is read at once
+        if look.missing and current.as_of <= look.began_at:
             return True
         return any(now - at <= LAG_S for at in look.new_since.values())
 

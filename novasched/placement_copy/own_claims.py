@@ -9,21 +9,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from novasched.providers.table import Amounts
+
 MOST = 10_000
 """Own claims that are remembered one by one, until a look shows them."""
 
-Amounts = Mapping[str, Mapping[str, int]]
-"""Amounts by class by provider."""
 
-
-class Assumed(NamedTuple):
+class OwnClaim(NamedTuple):
     """What an own claim took, and when placement said so, on the monotonic clock."""
 
     taken: Amounts
     answered_at: float
 
 
-class CopyOfPlacement(Protocol):
+class ShowsClaims(Protocol):
     """What shows own claims that it was read too early for."""
 
     @property
@@ -34,7 +33,7 @@ class CopyOfPlacement(Protocol):
         """Show that more is used, or less; called with ``changing``."""
 
 
-class AssumedClaims:
+class OwnClaims:
     """Own claims of a process by consumer, the oldest first.
 
     During a reload two schedulers have a copy of placement each. Each shows the claims
@@ -44,18 +43,18 @@ class AssumedClaims:
 
     def __init__(self) -> None:
         self.changing = threading.Lock()
-        self._claims: dict[str, Assumed] = {}
-        self._copies: weakref.WeakSet[CopyOfPlacement] = weakref.WeakSet()
+        self._claims: dict[str, OwnClaim] = {}
+        self._copies: weakref.WeakSet[ShowsClaims] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self._claims)
 
-    def join(self, copy: CopyOfPlacement) -> None:
+    def join(self, copy: ShowsClaims) -> None:
         """Let a copy show claims from now on."""
         with self.changing:
             self._copies.add(copy)
 
-    def leave(self, copy: CopyOfPlacement) -> None:
+    def leave(self, copy: ShowsClaims) -> None:
         """Keep nothing for this copy any more."""
         with self.changing:
             self._copies.discard(copy)
@@ -67,7 +66,7 @@ class AssumedClaims:
         until a look that comes later.
         """
         with self.changing:
-            self._claims.update({c: Assumed(each, now) for c, each in taken.items()})
+            self._claims.update({c: OwnClaim(each, now) for c, each in taken.items()})
             while len(self._claims) > MOST:
                 del self._claims[next(iter(self._claims))]
             for copy in self._copies:

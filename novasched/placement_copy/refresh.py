@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When placement is looked at for the copy: often enough for a young copy, and seldom
-enough that it costs little."""
+"""When placement is read for the copy: often enough for a young copy, and seldom enough
+that it costs little."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ import math
 import random
 
 INTERVAL_S = 1.0
-"""Between two looks for what has changed, at least, if the copy stays young."""
+"""Shortest pause between two reads, if the copy stays young."""
 IDLE_AFTER_S = 60.0
-"""How long after the last request there are fewer looks."""
+"""How long after the last request there are fewer reads."""
 IDLE_INTERVAL_S = 5.0
-"""Between two looks while no requests come, unless the copy is to be younger than by
-default."""
+"""Pause while no requests come, unless the copy is to be younger than by default."""
 SHORTEST_S = 0.1
-"""Between two looks in any case."""
+"""Shortest pause in any case."""
 LONGEST_PAUSE_S = 60.0
-"""After looks that failed."""
+"""Longest pause after reads that failed."""
 YOUNG = 0.9
-"""The share of its largest age that a copy may have when a look ends."""
+"""Share of its largest age that a copy may have when a read ends."""
 SHARE = 0.05
-"""Of the time that passes, what looking may take of it, if the copy stays young."""
+"""Share of the time that reads may take, if the copy stays young."""
 THOROUGH_EVERY_S = 10.0
-"""How often silent changes are looked for.
+"""How often changes without a new generation are read.
 
-If that takes many requests to placement, an idle scheduler looks every MAX_AGE_S, and
+If that takes many requests to placement, an idle scheduler does it every MAX_AGE_S, and
 when the next request comes.
 """
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared, if that takes less than SHARE."""
 MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
-"""How old a copy may be, by default; of a store that is not quick."""
+"""Largest age of a copy by default; of a store that does not read fast."""
 
 
-class Pace:
-    """Decides when to look, and how thoroughly; times are on the monotonic clock.
+class RefreshSchedule:
+    """Decides when to read, and how thoroughly; times are on the monotonic clock.
 
     A store that does not read fast makes its own pauses, and is never read again as a
     whole.
@@ -45,16 +44,16 @@ class Pace:
         self, max_age_s: float | None, reads_fast: bool, rng: random.Random
     ) -> None:
         self.max_age_s = max_age_s or (MAX_AGE_S if reads_fast else SLOW_MAX_AGE_S)
+        self.pause_s = INTERVAL_S
         self._reads_fast = reads_fast
         self._rng = rng
-        self._silent_at = self._load_at = self._loaded_at = float('-inf')
-        self._look_s, self._load_s, self._silent_pause_s = math.inf, 0.0, 0.0
-        self.pause_s = INTERVAL_S
+        self._asked_at = self._load_at = self._loaded_at = float('-inf')
+        self._read_s, self._load_s = math.inf, 0.0  # durations of the last ones
+        self._unversioned_at, self._unversioned_pause_s = float('-inf'), 0.0
         self._failures = 0
-        self._asked_at = float('-inf')
 
     def asked(self, now: float) -> bool:
-        """A request has come; return whether none had for long."""
+        """Note a request; return whether none had come for long."""
         was_idle = self._is_idle(now)
         self._asked_at = now
         return was_idle
@@ -64,7 +63,7 @@ class Pace:
         return may_be_idle and now - self._asked_at > IDLE_AFTER_S
 
     def wait_s(self, now: float) -> float:
-        """Return how long to wait now for the next look."""
+        """Return how long to wait for the next read."""
         if not self.pause_s or not self._is_idle(now):
             return self.pause_s
         return max(self.pause_s, IDLE_INTERVAL_S)
@@ -74,27 +73,27 @@ class Pace:
         return self._reads_fast and (is_broken or now >= self._load_at)
 
     def loaded(self, began_at: float, now: float) -> None:
-        """All was read."""
+        """Note that all was read."""
         self._loaded_at = began_at
         interval_s = max(LOAD_EVERY_S, (now - began_at) / SHARE)
         self._load_at = began_at + interval_s * self._rng.uniform(0.75, 1.25)
 
-    def is_silent_due(self, now: float) -> bool:
-        """Whether to look for what changes silently."""
+    def is_unversioned_due(self, now: float) -> bool:
+        """Whether to read what changes without a new generation."""
         rests = self._is_idle(now) and not self._reads_fast
         every_s = MAX_AGE_S if rests else THOROUGH_EVERY_S
-        return now >= self._silent_at + max(every_s, self._silent_pause_s)
+        return now >= self._unversioned_at + max(every_s, self._unversioned_pause_s)
 
-    def looked_for_silent(self, began_at: float, now: float) -> None:
-        """What changes silently was looked for."""
-        self._silent_at = began_at
-        self._silent_pause_s = max(2 * self.pause_s, 2 * (now - began_at))
+    def unversioned_finished(self, began_at: float, now: float) -> None:
+        """Note that what changes without a new generation was read."""
+        self._unversioned_at = began_at
+        self._unversioned_pause_s = max(2 * self.pause_s, 2 * (now - began_at))
 
-    def looked(self, began_at: float, now: float) -> None:
-        """A look has ended, well or not: choose the pause after it.
+    def read_finished(self, began_at: float, now: float) -> None:
+        """Choose the pause after a read, whether it failed or not.
 
-        Looks take SHARE of the time, but the copy must stay young until the next look
-        ends. That look may read all if this leaves time for a pause.
+        Reads take SHARE of the time, but the copy must stay young until the next read
+        ends. That read may load all if this leaves time for a pause.
         """
         if not self._reads_fast:
             return
@@ -102,28 +101,27 @@ class Pace:
         if began_at == self._loaded_at:
             self._load_s = took_s
         else:
-            self._look_s = took_s
+            self._read_s = took_s
         self.pause_s = self._pause_after(took_s)
 
     def failed(self) -> None:
-        """A look has failed: of a store that does not read fast the next one waits,
-        each time twice as long."""
+        """Double the pause before a store is read that does not read fast."""
         if not self._reads_fast:
             self._failures += 1
             pause_s = INTERVAL_S * 2 ** min(self._failures, 10)
             self.pause_s = min(pause_s, LONGEST_PAUSE_S)
 
     def succeeded(self) -> None:
-        """A look has succeeded."""
+        """End what failed() has begun."""
         if self._failures:
             self._failures, self.pause_s = 0, INTERVAL_S
 
     def _pause_after(self, took_s: float) -> float:
-        if self._look_s == math.inf:  # there was none but loads
+        if self._read_s == math.inf:  # all was loaded, and nothing since
             return SHORTEST_S
         pause_s = min(took_s / SHARE, self.max_age_s / 2 - 2 * took_s)
         pause_s = max(INTERVAL_S, pause_s)
-        for next_s in (max(self._look_s, self._load_s), self._look_s):
+        for next_s in (max(self._read_s, self._load_s), self._read_s):
             left_s = YOUNG * self.max_age_s - took_s - next_s
             if left_s >= SHORTEST_S:
                 return min(pause_s, left_s)

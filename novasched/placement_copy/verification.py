@@ -14,11 +14,11 @@ from typing import Protocol
 import numpy as np
 
 from novasched import errors
-from novasched.placement_copy.state import Copy
+from novasched.placement_copy import PlacementCopy
 from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
-from novasched.providers.seen import Seen
+from novasched.providers.generation_cache import GenerationCache
 from novasched.resources import Query
 from novasched.runtime.clock import Clock
 
@@ -26,8 +26,8 @@ MOST_CANDIDATES = 1000
 """Candidates of a host, of the providers of one pick, among which it is looked for."""
 
 
-class Mirror(Protocol):
-    """The copy, which hears what looks at placement show."""
+class Keeper(Protocol):
+    """Keeps the copy, and learns what reads of placement show."""
 
     def look(self, read: Callable[[], Contents | None]) -> Contents | None:
         """Read placement, bounded in time."""
@@ -35,7 +35,7 @@ class Mirror(Protocol):
     def changed(self, provider_uuids: Iterable[str], void: int) -> None:
         """Providers are not what the copy says, and so many picks are void."""
 
-    def failed(self, problem: Exception) -> errors.MirrorError:
+    def failed(self, problem: Exception) -> errors.CopyError:
         """Placement must be asked; return why."""
 
 
@@ -48,31 +48,31 @@ class CopyVerifier:
     def __init__(
         self,
         store: ProviderStore,
-        known: Copy,
+        known: PlacementCopy,
         queries: Sequence[Query],
-        mirror: Mirror,
+        keeper: Keeper,
         clock: Clock,
     ) -> None:
         self._store = store
         self._contents, self._table = known.contents, known.table
-        self._seen = Seen(known.as_known, clock.monotonic)
+        self._generations = GenerationCache(known.proved, clock.monotonic)
         self._queries = queries
-        self._mirror = mirror
+        self._keeper = keeper
 
     def still_offered(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         try:
             return self._looked_at(picks)
         except MemoryError:
             raise
-        except errors.MirrorError as problem:
-            self._mirror.failed(problem)
+        except errors.CopyError as problem:
+            self._keeper.failed(problem)
             raise
         except Exception as problem:  # placement can answer
-            raise self._mirror.failed(problem) from problem
+            raise self._keeper.failed(problem) from problem
 
     def claimed(self, taken: Iterable[Candidate]) -> None:
         uuids = {uuid for one in taken for uuid in one['allocations']}
-        self._seen.claimed(self._table.ids_of(uuids).tolist())
+        self._generations.claimed(self._table.ids_of(uuids).tolist())
 
     def _looked_at(self, picks: Sequence[tuple[str, Candidate]]) -> Sequence[bool]:
         known, roots = self._contents, self._roots(picks)
@@ -81,15 +81,15 @@ class CopyVerifier:
         share = any(len(self._roots([each])) > 1 for each in picks)
         is_alone = len(self._queries) == 1 and not share
         terms = self._queries[0].terms_of_one() if is_alone else None
-        now = self._mirror.look(
+        now = self._keeper.look(
             lambda: self._store.trees(
-                known, roots, has_named or share, terms, self._seen
+                known, roots, has_named or share, terms, self._generations
             )
         )
         if now is None:
             return [True] * len(picks)
         offered = list(self._offered(now, picks))
-        self._mirror.changed(now.uuids.values(), offered.count(False))
+        self._keeper.changed(now.uuids.values(), offered.count(False))
         return offered
 
     def _roots(self, picks: Sequence[tuple[str, Candidate]]) -> set[int]:

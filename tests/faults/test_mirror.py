@@ -19,7 +19,7 @@ from novasched import errors
 from novasched.db import engines
 from novasched.db.transactions import Database
 from novasched.placement_copy import refresh
-from novasched.placement_copy.readers.database import PlacementContents
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from novasched.runtime.periodic import PeriodicRunner
 from tests.cases import cases
@@ -142,7 +142,7 @@ class Seen:
 
     def read(self):
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        return PlacementContents(Database(engine)).read()
+        return DatabaseReader(Database(engine)).read()
 
     def _run(self, *statements):
         with self._engine.connect() as connection:
@@ -205,9 +205,9 @@ class Mirrored:
 
     def __init__(self, made, engine, caplog, patience_s):
         self.cloud = made
-        reader = PlacementContents(Database(engine))
+        reader = DatabaseReader(Database(engine))
         self.scheduler = made.compose(providers=reader)
-        self.mirror = self.scheduler.mirror
+        self.mirror = self.scheduler.copy
         inner = vars(self.mirror).get('_inner', self.mirror)
         inner._patience_s = patience_s
         self._caplog = caplog
@@ -315,7 +315,7 @@ def reader(seen, gate):
     """A reader by way of the gate."""
     conf = make_conf(placement_database={'connection': gate.url(seen.url)})
     engine = engines.placement_engine(conf)
-    yield PlacementContents(Database(engine))
+    yield DatabaseReader(Database(engine))
     engine.dispose()
 
 
@@ -460,7 +460,7 @@ def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uui
     seen.show_earlier()
     gate.cut()
     wait_until(lambda: same(found.mirror, seen), WAIT_S, 'the other provider')
-    assert again in found.mirror._table.uuids
+    assert again in found.mirror._copy.table.uuids
     assert not found.asked()
 
 

@@ -14,7 +14,7 @@ from novasched.inspection.catalogue import flavor_of
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.what_if import WhatIf
 from novasched.placement_copy.readers import api
-from novasched.placement_copy.readers.database import PlacementContents
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from tests import factories
 from tests.functional.conftest import Host
@@ -171,7 +171,7 @@ def test_the_same_by_the_database_of_placement(made, monkeypatch):
     """Changes do the same to what is guessed of capacities and to what is known."""
     monkeypatch.setattr(api, 'AT_ONCE', 0)
     engine = sa.create_engine(f'sqlite:///{made.placement_path}')
-    exact = PlacementContents(Database(engine)).read()
+    exact = DatabaseReader(Database(engine)).read()
     engine.dispose()
     changes = ['add 1 like rack1-b', 'ratio VCPU=3.0', 'remove rack2-a']
     what_if = WhatIf.of(changes)

@@ -19,23 +19,21 @@ import numpy as np
 from keystoneauth1.adapter import Adapter
 
 from novasched.placement_copy.readers.api_requests import (
+    BULK,
     NotFound,
+    PlainReads,
+    ProviderRead,
     ProviderRows,
     ProvidersApi,
     Summary,
     Throttle,
+    full_or_bare,
     joined,
 )
-from novasched.placement_copy.readers.api_rows import (
-    BULK,
-    PlainReads,
-    ProviderRead,
-    full_or_bare,
-)
 from novasched.providers.contents import NOTHING, Contents
+from novasched.providers.generation_cache import GenerationCache
 from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
 from novasched.providers.rows import by_provider, has_same_rows, put
-from novasched.providers.seen import Seen
 from novasched.providers.table import SHARES
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.executor import CellExecutor
@@ -76,8 +74,8 @@ AGGREGATES_AT_ONCE = 2
 NO_SUMMARY = Summary(NOTHING.usage, NOTHING.usage, NOTHING.traits)
 
 
-class PlacementApiContents(PlainReads):
-    """The contents of placement, read through its API by one thread at a time.
+class ApiReader(PlainReads):
+    """Reads placement through its API, by one thread at a time.
 
     The first load takes capacities and usage from allocation candidates. Units,
     reserved amounts and ratios are guessed until read in turns; claims verify them. On
@@ -250,27 +248,27 @@ class PlacementApiContents(PlainReads):
     def read_since(
         self,
         before: Contents,
-        with_silent: bool,
-        suspects: Collection[int] = (),
+        include_unversioned: bool,
+        recheck: Collection[int] = (),
         hints: CloudHints = NO_HINTS,
     ) -> Contents:
         """Return all there is now.
 
         If many providers have changed, the usage of all is read, and the rest of some.
         The others keep their old generation until their turn comes. With
-        ``with_silent``, turns come to unchanged providers and to aggregates, too, so
-        that missed changes are found.
+        ``include_unversioned``, turns come to unchanged providers and to aggregates,
+        too, so that missed changes are found.
         """
         listed = self._listed()
         everything = listed[:, 0]
-        ids = before.changed(listed, suspects)
-        doubtful = ids[np.isin(ids, list(suspects))]
+        ids = before.changed(listed, recheck)
+        doubtful = ids[np.isin(ids, list(recheck))]
         is_same = not len(ids) and np.array_equal(listed, before.providers)
         # Something was written all the same: a generation has come again.
         is_hidden = is_same and self._newest_at > self._was_newest_at
-        with_silent = with_silent or is_hidden
+        include_unversioned = include_unversioned or is_hidden
         is_whole = not before.guessed and before.knows(self._wanted(hints))
-        if is_same and is_whole and not with_silent:
+        if is_same and is_whole and not include_unversioned:
             return before
         for id_, table in list(self._answers):
             if id_ in doubtful:
@@ -280,12 +278,12 @@ class PlacementApiContents(PlainReads):
         if len(new) > 2 * count:
             return self.read(hints)
         whole = np.union1d(new, _ids(self._turns(ids, doubtful)[:count]))
-        if with_silent:
+        if include_unversioned:
             others = self._turns(np.setdiff1d(everything, ids))
             others = others[: count if is_hidden else UNCHANGED_AT_ONCE]
             whole = np.union1d(whole, _ids(others))
         return self._read(
-            before, listed, whole, np.union1d(ids, whole), with_silent, hints
+            before, listed, whole, np.union1d(ids, whole), include_unversioned, hints
         )
 
     def know(self, contents: Contents) -> None:
@@ -317,7 +315,7 @@ class PlacementApiContents(PlainReads):
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
-        seen: Seen | None = None,
+        generations: GenerationCache | None = None,
     ) -> Contents | None:
         """Read trees whose generations have changed, but not by own claims alone.
 
@@ -328,19 +326,19 @@ class PlacementApiContents(PlainReads):
         api, before = self._api.at_once(), known.trees(roots)
         _, sizes = np.unique(before.providers[:, 2], return_counts=True)
         are_alone = len(sizes) == len(roots) and (sizes == 1).all()
-        seen = seen or Seen({})
+        generations = generations or GenerationCache({})
         may_list = are_alone and len(roots) > max(2, len(known.providers) // TREE)
         if may_list and terms is not None and api.roots_that_meet(terms) >= {*roots}:
             return None
         # What came below a provider of its own decides of no candidate of it.
         ask = api.provider if are_alone else api.tree
         listed, written_at, as_of = joined(self._side_by_side(ask, roots))
-        changed = seen.changed(before, listed, written_at)
+        changed = generations.changed(before, listed, written_at)
         places = [0, 2, 3]
         if not len(changed) and has_same_rows(
             listed[:, places], before.providers[:, places]
         ):
-            seen.are_as_known(listed, written_at, as_of)
+            generations.mark_unchanged(listed, written_at, as_of)
             return None
         reading = ProviderRead(api, listed, {})
         # What has its generation still is read for the requests after this one, too.
@@ -365,7 +363,7 @@ class PlacementApiContents(PlainReads):
         if not before.says_the_same(after):
             return after
         if with_aggregates:
-            seen.are_as_known(listed, written_at, as_of)
+            generations.mark_unchanged(listed, written_at, as_of)
         return None
 
     def _ask_about(
@@ -400,14 +398,14 @@ class PlacementApiContents(PlainReads):
         listed: Ints,
         whole: Ints,
         ids: Ints,
-        with_silent: bool,
+        include_unversioned: bool,
         hints: CloudHints,
     ) -> Contents:
         """Return ``before`` brought up to date.
 
         Providers in ``whole`` are read as a whole, some guessed ones in part, and usage
-        of ``ids``. With ``with_silent``, usage of every provider and members of some
-        aggregates are read, too.
+        of ``ids``. With ``include_unversioned``, usage of every provider and members of
+        some aggregates are read, too.
         """
         api, everything = self._api, listed[:, 0]
         reading = ProviderRead(api, listed, self._answers)
@@ -423,10 +421,10 @@ class PlacementApiContents(PlainReads):
             before.inventories, np.union1d(whole, filled), reading.rows['inventories']
         )
         having = inventories[:, :2].astype(np.int64)
-        reading.ask_in_bulk(having, everything if with_silent else ids)
+        reading.ask_in_bulk(having, everything if include_unversioned else ids)
         reading.ask(np.intersect1d(ids, having[:, 0]), 'usages')
         reading.ask(whole, 'traits')
-        if with_silent:
+        if include_unversioned:
             used = np.intersect1d(everything, before.usage[:, 0])
             left = np.setdiff1d(used, _ids(reading.rows['usages'])).tolist()
             reading.ask(_ids(self._in_turn('usages', left, AT_ONCE)), 'usages')
@@ -434,12 +432,12 @@ class PlacementApiContents(PlainReads):
             put(before.aggregates, whole, reading.rows['aggregates']),
             before.members or frozenset(),
             hints,
-            AGGREGATES_AT_ONCE if with_silent else 0,
+            AGGREGATES_AT_ONCE if include_unversioned else 0,
         )
         self._answers.clear()
         self._reads += 1
         self._last_read.update(dict.fromkeys(whole.tolist(), self._reads))
-        are_known = not (with_silent or len(whole))
+        are_known = not (include_unversioned or len(whole))
         after = self._contents(
             before.class_names if are_known else api.class_ids(),
             before.trait_names if are_known else api.trait_ids(),

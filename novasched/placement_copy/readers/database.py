@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from novasched import errors
 from novasched.db.transactions import Database
 from novasched.providers.contents import NOTHING, Contents
+from novasched.providers.generation_cache import GenerationCache
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.providers.rows import by_provider, unpaired
-from novasched.providers.seen import Seen
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -93,8 +93,8 @@ _AGGREGATE = ('resource_provider_id', 'aggregate_id')
 """Columns of Contents; see _inventory() for the others."""
 
 
-class PlacementContents:
-    """The contents of placement's database, read in one snapshot at a time.
+class DatabaseReader:
+    """Reads placement's database, in one snapshot at a time.
 
     Satisfies ports.ProviderStore. Every method raises errors.StoreFailed for whatever
     the driver raises, and for tables that are not placement's.
@@ -114,8 +114,8 @@ class PlacementContents:
     def read_since(
         self,
         before: Contents,
-        with_silent: bool,
-        suspects: Collection[int] = (),
+        include_unversioned: bool,
+        recheck: Collection[int] = (),
         hints: CloudHints = NO_HINTS,
     ) -> Contents:
         with self._snapshot() as connection:
@@ -123,14 +123,14 @@ class PlacementContents:
                 return self._whole(connection)
             reader = _ContentsReader(connection)
             providers = reader.providers()
-            changed = before.changed(providers, suspects)
+            changed = before.changed(providers, recheck)
             if len(changed) > MAX_LISTED or before.has_regressed(providers):
                 return reader.contents(providers)
             after = before
             if len(changed) or not np.array_equal(providers, before.providers):
                 fresh = reader.changed(before, providers, changed)
                 after = before.updated(fresh, changed)
-            return reader.silent_changes(after) if with_silent else after
+            return reader.silent_changes(after) if include_unversioned else after
 
     def trees(
         self,
@@ -138,7 +138,7 @@ class PlacementContents:
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
-        seen: Seen | None = None,
+        generations: GenerationCache | None = None,
     ) -> Contents | None:
         """Look by one statement; by some more where what it shows is not known."""
         with self._database.read() as connection:

@@ -22,11 +22,11 @@ from oslo_config import cfg
 
 from novasched import errors, http
 from novasched.parsing import parse_json
-from novasched.placement_copy.readers.api import PlacementApiContents
-from novasched.placement_copy.readers.api_rows import PlainReads
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.api_requests import PlainReads
 from novasched.providers.contents import Contents
 from novasched.providers.hints import NO_HINTS, CloudHints
-from novasched.providers.seen import Seen
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ _UNREADABLE = (
 )
 
 
-class SharedContents(PlainReads):
-    """Contents of placement that the processes of a machine share in the file ``path``.
+class SharedFileReader(PlainReads):
+    """Reads placement for all processes of a machine, which share the file ``path``.
 
     The process with the lock reads the API through ``inner``; the others read the file.
     They write beside it which aggregates they want. If the process ends, the next one
@@ -66,11 +66,12 @@ class SharedContents(PlainReads):
 
     def __init__(
         self,
-        inner: PlacementApiContents,
+        inner: ApiReader,
         path: Path,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._inner = inner
+        self.trees, self.read_tree = inner.trees, inner.read_tree
         self._path = path
         self._clock = clock
         self._closed = threading.Event()
@@ -90,26 +91,15 @@ class SharedContents(PlainReads):
     def read_since(
         self,
         before: Contents,
-        with_silent: bool,
-        suspects: Collection[int] = (),
+        include_unversioned: bool,
+        recheck: Collection[int] = (),
         hints: CloudHints = NO_HINTS,
     ) -> Contents:
         """Return all there is now, or what the process with the lock has read last."""
-        read = functools.partial(self._inner.read_since, before, with_silent, suspects)
-        return self._read(read, with_silent, hints)
-
-    def read_tree(self, uuid: str) -> Contents:
-        return self._inner.read_tree(uuid)
-
-    def trees(
-        self,
-        known: Contents,
-        roots: Collection[int],
-        with_aggregates: bool = True,
-        terms: str | None = None,
-        seen: Seen | None = None,
-    ) -> Contents | None:
-        return self._inner.trees(known, roots, with_aggregates, terms, seen)
+        read = functools.partial(
+            self._inner.read_since, before, include_unversioned, recheck
+        )
+        return self._read(read, include_unversioned, hints)
 
     def close(self) -> None:
         """End a read in another thread before its next request; let go of the lock."""
@@ -219,6 +209,38 @@ class CopyFile(NamedTuple):
     contents: Contents
     as_of: float
     looked_at: float
+
+
+class MachineCopy:
+    """The copy of this machine's scheduler, as another process reads its file."""
+
+    def __init__(self, path: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._path = path
+        self._clock = clock
+        self._file: CopyFile | None = None
+        self._copy: PlacementCopy | None = None
+        self._copied: CopyFile | None = None  # the file that the copy was made of
+
+    def __call__(self, max_age_s: float) -> PlacementCopy | None:
+        """Return the copy, or None if there is none as young."""
+        self._file = found = newest(self._path, self._file)
+        if found is None:
+            return None
+        # The time of the machine may have been set since.
+        age_s = abs(self._clock.time() - found.as_of)
+        if age_s > max_age_s:
+            return None
+        known = self._copied
+        is_known = known is not None and known.contents is found.contents
+        if known is None or not is_known or known.as_of != found.as_of:
+            try:
+                as_of = self._clock.monotonic() - age_s
+                self._copy = PlacementCopy.of(found.contents, as_of, self._copy)
+            except (errors.StoreFailed, IndexError, KeyError) as problem:
+                LOG.debug('%s does not fit together: %r', self._path, problem)
+                return None
+            self._copied = found
+        return self._copy
 
 
 def path_in(directory: Path, conf: cfg.ConfigOpts) -> Path:

@@ -11,7 +11,7 @@ from novasched.decision_log.store import DecisionStore
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
@@ -47,7 +47,7 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     store = DecisionStore(PendingRecords(waiting, print), waiting, None, None)
     conf = make_conf(novasched={'placement_diagnosis': has_diagnosis})
     make_log = LogMaker(conf, dependencies, store)
-    mirror = PlacementMirror(FakeProviders(), SYSTEM_CLOCK)
+    mirror = CopyKeeper(FakeProviders(), SYSTEM_CLOCK)
     log = make_log(view, Profile((), ()), mirror)
     *tasks, (_, of_worker) = make_log.tasks(Outages(), PickMetrics(recorder))
     of_worker()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from tests.fakes import FakeClock
 from tests.unit.placement_copy.providers import FakeProviders
 
@@ -22,7 +22,7 @@ def store():
 
 @pytest.fixture
 def mirror(store, clock):
-    made = PlacementMirror(store, clock, patience_s=20.0)
+    made = CopyKeeper(store, clock, patience_s=20.0)
     made.keep_up()
     store.reads.clear()
     return made

@@ -37,21 +37,23 @@ class FakeProviders:
     def read(self, hints=None):
         return self._answer('all')
 
-    def read_since(self, before, with_silent, suspects=(), hints=None):
-        self.reads.append(('thorough' if with_silent else 'changes', list(suspects)))
+    def read_since(self, before, include_unversioned, recheck=(), hints=None):
+        self.reads.append(
+            ('thorough' if include_unversioned else 'changes', list(recheck))
+        )
         self.slow()
         if self.problem is not None:
             raise self.problem
         now = self._contents()
         if (
-            with_silent
-            or suspects
+            include_unversioned
+            or recheck
             or now.providers.tolist() != before.providers.tolist()
         ):
             return now
         return before
 
-    def trees(self, known, roots, with_aggregates=True, terms=None, seen=None):
+    def trees(self, known, roots, with_aggregates=True, terms=None, generations=None):
         self.slow()
         if self.problem is not None:
             raise self.problem

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.placement_copy.claims import MirroredPlacement
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.claims import PlacementWithCopy
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.own_claims import MOST
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest
 from tests.unit.placement_copy.providers import ONE, FakeProviders, hosts, look
@@ -17,7 +17,7 @@ class TestOwnClaims:
     def test_they_count_at_once(self, mirror):
         mirror.assume({'server': {'a': {'VCPU': 4}}})
         assert hosts(mirror) == ['b']
-        mirror.assumed.forget(['server', 'another'])
+        mirror.own_claims.forget(['server', 'another'])
         assert hosts(mirror) == ['a', 'b']
 
     def test_they_count_once(self, mirror, store, clock):
@@ -27,7 +27,7 @@ class TestOwnClaims:
         clock.advance(1)
         look(mirror)
         assert hosts(mirror, 2) == ['a', 'b']
-        mirror.assumed.forget(['server'])
+        mirror.own_claims.forget(['server'])
         assert hosts(mirror, 3) == ['b']
 
     def test_one_that_is_newer_than_the_copy_stays(self, mirror, store, clock):
@@ -48,7 +48,7 @@ class TestOwnClaims:
             assert mirror.state()['claims assumed'] == number * step + 1
         mirror.assume({'last': {'a': {'VCPU': 1}}})
         assert mirror.state()['claims assumed'] == MOST
-        mirror.assumed.forget(['first', 'last'])
+        mirror.own_claims.forget(['first', 'last'])
         assert hosts(mirror) == ['a', 'b']
         assert hosts(mirror, 2) == ['b']
 
@@ -66,7 +66,7 @@ class TestReload:
         """The copy of the next scheduler, as old as what another process has read."""
         store = FakeProviders(a=4, b=4)
         store.behind_s = 10.0
-        made = PlacementMirror(store, clock, assumed=mirror.assumed)
+        made = CopyKeeper(store, clock, own_claims=mirror.own_claims)
         clock.advance(1)
         mirror.assume({'before': {'a': {'VCPU': 2}}})
         clock.advance(1)
@@ -88,16 +88,16 @@ class TestReload:
     def test_each_frees_what_it_counts(self, mirror, successor, store):
         store.take('a', 2)
         look(mirror)
-        mirror.assumed.forget(['before'])
+        mirror.own_claims.forget(['before'])
         assert hosts(mirror, 3) == ['b']  # until it looks again
         assert hosts(successor, 3) == ['a', 'b']
 
     def test_none_is_kept_for_a_copy_that_has_ended(self, mirror, successor, clock):
         look(mirror)
-        assert len(mirror.assumed) == 1
+        assert len(mirror.own_claims) == 1
         successor.stop()
         look(mirror)
-        assert len(mirror.assumed) == 0
+        assert len(mirror.own_claims) == 0
 
 
 class TestMirroredPlacement:
@@ -131,7 +131,7 @@ class TestMirroredPlacement:
 
     @pytest.fixture
     def placement(self, inner, mirror):
-        return MirroredPlacement(inner, mirror)
+        return PlacementWithCopy(inner, mirror)
 
     @pytest.mark.parametrize(
         ('known', 'expected'),

@@ -12,8 +12,8 @@ from novasched import errors
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
-from novasched.placement_copy.claims import MirroredPlacement
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.claims import PlacementWithCopy
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.resources.query import Group, Query
 from tests.cases import cases
 from tests.fakes import FakePlacement
@@ -104,7 +104,7 @@ class TestReading:
         look(mirror)
         clock.advance(5)
         look(mirror)
-        ids = [suspects for _, suspects in store.reads]
+        ids = [recheck for _, recheck in store.reads]
         assert ids == [[1], [], [2]]
 
     def test_after_a_failure_all_is_read(self, mirror, store):
@@ -117,7 +117,7 @@ class TestReading:
         assert mirror.differences == 0
 
     def test_what_keeps_it_from_being_read_is_said(self, store, clock):
-        mirror = PlacementMirror(store, clock)
+        mirror = CopyKeeper(store, clock)
         why = 'the copy of its state was not read yet'
         assert mirror.problem() == why
         store.problem = errors.StoreFailed('Placement', 'Access denied')
@@ -163,7 +163,7 @@ class TestReading:
         assert mirror.fallbacks == {'unusable': 2}
 
     def test_those_who_ask_while_one_is_under_way_share_the_next(self, store, clock):
-        mirror = PlacementMirror(store, clock, patience_s=0)
+        mirror = CopyKeeper(store, clock, patience_s=0)
         mirror.keep_up()
         store.reads.clear()
         entered, leave = threading.Event(), threading.Event()
@@ -183,7 +183,7 @@ class TestReading:
         assert list(mirror.candidates(ONE).requests) == ['a', 'b']
 
     def test_once_placement_answers_again_it_is_read(self, mirror, store):
-        placement = MirroredPlacement(FakePlacement(), mirror)
+        placement = PlacementWithCopy(FakePlacement(), mirror)
         assert placement.answers()
         assert store.reads == []  # nothing was wrong with it
         store.problem = errors.StoreFailed('Placement', 'it is away')
@@ -240,7 +240,7 @@ class TestReading:
     def test_no_look_makes_the_copy_too_old(
         self, store, clock, max_age_s, look_s, load_s, pause_s
     ):
-        mirror, ages = PlacementMirror(store, clock, max_age_s), []
+        mirror, ages = CopyKeeper(store, clock, max_age_s), []
 
         def slow():
             clock.advance(load_s if store.reads[-1][0] == 'all' else look_s)
@@ -250,8 +250,8 @@ class TestReading:
         while [how for how, _ in store.reads].count('all') < 3:
             look(mirror)
             if store.reads[-1][0] != 'all':
-                assert mirror._pace.pause_s == pytest.approx(pause_s)
-            clock.advance(mirror._pace.pause_s)
+                assert mirror._schedule.pause_s == pytest.approx(pause_s)
+            clock.advance(mirror._schedule.pause_s)
         assert max(ages) <= max_age_s
 
     @cases(
@@ -262,13 +262,13 @@ class TestReading:
     def test_what_is_too_slow_in_any_case_is_not_hurried(
         self, store, clock, look_s, load_s, pause_s
     ):
-        mirror = PlacementMirror(store, clock)
+        mirror = CopyKeeper(store, clock)
         for store.slow in (
             lambda: clock.advance(load_s),
             lambda: clock.advance(look_s),
         ):
             look(mirror)
-        assert mirror._pace.pause_s == pytest.approx(pause_s)
+        assert mirror._schedule.pause_s == pytest.approx(pause_s)
 
     def test_a_long_load_comes_seldom(self, mirror, store, clock):
         store.slow = lambda: clock.advance(40.0)
@@ -316,7 +316,7 @@ class TestNoCandidates:
 
 class TestFallback:
     def test_before_the_first_read(self, store, clock):
-        assert 'not read yet' in PlacementMirror(store, clock).candidates(ONE)
+        assert 'not read yet' in CopyKeeper(store, clock).candidates(ONE)
 
     def test_an_old_copy_is_said_once(self, mirror, clock, caplog):
         caplog.set_level(logging.INFO)
@@ -379,7 +379,7 @@ class TestDefects:
     def test_health_warns_and_it_is_counted(self, mirror, clock):
         recorder = FakeRecorder()
         instrumentation = Instrumentation(recorder, clock, Settings(threads=1))
-        watched = instrumentation.mirror(mirror)
+        watched = instrumentation.copy(mirror)
         assert instrumentation.health.checks()['mirror'].status == PASS
         watched.candidates(Misfit(IndexError('5 of 4')))
         check = instrumentation.health.checks()['mirror']
@@ -415,7 +415,7 @@ class TestNestedNodes:
     ):
         store.parents = {'b': 'a'}
         nodes = {'a': 0}
-        mirror = PlacementMirror(store, clock, nodes=nodes.keys)
+        mirror = CopyKeeper(store, clock, nodes=nodes.keys)
         mirror.keep_up()
         assert list(mirror.candidates(ONE).requests) == ['a']
         nodes['b'] = 1
@@ -425,14 +425,14 @@ class TestNestedNodes:
     def test_but_not_where_one_names_itself_as_its_parent(self, clock):
         store = FakeProviders(a=4, b=4, c=4)
         store.parents = {'b': 'b', 'c': 'a'}
-        mirror = PlacementMirror(store, clock, nodes={'a': 0, 'b': 0}.keys)
+        mirror = CopyKeeper(store, clock, nodes={'a': 0, 'b': 0}.keys)
         mirror.keep_up()
         assert list(mirror.candidates(ONE).requests) == ['a', 'b']
 
 
 def test_the_report_says_what_there_is(mirror, store, clock):
     assert mirror.state()['providers'] == 2
-    assert PlacementMirror(store, clock).state()['read seconds ago'] == 'never'
+    assert CopyKeeper(store, clock).state()['read seconds ago'] == 'never'
 
 
 NOT_YET = (
@@ -461,9 +461,9 @@ LOST = (
 def test_health_says_where_candidates_come_from(
     store, clock, mode, reads, status, said
 ):
-    mirror = PlacementMirror(store, clock)
+    mirror = CopyKeeper(store, clock)
     instrumentation = Instrumentation(FakeRecorder(), clock, Settings(threads=1))
-    instrumentation.mirror(mirror, mode)
+    instrumentation.copy(mirror, mode)
     for number in range(reads):
         if number:
             store.problem = errors.StoreFailed('Placement', 'away')

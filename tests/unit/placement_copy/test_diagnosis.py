@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from novasched import errors
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import JUST_BEFORE_S, PlacementDiagnosis
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
@@ -26,7 +26,7 @@ class OfApi(FakeProviders):
         known = frozenset(hints.aggregates())
         return dataclasses.replace(super().read(), members=known)
 
-    def read_since(self, before, with_silent, suspects, hints):
+    def read_since(self, before, include_unversioned, recheck, hints):
         contents = super().read_since(before, True)
         known = frozenset(hints.aggregates())
         return dataclasses.replace(contents, members=known)
@@ -61,7 +61,7 @@ def store():
 
 @pytest.fixture
 def mirror(store, clock):
-    return PlacementMirror(store, clock)
+    return CopyKeeper(store, clock)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_request_gets_its_diagnosis_where_a_copy_is_at_hand(
 
 
 def test_a_copy_that_was_just_brought_up_to_date_is_believed(clock):
-    mirror = PlacementMirror(FakeProviders(h1=8), clock)
+    mirror = CopyKeeper(FakeProviders(h1=8), clock)
     look(mirror)
     hosts = {'h1': 'cmp-1'}
     found = PlacementDiagnosis(lambda: hosts, clock, mirror)(query(1))

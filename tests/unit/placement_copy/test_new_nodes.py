@@ -3,12 +3,12 @@
 
 import pytest
 
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.new_nodes import LAG_S, NewNodes
 from tests.unit.placement_copy.providers import look
 
 
-class Wakes(PlacementMirror):
+class Wakes(CopyKeeper):
     """A copy that counts how often it was woken."""
 
     woken = 0
@@ -52,7 +52,7 @@ def withdraw(store, name):
 
 def test_nothing_lags_before_a_copy_is_read(store, nodes, clock):
     nodes['c'] = None
-    assert not NewNodes(PlacementMirror(store, clock), nodes.keys, clock).are_missing()
+    assert not NewNodes(CopyKeeper(store, clock), nodes.keys, clock).are_missing()
 
 
 def test_copy_lags_while_it_does_not_show_a_new_node(new, mirror, nodes, store, clock):

@@ -2,7 +2,7 @@
 """How often the copy of placement is looked at, and how thoroughly."""
 
 from novasched import errors
-from novasched.placement_copy.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
 from tests.cases import cases
 from tests.unit.placement_copy.providers import ONE, look
 
@@ -14,15 +14,15 @@ from tests.unit.placement_copy.providers import ONE, look
     ('the copy is to be young', 10, 61, 1),
 )
 def test_an_idle_copy_is_looked_at_less_often(store, clock, max_age_s, idle_s, wait_s):
-    mirror = PlacementMirror(store, clock, max_age_s)
+    mirror = CopyKeeper(store, clock, max_age_s)
     for _ in range(2):
         look(mirror)
         clock.advance(1)
     mirror.candidates(ONE)
     clock.advance(idle_s)
-    assert mirror._pace.wait_s(clock.monotonic()) == wait_s
+    assert mirror._schedule.wait_s(clock.monotonic()) == wait_s
     mirror.candidates(ONE)
-    assert mirror._pace.wait_s(clock.monotonic()) == 1
+    assert mirror._schedule.wait_s(clock.monotonic()) == 1
 
 
 @cases('reads_fast', ('by its database', True), ('by its API', False))
@@ -31,7 +31,7 @@ def test_what_changes_silently_is_looked_for_less_often_where_none_asks(
 ):
     """Once a minute, where that takes many requests; and when a request comes."""
     store.reads_fast = reads_fast
-    mirror = PlacementMirror(store, clock)
+    mirror = CopyKeeper(store, clock)
 
     def thorough(seconds):
         store.reads.clear()
@@ -53,12 +53,12 @@ def test_what_changes_silently_is_looked_for_less_often_where_none_asks(
 
 def test_a_store_that_is_slow_and_fails_is_asked_less_and_less_often(store, clock):
     store.reads_fast = False
-    mirror, pauses = PlacementMirror(store, clock), []
+    mirror, pauses = CopyKeeper(store, clock), []
     store.problem = errors.StoreFailed('Placement', 'away')
     for _ in range(7):
         look(mirror)
-        pauses.append(mirror._pace.pause_s)
+        pauses.append(mirror._schedule.pause_s)
     assert pauses == [2, 4, 8, 16, 32, 60, 60]
     store.problem = None
     look(mirror)
-    assert mirror._pace.pause_s == 1
+    assert mirror._schedule.pause_s == 1

@@ -49,9 +49,9 @@ def test_a_look_that_hangs_is_waited_for_no_longer_than_that(verified, store, mi
     leave = threading.Event()
     mirror._patience_s = 0.05
     store.slow = lambda: leave.wait(10)
-    with pytest.raises(errors.MirrorError, match=r'did not answer within 0.05 s'):
+    with pytest.raises(errors.CopyError, match=r'did not answer within 0.05 s'):
         verified('a')
-    with pytest.raises(errors.MirrorError, match='cannot be brought up to date'):
+    with pytest.raises(errors.CopyError, match='cannot be brought up to date'):
         verified('a')
     leave.set()
     look(mirror)
@@ -60,7 +60,7 @@ def test_a_look_that_hangs_is_waited_for_no_longer_than_that(verified, store, mi
 
 def test_a_look_that_fails_says_why(verified, store, mirror, caplog):
     store.problem = errors.StoreFailed('Placement', 'Access denied')
-    with pytest.raises(errors.MirrorError, match='Access denied'):
+    with pytest.raises(errors.CopyError, match='Access denied'):
         verified('a')
     assert 'Falling back to placement' in caplog.text
     store.problem = None

@@ -6,7 +6,7 @@ from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
-from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
 from tests import placement_api
 from tests.scripted_http import Script
 
@@ -40,7 +40,7 @@ def served(world_api):
         script.requests.clear()
         return found
 
-    return PlacementApiContents(adapter, share=1.0), asked
+    return ApiReader(adapter, share=1.0), asked
 
 
 @pytest.fixture

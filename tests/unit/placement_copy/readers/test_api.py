@@ -32,16 +32,16 @@ def test_no_providers(world, served):
     contents = reader.read()
     assert len(build(contents)) == 0
     assert build(contents).classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
-    assert reader.read_since(contents, with_silent=False) is contents
+    assert reader.read_since(contents, include_unversioned=False) is contents
 
 
-@pytest.mark.parametrize('with_silent', [False, True])
-def test_nothing_changed(served, with_silent):
+@pytest.mark.parametrize('include_unversioned', [False, True])
+def test_nothing_changed(served, include_unversioned):
     reader, asked = served
     contents = reader.read()
     asked()
-    assert reader.read_since(contents, with_silent) is contents
-    assert with_silent or asked() == ['/resource_providers']
+    assert reader.read_since(contents, include_unversioned) is contents
+    assert include_unversioned or asked() == ['/resource_providers']
 
 
 CHANGES = {
@@ -66,10 +66,10 @@ def test_a_change(world, served, change):
     reader, _ = served
     contents = reader.read()
     CHANGES[change](world)
-    after = reader.read_since(contents, with_silent=False)
+    after = reader.read_since(contents, include_unversioned=False)
     assert after is not contents
     assert says(after) == world.says()
-    assert reader.read_since(after, with_silent=True) is after
+    assert reader.read_since(after, include_unversioned=True) is after
     ids = dict(zip(contents.uuids.values(), contents.uuids, strict=True))
     assert all(after.uuids.get(ids[u], u) == u for u in ids if u in world.providers)
 
@@ -81,7 +81,7 @@ def test_only_what_changed_is_read_again(world, served):
     contents = exact(reader)
     world.write('h1', used={'VCPU': 3})
     asked()
-    after = reader.read_since(contents, with_silent=False)
+    after = reader.read_since(contents, include_unversioned=False)
     assert sorted(asked()) == [
         *('/resource_classes', '/resource_providers'),
         *(
@@ -109,8 +109,8 @@ def test_what_changes_no_generation(world, served, change):
     reader, _ = served
     contents = reader.read()
     SILENT[change](world)
-    assert reader.read_since(contents, with_silent=False) is contents
-    after = reader.read_since(contents, with_silent=True)
+    assert reader.read_since(contents, include_unversioned=False) is contents
+    after = reader.read_since(contents, include_unversioned=True)
     assert says(after) == world.says()
     assert np.array_equal(after.providers, contents.providers)
 
@@ -120,10 +120,10 @@ def test_suspects_are_read_again(world, served, change):
     reader, _ = served
     contents = reader.read()
     ids = {uuid: id_ for id_, uuid in contents.uuids.items()}
-    suspects = {ids['h1'], ids['pool'], 4711}
-    assert reader.read_since(contents, False, suspects) is contents
+    recheck = {ids['h1'], ids['pool'], 4711}
+    assert reader.read_since(contents, False, recheck) is contents
     SILENT[change](world)
-    after = reader.read_since(contents, False, suspects)
+    after = reader.read_since(contents, False, recheck)
     assert says(after) == world.says()
 
 
@@ -131,12 +131,12 @@ def test_a_trait_and_a_class_come_and_go(world, served):
     reader, _ = served
     contents = reader.read()
     world.traits, world.classes = ['T1', 'T2', 'T9', POOL], ['DISK_GB', 'VCPU']
-    after = reader.read_since(contents, with_silent=True)
+    after = reader.read_since(contents, include_unversioned=True)
     assert set(build(after).traits) == {'T1', 'T2', 'T9', POOL}
     assert build(after).classes == {'DISK_GB', 'VCPU', 'CUSTOM_PORT'}  # still in use
     world.write('h1-nic', inventories={})
     world.traits.remove('T9')
-    after = reader.read_since(after, with_silent=False)
+    after = reader.read_since(after, include_unversioned=False)
     assert set(build(after).traits) == {'T1', 'T2', POOL}
     assert build(after).classes == {'DISK_GB', 'VCPU'}
 
@@ -151,7 +151,7 @@ def test_a_provider_that_goes_during_a_load_is_left_out(world, served, table):
     world.before_answer = go
     contents = served[0].read()
     assert says(contents) == world.says()
-    assert served[0].read_since(contents, with_silent=True) is contents
+    assert served[0].read_since(contents, include_unversioned=True) is contents
 
 
 def test_a_tree_that_goes_during_a_load_after_its_leaves_were_read(world, served):
@@ -193,7 +193,7 @@ def test_what_changes_during_a_load_is_found_by_the_next_read(
     build(contents)
     assert not left or 'pool' in call
     world.before_answer = lambda path: None
-    after = reader.read_since(contents, with_silent=False)
+    after = reader.read_since(contents, include_unversioned=False)
     assert left or says(after) == world.says()
 
 
@@ -208,7 +208,7 @@ def test_one_of_the_same_uuid_and_generation_during_a_load(world, served):
     changed_before(world, '/resource_providers/h1/aggregates', again)
     reader, _ = served
     contents = reader.read()
-    assert says(reader.read_since(contents, with_silent=False)) == world.says()
+    assert says(reader.read_since(contents, include_unversioned=False)) == world.says()
 
 
 OF_HOSTS = CloudHints(aggregates=lambda: ['a1', 'a2'])
@@ -218,7 +218,7 @@ def exact(reader):
     """Read all, and what was guessed."""
     contents = reader.read(OF_HOSTS)
     while contents.guessed:
-        contents = reader.read_since(contents, with_silent=False)
+        contents = reader.read_since(contents, include_unversioned=False)
     return contents
 
 
@@ -258,7 +258,7 @@ def test_a_load_takes_few_requests(many, served):
             del one[:3]
     assert found == said
     while contents.guessed:
-        contents = reader.read_since(contents, with_silent=False)
+        contents = reader.read_since(contents, include_unversioned=False)
     assert says(contents)['host-7']['inventories']['VCPU'] == [1, 4, 1, 16, 0]
     assert not [each for each in asked() if each.startswith('/allocation')]
 
@@ -326,7 +326,7 @@ def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
         used = {'VCPU': 8, 'DISK_GB': 9} if number % 10 == 0 else {'VCPU': 1}
         many.write(f'host-{number}', used=used, traits=['T2'])
     asked()
-    contents = reader.read_since(contents, with_silent=False)
+    contents = reader.read_since(contents, include_unversioned=False)
     mine, theirs = says(contents), many.says()
     assert {u: p['inventories'] for u, p in mine.items()} == {
         u: p['inventories'] for u, p in theirs.items()
@@ -344,12 +344,12 @@ def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
         many.write(host, traits=[])
         many.write(host, inventories={'VCPU': inventory(9)})
     for _ in range(MANY // AT_ONCE):
-        contents = reader.read_since(contents, with_silent=False)
+        contents = reader.read_since(contents, include_unversioned=False)
         for host in hosts[:AT_ONCE]:
             many.write(host)
     assert says(contents) == many.says()
-    contents = reader.read_since(contents, with_silent=False)
-    assert reader.read_since(contents, with_silent=False) is contents
+    contents = reader.read_since(contents, include_unversioned=False)
+    assert reader.read_since(contents, include_unversioned=False) is contents
 
 
 def test_new_providers_do_not_wait(many, served):
@@ -358,7 +358,7 @@ def test_new_providers_do_not_wait(many, served):
     for number in range(2 * AT_ONCE):
         many.add(f'new-{number}', parent='h1', traits=['T1'], CUSTOM_PORT=1)
         many.write(f'host-{number}')
-    assert says(reader.read_since(contents, with_silent=False)) == many.says()
+    assert says(reader.read_since(contents, include_unversioned=False)) == many.says()
 
 
 def test_where_many_are_new_all_is_read_by_few_requests(many, served):
@@ -367,7 +367,7 @@ def test_where_many_are_new_all_is_read_by_few_requests(many, served):
     for number in range(3 * AT_ONCE):
         many.add(f'new-{number}', VCPU=8)
     asked()
-    after = reader.read_since(contents, with_silent=False)
+    after = reader.read_since(contents, include_unversioned=False)
     assert len(asked()) < 20
     assert len(after.providers) == len(many.providers)
     assert after.guessed
@@ -381,7 +381,7 @@ def test_thorough_reads_find_in_turns_what_was_missed(many, served):
     most = 0
     for _ in range(len(many.providers) // UNCHANGED_AT_ONCE + 1):
         asked()
-        contents = reader.read_since(contents, with_silent=True)
+        contents = reader.read_since(contents, include_unversioned=True)
         most = max(most, len(tables_read(asked(), 'inventories')))
     assert says(contents) == many.says()
     assert most == UNCHANGED_AT_ONCE
@@ -395,6 +395,6 @@ def test_what_was_freed_is_found_without_a_turn(many, served):
     many.providers['odd']['used'] = {'VCPU': 2}
     many.providers['host-90']['used'] = {'DISK_GB': 1}
     asked()
-    assert says(reader.read_since(contents, with_silent=True)) == many.says()
+    assert says(reader.read_since(contents, include_unversioned=True)) == many.says()
     usages = set(tables_read(asked(), 'usages'))
     assert usages == {f'/resource_providers/{uuid}/usages' for uuid in ('odd', 'pool')}

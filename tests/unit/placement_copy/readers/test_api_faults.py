@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.placement_copy.readers.api import FIRST_SHARE, PlacementApiContents
+from novasched.placement_copy.readers.api import FIRST_SHARE, ApiReader
 from novasched.placement_copy.readers.api_requests import CREDIT_S
 from tests.fakes import FakeClock
 from tests.placement_api import CALLS, inventory, says
@@ -113,10 +113,10 @@ def test_a_failed_look_for_changes_loses_nothing(world, served):
     world.providers['pool']['used'] = {}
     world.instead['/resource_providers?member_of=in:a2'] = 503, ''
     with pytest.raises(errors.StoreFailed):
-        reader.read_since(contents, with_silent=True)
+        reader.read_since(contents, include_unversioned=True)
     world.instead.clear()
     world.write('h1', used={'VCPU': 6}, inventories={'VCPU': inventory(9)})
-    assert says(reader.read_since(contents, with_silent=True)) == world.says()
+    assert says(reader.read_since(contents, include_unversioned=True)) == world.says()
 
 
 class FakeEvent:
@@ -144,7 +144,7 @@ def slow(world, world_api):
     world.takes_s = 3.0
     world.before_answer = lambda path: clock.advance(world.takes_s)
     event = FakeEvent(clock)
-    reader = PlacementApiContents(adapter, share=0.1, clock=clock, closed=event)
+    reader = ApiReader(adapter, share=0.1, clock=clock, closed=event)
     return reader, event, script
 
 
@@ -157,10 +157,10 @@ def test_requests_take_their_share_of_the_time(slow):
     asked = len(script.asked)
     assert event.waits[at_once + 1 :] == pytest.approx([3.0] * (asked - at_once - 1))
     event.waits.clear()
-    reader.read_since(contents, with_silent=True)
+    reader.read_since(contents, include_unversioned=True)
     assert event.waits[1:] == pytest.approx([27.0] * (len(event.waits) - 1))
     event.clock.advance(7.0)
-    reader.read_since(contents, with_silent=False)
+    reader.read_since(contents, include_unversioned=False)
     assert event.waits[-1] == pytest.approx(20.0)
 
 
@@ -193,12 +193,12 @@ def test_a_closed_reader_asks_nothing(world, slow):
 
 def test_a_pause_ends_when_the_reader_is_closed(world, world_api):
     adapter, script = world_api
-    reader = PlacementApiContents(adapter, share=1e-9)
+    reader = ApiReader(adapter, share=1e-9)
     contents = reader.read()
     script.requests.clear()
     world.before_answer = lambda path: threading.Timer(0.05, reader.close).start()
     with pytest.raises(errors.StoreFailed, match='closed'):
-        reader.read_since(contents, with_silent=True)
+        reader.read_since(contents, include_unversioned=True)
     assert len(script.asked) == 1
 
 

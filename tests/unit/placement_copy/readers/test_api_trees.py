@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.providers.seen import Seen
+from novasched.providers.generation_cache import GenerationCache
 from tests.cases import cases
 from tests.placement_api import says
 
@@ -21,7 +21,7 @@ def look(world, served):
     as_known = {}
 
     def run(*roots, with_aggregates=True, terms=None, claims=0):
-        wanted, seen = {ids[each] for each in roots}, Seen(as_known)
+        wanted, seen = {ids[each] for each in roots}, GenerationCache(as_known)
         found = reader.trees(known, wanted, with_aggregates, terms, seen)
         for _ in range(claims):
             seen.claimed(wanted)
@@ -85,7 +85,7 @@ def look_at_h2(served):
 
         def run():
             asked()
-            found = reader.trees(known, {id_}, seen=Seen(as_known))
+            found = reader.trees(known, {id_}, generations=GenerationCache(as_known))
             return found and says(found)['h2']['traits'], len(asked())
 
         return run

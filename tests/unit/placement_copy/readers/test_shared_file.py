@@ -11,13 +11,14 @@ import pytest
 from keystoneauth1 import loading
 
 from novasched import errors
-from novasched.inspection.copies import JUST_READ_S, Copies
-from novasched.placement_copy.readers.api import PlacementApiContents
+from novasched.placement_copy.on_demand import JUST_READ_S, CopyOnDemand
+from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.shared_file import (
     ABANDONED_S,
     LOCK,
     WANTED,
-    SharedContents,
+    MachineCopy,
+    SharedFileReader,
     load,
     path_in,
     save,
@@ -35,8 +36,8 @@ def make_store(world_api, tmp_path, clock):
     made = []
 
     def make(directory=tmp_path):
-        inner = PlacementApiContents(world_api[0], 1.0, clock)
-        made.append(SharedContents(inner, directory / NAME, clock))
+        inner = ApiReader(world_api[0], 1.0, clock)
+        made.append(SharedFileReader(inner, directory / NAME, clock))
         return made[-1]
 
     yield make
@@ -59,11 +60,11 @@ def test_what_one_process_reads_all_have(make_store, world, script, clock):
     assert found.members == contents.members
     assert np.array_equal(found.providers, contents.providers)
     assert (mine.behind_s, other.behind_s) == (0, 7)
-    assert other.read_since(found, with_silent=True) is found
+    assert other.read_since(found, include_unversioned=True) is found
     assert len(script.asked) == asked
     world.write('h1', used={'VCPU': 5})
-    mine.read_since(contents, with_silent=False)
-    after = other.read_since(found, with_silent=False)
+    mine.read_since(contents, include_unversioned=False)
+    after = other.read_since(found, include_unversioned=False)
     assert other.behind_s == 0
     assert after.traits is found.traits
     assert says(after)['h1']['inventories']['VCPU'][-1] == 5
@@ -73,12 +74,12 @@ def test_a_look_that_shows_nothing_new_makes_all_copies_younger(make_store, cloc
     mine, other = make_store(), make_store()
     contents = mine.read()
     for _ in range(9):
-        contents = mine.read_since(contents, with_silent=False)
+        contents = mine.read_since(contents, include_unversioned=False)
     found = other.read()
     clock.advance(30)
-    mine.read_since(contents, with_silent=False)
+    mine.read_since(contents, include_unversioned=False)
     clock.advance(1)
-    assert other.read_since(found, with_silent=False) is found
+    assert other.read_since(found, include_unversioned=False) is found
     assert other.behind_s == 1
 
 
@@ -88,7 +89,7 @@ def test_the_next_process_goes_on_when_the_one_that_reads_has_ended(make_store, 
     found = other.read()
     mine.close()
     world.write('h1', used={'VCPU': 5})
-    after = other.read_since(found, with_silent=False)
+    after = other.read_since(found, include_unversioned=False)
     assert says(after)['h1']['inventories']['VCPU'][-1] == 5
 
 
@@ -166,7 +167,7 @@ def test_what_one_process_wants_another_reads(make_store, world):
     contents = mine.read()
     hints = CloudHints(aggregates=lambda: ['a9'])
     found = other.read_since(other.read(), True, hints=hints)
-    mine.read_since(contents, with_silent=False)
+    mine.read_since(contents, include_unversioned=False)
     assert other.read_since(found, True, hints=hints).knows(['a9'])
 
 
@@ -198,7 +199,7 @@ def test_without_a_directory_that_can_be_written_each_reads(
         store = make_store(tmp_path / 'none')
         contents = store.read()
         assert len(contents.providers) == 5
-        assert store.read_since(contents, with_silent=False) is contents
+        assert store.read_since(contents, include_unversioned=False) is contents
     assert caplog.text.count('reads placement for itself') == 2
 
 
@@ -228,8 +229,9 @@ class TestCopiesForInspections:
         self.scheduler = make_store()
         self.known = self.scheduler.read()
         script.requests.clear()
-        store = PlacementApiContents(world_api[0], 1.0, clock)
-        return Copies(store, path=tmp_path / NAME, clock=clock)
+        store = ApiReader(world_api[0], 1.0, clock)
+        of_machine = MachineCopy(tmp_path / NAME, clock)
+        return CopyOnDemand(store, of_machine=of_machine, clock=clock)
 
     def test_that_of_the_machine_is_used_while_it_is_fresh(self, copies, script, clock):
         first = copies(['a1'])
@@ -238,7 +240,7 @@ class TestCopiesForInspections:
         clock.advance(JUST_READ_S)
         assert copies() is first
         clock.advance(1)
-        assert copies().as_of == clock.time()
+        assert copies().as_of == clock.monotonic()
         assert (copies.age_s(), bool(script.asked)) == (0, True)
 
     def test_an_aggregate_that_it_does_not_know_is_asked_for(self, copies, world):
@@ -256,7 +258,7 @@ class TestCopiesForInspections:
     ):
         copies()
         clock.advance(6)
-        assert copies(max_age_s=5).as_of == clock.time()
+        assert copies(max_age_s=5).as_of == clock.monotonic()
         clock.advance(6)
         world.write('h1', traits=['T2'])
         script.requests.clear()
@@ -269,10 +271,10 @@ class TestCopiesForInspections:
         copies()
         copies.fresh = False
         clock.advance(5)
-        self.scheduler.read_since(self.known, with_silent=False)
-        assert copies().as_of == clock.time() - 5
-        self.scheduler.read_since(self.known, with_silent=True)
-        assert copies().as_of == clock.time()
+        self.scheduler.read_since(self.known, include_unversioned=False)
+        assert copies().as_of == clock.monotonic() - 5
+        self.scheduler.read_since(self.known, include_unversioned=True)
+        assert copies().as_of == clock.monotonic()
 
     def test_a_copy_whose_rows_do_not_fit_together_is_refused(self, copies, tmp_path):
         whole = copies()
@@ -287,4 +289,4 @@ class TestCopiesForInspections:
     def test_after_the_time_was_set_back_it_is_old(self, copies, clock, tmp_path):
         later = clock.time() + 3600
         (tmp_path / NAME).with_suffix(LOCK).write_text(f'{later} {later}')
-        assert copies().as_of == clock.time()
+        assert copies().as_of == clock.monotonic()

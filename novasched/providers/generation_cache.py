@@ -15,7 +15,7 @@ PRECISION_S = 2.0
 """Of times in whole seconds, of two clocks that may differ by one more."""
 
 
-AsKnown = dict[int, tuple[int, float]]
+Generations = dict[int, tuple[int, float]]
 """By id of a provider: it is as known at this generation, if written no later."""
 
 
@@ -27,19 +27,19 @@ class SeenProvider(NamedTuple):
     ahead_s: float
 
 
-class Seen:
+class GenerationCache:
     """Providers that were looked at for one request.
 
     A recreated provider starts at generation zero, so a generation proves nothing
     without the time of the last write. If a provider was read after that, it is as
-    known. Own claims add to generations: ``as_known`` has what requests on the same
+    known. Own claims add to generations: ``proved`` has what requests on the same
     contents saw and claimed, until the time of the claim.
     """
 
     def __init__(
-        self, as_known: AsKnown, now: Callable[[], float] = lambda: 0.0
+        self, proved: Generations, now: Callable[[], float] = lambda: 0.0
     ) -> None:
-        self._as_known = as_known
+        self._proved = proved
         self._now = now
         self._seen: dict[int, SeenProvider] = {}
 
@@ -52,22 +52,22 @@ class Seen:
         def is_known(id_: int, generation: int, written: float) -> bool:
             if id_ not in differing and written < read_at.get(id_, 0):
                 return True
-            known, until = self._as_known.get(id_, (generation, 0.0))
+            known, until = self._proved.get(id_, (generation, 0.0))
             return known == generation and written <= until
 
         rows = zip(*listed[:, :2].T.tolist(), written_at.tolist(), strict=True)
         return np.array([row[0] for row in rows if not is_known(*row)], np.int64)
 
-    def are_as_known(self, listed: Ints, written_at: Floats, as_of: Floats) -> None:
+    def mark_unchanged(self, listed: Ints, written_at: Floats, as_of: Floats) -> None:
         """Note that these providers are as the contents say. What was written in the
         second of the look may be written once more in it."""
         now = self._now()
         columns = *listed[:, :3].T.tolist(), written_at.tolist(), as_of.tolist()
         for id_, generation, root, written, seen_at in zip(*columns, strict=True):
             self._seen[id_] = SeenProvider(generation, root, seen_at - now)
-            known, until = self._as_known.get(id_, (generation, 0.0))
+            known, until = self._proved.get(id_, (generation, 0.0))
             if written < seen_at and (known != generation or written > until):
-                self._as_known[id_] = generation, written
+                self._proved[id_] = generation, written
 
     def claimed(self, ids: Collection[int]) -> None:
         """Note one claim of some of these providers since then. It is the last write of
@@ -79,4 +79,4 @@ class Seen:
                 generation = seen.generation + (id_ in ids)
                 self._seen[id_] = seen._replace(generation=generation)
                 until = now + seen.ahead_s + PRECISION_S
-                self._as_known[id_] = generation, until
+                self._proved[id_] = generation, until

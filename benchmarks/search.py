@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure allocation candidates computed from a table of providers: milliseconds.
 
-benchmarks/mirror.py [--hosts 10000] [--repeat 20]
+benchmarks/search.py [--hosts 10000] [--repeat 20]
 """
 
 from __future__ import annotations
