@@ -18,6 +18,8 @@ SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
 WAITING, MADE = 'waiting', 'made'
 """States of the placement diagnosis of a record; '' is none."""
+DIAGNOSED_WITHIN_S = 3600.0
+"""How long a record waits for a placement diagnosis."""
 ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 """Base32 of Crockford, in lower case: no i, l, o, u."""
 EPOCH_MS = 1_577_836_800_000

@@ -9,9 +9,13 @@ from typing import Any
 
 from novasched import errors
 from novasched.decision_log.counting import time_of
-from novasched.decision_log.record import VERSION, DecisionRecord, Head
+from novasched.decision_log.record import (
+    DIAGNOSED_WITHIN_S,
+    VERSION,
+    DecisionRecord,
+    Head,
+)
 from novasched.inspection import stages, unchecked
-from novasched.placement_copy.diagnosis import DIAGNOSED_WITHIN_S
 from novasched.scheduler.reasons import Blocker
 
 Explanation = dict[str, Any]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
+from novasched.decision_log.record import DIAGNOSED_WITHIN_S
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.diagnosis import diagnose
@@ -26,8 +27,6 @@ AskedAt = tuple[float, Query]
 """When placement was asked, in seconds since 1970, and what."""
 Diagnosed = tuple[dict[str, Any], bool]
 """A diagnosis, and whether the table has all hosts and offers none."""
-DIAGNOSED_WITHIN_S = 3600.0
-"""How long a record waits for a diagnosis."""
 DIAGNOSE_EVERY_S = 5.0
 """Between two looks for records that wait."""
 

@@ -4,12 +4,13 @@
 import re
 
 SPLIT = 'placement_copy'
-"""Package of two layers: its readers are adapters, the rest is below the manager."""
+"""Package of two layers: the UPPER ones use adapters, the rest is below the manager."""
+UPPER = (f'{SPLIT}.readers', f'{SPLIT}.diagnosis')
 
 
 def drawn_as(layer):
     """Return the name of a layer in the picture."""
-    if layer.startswith(f'{SPLIT}.') and layer != f'{SPLIT}.readers':
+    if layer.startswith(f'{SPLIT}.') and layer not in UPPER:
         return SPLIT
     return layer.replace('.', '/')
 
