@@ -426,7 +426,7 @@ def test_a_database_that_hangs_delays_requests_once(mirrored, gate, new_uuid, li
 
 def same(mirror, seen):
     """Whether the copy is what the account sees."""
-    table, whole = mirror._table, build(seen.read())
+    table, whole = mirror._copy.table, build(seen.read())
     return (
         list(table.uuids) == list(whole.uuids)
         and table.ids.tolist() == whole.ids.tolist()

@@ -274,7 +274,7 @@ def test_a_copy_serves_while_others_write(
         mirror.stop()
         keeper.join(30)
     mirror._read(include_unversioned=True)
-    assert comparable(mirror._table) == comparable(build(reader.read()))
+    assert comparable(mirror._copy.table) == comparable(build(reader.read()))
     there = changing.consumers()
     for consumer, amounts in served.held.items():
         # What a device held goes with it, if it went just then.
