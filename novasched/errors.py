@@ -68,10 +68,10 @@ class NovaschedError(Exception):
 class RequestError(NovaschedError):
     """The request cannot be served; the caller gets this error.
 
-    ``away`` names the service that did not answer, if it is that which ended it.
+    ``unavailable`` names the service whose missing answer ended the request, if any.
     """
 
-    away = ''
+    unavailable = ''
 
 
 NOT_ENOUGH_HOSTS = 'There are not enough hosts available.'
@@ -209,11 +209,11 @@ CONNECTIONS = 'See novasched-status upgrade check, which tries each connection'
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 
-    def __init__(self, store: str, problem: str, away: str = '') -> None:
-        super().__init__(store, problem, away)
+    def __init__(self, store: str, problem: str, unavailable: str = '') -> None:
+        super().__init__(store, problem, unavailable)
         self.store = store
         self.problem = problem
-        self.away = away
+        self.unavailable = unavailable
 
     def __str__(self) -> str:
         return f'{self.store} could not be asked: {self.problem}'
@@ -245,9 +245,9 @@ class StoreUnreachable(StoreFailed):
 class NetworkFailed(RequestError):
     """The network service could not be asked, or does not answer."""
 
-    def __init__(self, text: str, away: str = '') -> None:
+    def __init__(self, text: str, unavailable: str = '') -> None:
         super().__init__(text)
-        self.away = away
+        self.unavailable = unavailable
 
 
 class PortNotFound(NetworkFailed):
@@ -375,8 +375,8 @@ class DecisionNotFound(NovaschedError):
 
     def __str__(self) -> str:
         missing = ', '.join(self.unanswered)
-        away = f' {missing} did not answer.' if missing else ''
-        return f'No record is kept of a decision {self.decision}.{away}'
+        silent = f' {missing} did not answer.' if missing else ''
+        return f'No record is kept of a decision {self.decision}.{silent}'
 
 
 class AmbiguousDecision(NovaschedError):
@@ -422,10 +422,10 @@ class UnknownHost(OptionError):
         self, host: str, known: Collection[str], cells_left_out: Sequence[str] = ()
     ) -> None:
         meant, cells = closest(host, known), ', '.join(cells_left_out)
-        away = f'; the hosts of {cells} are not known' if cells else ''
+        unknown = f'; the hosts of {cells} are not known' if cells else ''
         super().__init__(
             'HOST',
-            f'there is no host {host} with a compute node and a service{away}',
+            f'there is no host {host} with a compute node and a service{unknown}',
             f'Did you mean {meant}?' if meant else 'See openstack hypervisor list',
         )
         self.cells_left_out = cells_left_out

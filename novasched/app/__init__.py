@@ -421,7 +421,7 @@ def _placement(
     """Make placement, and the outages of it and of all else that requests wait for."""
     outages = sources.instrumentation.outages(patience_s)
     placement: Placement = PlacementClient(
-        sources.placement, on_held, lambda: outages.is_away(PLACEMENT)
+        sources.placement, on_held, lambda: outages.is_unavailable(PLACEMENT)
     )
     if copy is not None:
         placement = PlacementWithCopy(placement, copy)

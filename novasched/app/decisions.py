@@ -13,9 +13,9 @@ from novasched.app.sources import Dependencies
 from novasched.cluster.view import ClusterView
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
-from novasched.decision_log.distilling import RecordBuilder, policy_of
 from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.primitives import origin_of
+from novasched.decision_log.record_builder import RecordBuilder, profile_summary
 from novasched.decision_log.store import DecisionStore
 from novasched.decision_log.worker_state import INTERVAL_S, StateFile
 from novasched.observability.decisions import DecisionMetrics
@@ -101,9 +101,9 @@ class LogMaker:
         diagnosis = _diagnosis(conf, dependencies.clock, view, copy)
         if diagnosis is not None:
             self._complete_with(diagnosis)
-        distiller = RecordBuilder(
+        builder = RecordBuilder(
             profile,
-            policy_of(profile, conf),
+            profile_summary(profile, conf),
             worker=f'{host_of(conf)}:{os.getpid()}',
             known=lambda: len(view.node_uuids()),
             left_out=view.unavailable_cells,
@@ -112,7 +112,7 @@ class LogMaker:
             waits_for_diagnosis=diagnosis is not None,
         )
         log = decision_store.open_log(
-            conf, self._store, distiller, dependencies.clock, self._metrics
+            conf, self._store, builder, dependencies.clock, self._metrics
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log

@@ -394,7 +394,7 @@ class GroupCheck(Verifier):
             )
         if not isinstance(held, QueryFailed):
             return held
-        if held.is_away:
+        if held.is_unavailable:
             work.attempt.note_unavailable(PLACEMENT, held.text, held.status)
             raise errors.AllocationUpdateFailed(
                 work.request.instance_uuid,

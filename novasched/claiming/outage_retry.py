@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request and the services that are away: what it waits for, and what it has to undo
+"""A request and the unavailable services: how it waits for them, and what it rolls back
 before it is decided from the start."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OutageRetry:
         self, serve: Callable[[RequestAttempt], Result]
     ) -> Result | HandedToSuccessor:
         """Return the result of the first attempt, by ``serve``, that does not fail by
-        what is away. Raises what the last attempt has raised, or CallerGone.
+        an unavailable service. Raises what the last attempt has raised, or CallerGone.
         """
         attempt = self._work.attempt
         try:
@@ -174,8 +174,8 @@ class OutageRetry:
         left; return whether to make another one."""
         if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
             return False
-        if failure.away:
-            attempt.note_unavailable(failure.away, str(failure))
+        if failure.unavailable:
+            attempt.note_unavailable(failure.unavailable, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
             may_retry = self._budget.spend(Outcome.ARRIVED_LATE)
             return may_retry and bool(self._lost) and self._settle()

@@ -180,7 +180,7 @@ class Reservation(Verifier):
         if host is None or self._assumed is None:
             return None
         key = host.cell_uuid, host.uuid
-        later = self._assumed.later(key, self._seen(key))
+        later = self._assumed.picks_after(key, self._seen(key))
         numbers = [each.number for each in later]
         self._rebased_to[key] = max(numbers, default=self._seen(key))
         LOG.debug('Another request picked %s meanwhile; selecting again.', host)
@@ -199,7 +199,7 @@ class Reservation(Verifier):
         if self._budget.is_spent(Outcome.PICKS_RELEASED):
             return None
         retry = self._budget.retry(Outcome.PICKS_RELEASED)
-        if not self._assumed.have_gone(self._counted):
+        if not self._assumed.any_forgotten(self._counted):
             return None
         claims.abort('picks that have gone since', is_conflict=False)
         return retry
@@ -220,7 +220,7 @@ class Reservation(Verifier):
             return None
         if self._budget.is_spent(Outcome.PICKED_BY_OTHER):
             return None
-        self._assumed.await_return(self._mine)
+        self._assumed.wait_for_echo(self._mine)
         rows = {(host.cell_uuid, host.uuid): host._row for host in hosts}
         before, after = self._in_conflict(offered, rows)
         aborting = {each.pick.first for each in after}
@@ -248,7 +248,7 @@ class Reservation(Verifier):
             if self._host_view is None or not mine:
                 continue
             seen = self._seen(key)
-            later = self._assumed.later(key, self._host_view.number)
+            later = self._assumed.picks_after(key, self._host_view.number)
             others = self._of_others(later)
             known = [each for each in others if each.number <= seen]
             new = [o for o in others if o.number > seen and o.pick.origin]

@@ -92,7 +92,7 @@ class CachedCloud:
         self.read_at, self._hosts = now, None
 
     def hosts(self) -> ListedHosts:
-        """Return the list of hosts. Raises nothing if placement is away."""
+        """Return the list of hosts. Raises nothing if placement is unavailable."""
         if (known := self._hosts) is not None:
             return known
         view, problem, providers = self.inspection.run.reader.view, '', None

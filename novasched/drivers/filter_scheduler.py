@@ -156,13 +156,13 @@ class _Placing:
     def _hosts(self) -> HostTable:
         """Return the hosts of the candidates, as they are known now, with lists and
         dicts of their own: plugins may write into them."""
-        look, cell_uuid = self._work.look, self._work.request.target_cell_uuid
-        look.at_known()  # the lock of a group may have been long in coming
+        freshness, cell_uuid = self._work.freshness, self._work.request.target_cell_uuid
+        freshness.use_cached()  # the lock of a group may have been long in coming
         roots = self._roots.uuids()
         offered = by_provider(self._work.candidates, self._nodes, roots)
         found = self._parts.view.hosts(offered, cell_uuid)
-        look.seen, look.cell_uuid = found.snapshot, cell_uuid
-        look.reads_aggregates = any(
+        freshness.seen, freshness.cell_uuid = found.snapshot, cell_uuid
+        freshness.reads_aggregates = any(
             each.reads_aggregates for each in self._parts.profile.filters
         )
         return found
@@ -262,7 +262,7 @@ class _Placing:
     def _are_few(self, hosts: HostTable) -> Retry | None:
         """Return a Retry where there are too few hosts for the answer, its alternates
         included, and the cells or placement may show more."""
-        work, look = self._work, self._work.look
+        work, freshness = self._work, self._work.freshness
         if work.claims is None:
             return None
         wanted, there = work.required, _in_cell_of_best(hosts)
@@ -272,7 +272,7 @@ class _Placing:
         is_few = there < wanted or (may_differ and work.return_alternates)
         if not is_few:
             return None
-        if not look.shows_all and look.renew():
+        if not freshness.is_current and freshness.refresh_if_stale():
             text = 'all cells were looked at, as there were few hosts'
             return self._budget.retry(Outcome.STALE_HOSTS, text)
         of_copy = work.candidates is not None and work.candidates.copy is not None
@@ -427,7 +427,10 @@ class _Placing:
         request = placed.request
         own = parts.own_alternates and are_kept_apart(request)
         selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
-        if self._may_have_more(request, selections, alternates) and work.look.renew():
+        if (
+            self._may_have_more(request, selections, alternates)
+            and work.freshness.refresh_if_stale()
+        ):
             hosts = self._others(placed)
             selections = maker.with_alternates(
                 placed.picks, hosts, alternates, own, taken=()
@@ -452,7 +455,7 @@ class _Placing:
         none beside the host of the group."""
         work = self._work
         has_few = any(len(each) <= wanted for each in found)
-        may_be_old = work.claims is not None and not work.look.shows_all
+        may_be_old = work.claims is not None and not work.freshness.is_current
         is_bound = are_kept_together(request)
         return bool(wanted) and has_few and may_be_old and not is_bound
 

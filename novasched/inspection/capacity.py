@@ -20,7 +20,7 @@ from novasched import errors
 from novasched.app import Reader
 from novasched.db.servers import CellServerRows
 from novasched.inspection.capacity_text import NOTHING
-from novasched.inspection.fill import Filling, room_by_copies
+from novasched.inspection.host_filling import Filling, room_by_copies
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.objects import context as contexts

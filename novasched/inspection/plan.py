@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.decision_log.record import DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.inspection import changes, remaining_slots, unchecked
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import DryRequest, RequestMaker
 from novasched.inspection.servers import FoundServer
@@ -148,7 +148,7 @@ class Plan:
             'changes': self.changes,
             'notes': [
                 *self.notes,
-                *unchecked.sentences(self.run.policy, self.demands),
+                *unchecked.sentences(self.run.enabled_checks, self.demands),
             ],
             'as_of': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
             'placement_age_s': round(age_s, 1),

@@ -17,8 +17,8 @@ from novasched.cluster.view import ClusterView
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.decision_log import files
-from novasched.inspection import catalogue, dry
-from novasched.inspection.dry import DryRun
+from novasched.inspection import catalogue, dry_run
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
 from novasched.inspection.servers import ServerFinder
@@ -159,8 +159,8 @@ class Inspection:
 
     def cells_left_out(self) -> list[str]:
         """Return the names of the cells that do not answer, or have stopped to."""
-        away = self.run.reader.view.unavailable_cells()
-        return list(dict.fromkeys([*away, *self.finder.unreadable]))
+        silent = self.run.reader.view.unavailable_cells()
+        return list(dict.fromkeys([*silent, *self.finder.unreadable]))
 
 
 @contextlib.contextmanager
@@ -179,7 +179,7 @@ def opened(
     with contextlib.ExitStack() as stack:
         wrappers = None
         if sources is None:
-            notifier = dry.SilentNotifier()
+            notifier = dry_run.SilentNotifier()
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None
@@ -202,7 +202,7 @@ def opened(
                 ),
             )
         run = stack.enter_context(
-            dry.opened(
+            dry_run.opened(
                 conf,
                 sources,
                 seed=seed,

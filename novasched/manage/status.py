@@ -337,10 +337,10 @@ def policy(program: Status) -> Verdict:
     """Look for demands of flavors, aggregates and server groups that no filter that is
     enabled checks."""
     profile = preflight.load_plugins(program.conf)
-    enabled = unchecked.Policy.from_conf(program.conf, profile)
+    enabled = unchecked.EnabledChecks.from_conf(program.conf, profile)
     with program.api() as database:
         try:
-            said = unchecked.of_store(enabled, SqlServers(database.engine))
+            said = unchecked.sentences_on_store(enabled, SqlServers(database.engine))
         except errors.StoreFailed as problem:
             said = [f'It cannot be looked at: {problem}']
     return _warned(f'{each}.' for each in said)

@@ -23,7 +23,7 @@ from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import RetryBudget, Scope
 from novasched.cluster.aggregates import AggregateSync
-from novasched.cluster.look import ClusterLook
+from novasched.cluster.freshness import ViewFreshness
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult
 from novasched.manager.candidate_query import (
@@ -134,8 +134,10 @@ class RequestAttempts:
         self, work: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
     ) -> Selected:
         stage = work.recorder.stage
-        look = ClusterLook.of_now(self._view, stage, self._clock)
-        return self._selected(replace(work, attempt=attempt, look=look), return_objects)
+        freshness = ViewFreshness.at_arrival(self._view, stage, self._clock)
+        return self._selected(
+            replace(work, attempt=attempt, freshness=freshness), return_objects
+        )
 
     def _selected(self, work: ScheduleRequest, return_objects: bool) -> Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
@@ -170,14 +172,19 @@ class RequestAttempts:
 
         They are new ones, or the same if this request has not refreshed the cells yet.
         """
-        budget, may_be_old = work.attempt.budget, not work.look.shows_all
+        budget, may_be_old = work.attempt.budget, not work.freshness.is_current
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
             return None
         is_over = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
         is_over = is_over or budget.is_over(Outcome.UNAVAILABLE)
         more = self._asked_again(work, query)
-        if more is None and may_be_old and not is_over and work.look.renew():
+        if (
+            more is None
+            and may_be_old
+            and not is_over
+            and work.freshness.refresh_if_stale()
+        ):
             budget.spend(Outcome.STALE_HOSTS)
             return work.candidates
         return more
@@ -199,9 +206,9 @@ class RequestAttempts:
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
         is_verified = self.driver.VERIFIES_HOSTS and work.instance_uuids is not None
         if is_verified and in_enabled:
-            work.look.at_known()
+            work.freshness.use_cached()
         else:
-            work.look.renew()
+            work.freshness.refresh_if_stale()
 
     def _candidates(
         self, work: ScheduleRequest
@@ -213,7 +220,7 @@ class RequestAttempts:
         """
         request, recorder = work.request, work.recorder
         if request.is_rebuild or not self.driver.USES_ALLOCATION_CANDIDATES:
-            work.look.renew()
+            work.freshness.refresh_if_stale()
             return request, None, None
         request, query, nodes, added = self._query(work)
         if nodes == []:
@@ -266,8 +273,10 @@ class RequestAttempts:
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        look = ClusterLook(self._view)
-        work = ScheduleRequest(context, request, None, None, None, False, look=look)
+        freshness = ViewFreshness(self._view)
+        work = ScheduleRequest(
+            context, request, None, None, None, False, freshness=freshness
+        )
         request, query, _, added = self._query(work)
         return with_aggregates(request, added), query
 
@@ -363,7 +372,7 @@ class RequestAttempts:
         if not answer.requests:
             work.recorder.blocked(Blocker.NO_CANDIDATES)
             raise errors.NoValidHost('')
-        work.look.refresh()
+        work.freshness.refresh()
         return answer
 
     def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
@@ -382,7 +391,7 @@ class RequestAttempts:
             recorder=work.recorder,
             verifier=work.candidates.verifier,
             may_be_stale=not work.candidates.further,
-            look=work.look,
+            freshness=work.freshness,
             attempt=work.attempt,
         )
         return replace(work, claims=claims)
@@ -398,7 +407,7 @@ class RequestAttempts:
         target = target_of(request)
         if target is None:
             return request, None
-        work.look.renew()
+        work.freshness.refresh_if_stale()
         nodes = self._view.nodes_named(
             target.host, target.node, request.target_cell_uuid
         )

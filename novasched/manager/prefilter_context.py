@@ -88,15 +88,15 @@ class PrefilterContexts:
                 return self._network.segments(context, place)
             except errors.NetworkFailed as error:
                 LOG.warning('%s', error)
-                if error.away:
-                    missed(error.away, str(error), 0)
+                if error.unavailable:
+                    missed(error.unavailable, str(error), 0)
                 return None
 
         def aggregates_of(segment: str) -> frozenset[str]:
             found = self._placement.aggregates(context, segment)
             if not isinstance(found, QueryFailed):
                 return found
-            if found.is_away:
+            if found.is_unavailable:
                 missed(PLACEMENT, found.text, found.status)
             return frozenset()
 

@@ -186,8 +186,8 @@ GROUP_YIELDS = Metric(
 PICKS = Metric(
     'novasched_picks_total',
     'Picks, and their undos, that schedulers tell each other, by result: sent, lost '
-    '(the broker was away), received (from another process) or refused (it could not '
-    'be read).',
+    '(the broker was unavailable), received (from another process) or refused (it '
+    'could not be read).',
     labels=('result',),
     values=('sent', 'lost', 'received', 'refused'),
 )
@@ -276,14 +276,14 @@ CELL_LEFT_OUT = Metric(
 )
 OUTAGE_WAITING = Metric(
     'novasched_outage_waiting_requests',
-    'Requests that wait for a service that is away, by service: placement, network '
+    'Requests that wait for an unavailable service, by service: placement, network '
     'service, API database or database of cell, with the name of the cell.',
     labels=('service',),
     across='livesum',
 )
 OUTAGE_SECONDS = Metric(
     'novasched_outage_wait_seconds_total',
-    'How long requests have waited for a service that was away, all together, by '
+    'How long requests have waited for an unavailable service, all together, by '
     'service, as above.',
     labels=('service',),
 )

@@ -103,7 +103,9 @@ class JointClaim:
             if answer.sent:
                 return self._look(answer.text)
             if self._unreached:
-                refused = ClaimRefused(0, answer.text, is_away=answer.is_away)
+                refused = ClaimRefused(
+                    0, answer.text, is_unavailable=answer.is_unavailable
+                )
                 return self._refused(refused)
             self._unreached = True
             return None
@@ -118,7 +120,7 @@ class JointClaim:
             http.excerpt(answer),
             _exhausted(answer),
             conflicted=changed == 'provider',
-            is_away=answer.status_code >= http.SERVER_FAILED,
+            is_unavailable=answer.status_code >= http.SERVER_FAILED,
         )
         self._log(refused, changed)
         if refused.status in GATEWAY_LOST_IT:
@@ -297,7 +299,7 @@ class ConsumerClaim(JointClaim):
     def _log(self, refused: ClaimRefused, changed: str | None) -> None:
         # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
-        expected = expected or (refused.is_away and self._is_quiet)
+        expected = expected or (refused.is_unavailable and self._is_quiet)
         LOG.log(
             logging.DEBUG if expected else logging.WARNING,
             'Failed to save allocation for %s. Got HTTP %s: %s',

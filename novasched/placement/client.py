@@ -34,17 +34,17 @@ NO_PROVIDER = '00000000-0000-0000-0000-000000000000'
 
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it. While it is known that
-    placement ``is_away``, the log has no line on each question."""
+    placement ``is_unavailable``, the log has no line on each question."""
 
     def __init__(
         self,
         adapter: Adapter,
         on_held: OnHeld | None = None,
-        is_away: Callable[[], bool] = lambda: False,
+        is_unavailable: Callable[[], bool] = lambda: False,
     ) -> None:
         self._adapter = adapter
         self._on_held = on_held
-        self._is_away = is_away
+        self._is_unavailable = is_unavailable
 
     def answers(self) -> bool:
         url = f'/resource_providers?uuid={NO_PROVIDER}'
@@ -53,13 +53,15 @@ class PlacementClient:
             http.probing(self._adapter), context, 'GET', url, None, is_quiet=True
         )
         if isinstance(answer, NoAnswer):
-            return not answer.is_away
+            return not answer.is_unavailable
         return answer.status_code < http.SERVER_FAILED
 
     def candidates(
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:
-        return candidates.candidates(self._adapter, context, query, self._is_away())
+        return candidates.candidates(
+            self._adapter, context, query, self._is_unavailable()
+        )
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
@@ -71,7 +73,7 @@ class PlacementClient:
             'GET',
             url,
             AGGREGATES_VERSION,
-            is_quiet=self._is_away(),
+            is_quiet=self._is_unavailable(),
         )
         if isinstance(answer, NoAnswer):
             return failed(answer)
@@ -112,7 +114,7 @@ class PlacementClient:
             owner,
             self._on_held,
             adds,
-            is_quiet=self._is_away(),
+            is_quiet=self._is_unavailable(),
         ).run()
         return outcome if isinstance(outcome, ClaimRefused) else outcome[0]
 
@@ -126,7 +128,12 @@ class PlacementClient:
     ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
         owner = {'project_id': project_id, 'user_id': user_id}
         return JointClaim(
-            self._adapter, context, wanted, version, owner, is_quiet=self._is_away()
+            self._adapter,
+            context,
+            wanted,
+            version,
+            owner,
+            is_quiet=self._is_unavailable(),
         ).run()
 
     def holders(

@@ -29,11 +29,11 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Where allocation candidates come from.
 
-Each worker has a copy of what placement knows of resource providers, and computes the
-candidates of a request from it, in about a millisecond at 10,000 hosts. Every host is
-considered: ``[scheduler] max_placement_results`` does not count. What is picked is
-verified in placement before it is claimed there. Placement is asked for
-candidates as long as the copy is not there or too old, and for what cannot be computed.
+Each worker has a copy of placement's resource providers, and computes the candidates of
+a request from it. That takes about a millisecond at 10,000 hosts. Every host is
+considered: ``[scheduler] max_placement_results`` does not count. Each pick is verified
+in placement before it is claimed there. Placement is asked for candidates as long as
+there is no copy or it is too old, and for what cannot be computed.
 
 The copy is read from the database that ``[placement_database] connection`` names, or,
 without it, from placement's API, by one worker of a machine for all.
@@ -49,17 +49,17 @@ Related options:
             'mirror_max_age',
             min=1.0,
             sample_default='60, or 600 where it is read from the API',
-            help='Seconds after which a copy of placement that was not brought up to '
-            'date is not used any more, and placement is asked for candidates: a read '
-            'of it hangs. Where one fails, it is asked at once.',
+            help='Seconds after which a copy of placement that was not refreshed is '
+            'not used any more, as a read of placement hangs. Then placement is asked '
+            'for candidates. If a read fails, it is asked at once.',
         ),
         cfg.FloatOpt(
             'mirror_api_share',
             default=0.02,
             min=0.001,
             max=1.0,
-            help='The share of the time of one CPU of placement that all workers of a '
-            'machine together may take to keep a copy of it by the API, without '
+            help='The share of one CPU of placement that all workers of a machine '
+            'together may use to refresh the copy by the API. It counts only without '
             '``[placement_database] connection``. The first load may take half.',
         ),
         cfg.BoolOpt(
@@ -68,10 +68,9 @@ Related options:
             help="""
 Diagnose empty and short answers of GET /allocation_candidates.
 
-Placement gives no reasons. After a request that got no candidates, the condition that
-each host failed is found from the copy of placement, at once or as soon as the copy
-has caught up. No request waits for it. A copy is kept for this alone, where
-``[novasched] candidates = placement``.
+Placement gives no reasons. If a request got no candidates, the copy of placement shows
+which condition each host failed, at once or after its refresh. No request waits for it.
+With ``[novasched] candidates = placement``, a copy is kept for this alone.
 """,
         ),
     ]

@@ -27,7 +27,7 @@ from novasched.providers.table import Amounts, ProviderTable
 from novasched.resources import Query
 from novasched.resources.query import VERSION
 from novasched.runtime.clock import Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 from novasched.runtime.log_once import LogOnce
 from novasched.runtime.periodic import PeriodicTask
 
@@ -90,9 +90,9 @@ class CopyKeeper:
         self._failed_at = float('-inf')
         self._failure = ''
         self._nested: tuple[object, int, bool] = (None, 0, False)
-        self._reader = CellExecutor('placement-copy', 1)
+        self._reader = BulkheadExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
-        self._verifying = CellExecutor('placement-verify', VERIFIED_AT_ONCE)
+        self._verifying = BulkheadExecutor('placement-verify', VERIFIED_AT_ONCE)
         self._logged = LogOnce()
         self._orphans = LogOnce()
         self._defect = float('-inf'), ''

@@ -54,12 +54,12 @@ class Candidates:
 class QueryFailed:
     """Placement answered a query with an error, or not at all: ``status`` 0.
 
-    ``is_away``: it did not answer, or not with its own mouth, and may soon.
+    ``is_unavailable``: it did not answer, or not with its own mouth, and may soon.
     """
 
     status: int
     text: str
-    is_away: bool = False
+    is_unavailable: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ClaimRefused:
     # provider and class, if too little is left
     exhausted: tuple[str, str] | None = None
     conflicted: bool = False  # with another claim; it may succeed if tried again
-    is_away: bool = False  # see QueryFailed
+    is_unavailable: bool = False  # see QueryFailed
 
     @property
     def outcome(self) -> Outcome:

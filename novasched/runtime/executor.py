@@ -114,7 +114,7 @@ class CellAnswers(Generic[ResultT]):
         self._is_over = True
 
 
-class CellExecutor:
+class BulkheadExecutor:
     """Executor of at most ``width`` threads, which ``start`` starts when there is work
     for one more."""
 

@@ -329,7 +329,7 @@ def test_a_connection_that_is_lost_before_a_read_is_a_failure_of_the_store(
     assert reader.read().class_names
 
 
-def test_what_is_read_at_once_is_of_one_moment(reader, mirrored, new_uuid):
+def test_rows_read_together_are_of_one_moment(reader, mirrored, new_uuid):
     made, _ = mirrored
 
     def held(connection):

@@ -369,7 +369,7 @@ class TestCommand:
         assert text.splitlines()[3].startswith('1 host of 1 cell, read now; placement ')
         assert text.endswith('Not counted: 1 disabled.\n')
 
-    def test_what_if(self, made_of):
+    def test_slots_follow_hypothetical_changes(self, made_of):
         made = made_of([Host('h1'), Host('h2')])
         words = ('--flavor', SMALL_FLAVOR, '--what-if', 'remove h2')
         _, answer, _ = run(made, *words, '--what-if', 'add 2 like h1')

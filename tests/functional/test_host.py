@@ -164,7 +164,7 @@ def test_slots_of_the_flavors_in_use(made):
     assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
 
 
-def test_what_a_host_has_is_shown_where_slots_cannot_be_counted(made):
+def test_resources_are_shown_without_a_count_of_slots(made):
     class OnlyTrees(ApiReader):
         def read(self, hints):
             raise errors.StoreFailed('Placement', 'it hurts')

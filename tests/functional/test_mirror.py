@@ -111,7 +111,7 @@ def test_every_host_is_considered(cloud):
     assert len(offered(made, 'resources=VCPU:1&limit=1')) == 1
 
 
-def test_what_was_freed_without_a_word_is_found(cloud):
+def test_silently_freed_resources_are_found(cloud):
     made = cloud([Host('h1', vcpus=2)])
     (other,) = new_uuids()
     claim(made, 'h1', other, 2)
@@ -120,7 +120,7 @@ def test_what_was_freed_without_a_word_is_found(cloud):
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
-def test_what_others_took_costs_a_refusal_and_the_next_host(cloud):
+def test_claim_of_another_costs_a_refusal_and_the_next_host(cloud):
     made = cloud([Host('h1', memory_mb=16384), Host('h2')])
     scheduler = made.mirrored()
     claim(made, 'h1', *new_uuids(), 8)

@@ -140,7 +140,7 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
     assert [each.from_copy for each in made.decisions] == [True]
 
 
-def test_what_does_not_matter_to_a_request_costs_no_pick(cloud):
+def test_irrelevant_change_does_not_void_a_pick(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
     providers = Providers(made)
     scheduler = made.mirrored()
@@ -210,7 +210,7 @@ def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
     assert [each.from_copy for each in made.decisions] == [True, False]
 
 
-def test_where_most_have_left_all_is_decided_anew(cloud):
+def test_many_void_picks_cause_a_new_query(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
     providers = Providers(made)

@@ -222,7 +222,7 @@ def test_words_that_are_no_change(change, words):
         ('option filter_scheduler.ram_weight_multiplier= ', 'is no change|no value'),
     ],
 )
-def test_changes_that_make_no_sense(made, change, words):
+def test_invalid_changes_are_refused(made, change, words):
     with pytest.raises(errors.OptionError, match=words) as raised:
         slots(made, change)
     assert '--what-if' in str(raised.value)

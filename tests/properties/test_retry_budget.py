@@ -101,7 +101,9 @@ class Placement(FakePlacement):
         if self.trouble('claims'):
             status = self.trouble.rng.choice([0, 409, 409, 409, 503, 503])
             is_busy = status == 409 and self.trouble('claims')
-            return ClaimRefused(status, 'no', None, is_busy, is_away=status in (0, 503))
+            return ClaimRefused(
+                status, 'no', None, is_busy, is_unavailable=status in (0, 503)
+            )
         return super().claim(*args, **kwargs)
 
     def claim_all(self, context, wanted, *args):
@@ -210,17 +212,17 @@ class Assumed:
         pick.origin, pick.first = origin, request.instance_uuid
         return SimpleNamespace(pick=pick, number=number, order=None)
 
-    def later(self, key, number):
+    def picks_after(self, key, number):
         if not self.trouble('others'):
             return []
         host = SimpleNamespace(cell_uuid=key[0], uuid=key[1])
         request = factories.request(instance_uuid=OTHER, memory_mb=10**6)
         return [self.pick(host, request, 'other', 2)]
 
-    def have_gone(self, picks):
+    def any_forgotten(self, picks):
         return self.trouble('released')
 
-    def await_return(self, picks):
+    def wait_for_echo(self, picks):
         """They are back at once."""
 
     def remove(self, picks):

@@ -36,7 +36,7 @@ from novasched.providers.hints import NO_HINTS, CloudHints, NodeSize
 from novasched.providers.rows import by_provider, has_same_rows, put
 from novasched.providers.table import SHARES
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
@@ -104,7 +104,7 @@ class ApiReader(PlainReads):
         self._listed_at = clock.monotonic()
         self._as_of, self._newest_at, self._was_newest_at = 0.0, math.inf, math.inf
         self._next = {'aggregates': 0, 'usages': 0}
-        self._asking = CellExecutor('placement-trees', TREES_AT_ONCE)
+        self._asking = BulkheadExecutor('placement-trees', TREES_AT_ONCE)
 
     def close(self) -> None:
         """End a read in another thread before its next request."""

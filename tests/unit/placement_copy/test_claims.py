@@ -148,7 +148,7 @@ class TestMirroredPlacement:
             'it is not read here',
         ],
     )
-    def test_who_holds_is_read_where_that_is_certain(
+    def test_holders_come_from_the_copy_only_if_certain(
         self, placement, store, known, expected
     ):
         store.holders = lambda consumers: known
@@ -197,7 +197,7 @@ class TestMirroredPlacement:
         assert store.reads == [('changes', [1])]
         assert hosts(mirror) == ['a', 'b']
 
-    def test_aggregates_are_those_of_the_copy(self, placement):
+    def test_aggregates_come_from_the_copy(self, placement):
         assert placement.aggregates(None, 'a') == {'aggregate'}
         assert placement.aggregates(None, 'b') == frozenset()
         assert placement.aggregates(None, 'new') == {'of placement'}

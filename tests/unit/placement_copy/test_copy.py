@@ -21,7 +21,7 @@ from tests.unit.observability.recorder import FakeRecorder
 from tests.unit.placement_copy.providers import ONE, FakeProviders, hosts, look
 
 
-def test_candidates_are_those_of_the_copy(mirror):
+def test_candidates_come_from_the_copy(mirror):
     found = mirror.candidates(ONE)
     one = {'allocations': {'a': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['a']}}
     assert list(found.requests) == ['a', 'b']
@@ -68,7 +68,9 @@ class TestReading:
         look(mirror)
         assert store.reads == [('changes', [])]
 
-    def test_what_changes_silently_is_found_in_time(self, mirror, store, clock):
+    def test_silent_change_is_found_by_a_thorough_read_in_time(
+        self, mirror, store, clock
+    ):
         mirror.assume({})
         store.take('a', 4)
         look(mirror)
@@ -90,7 +92,7 @@ class TestReading:
         assert mirror.differences == 1
         assert 'differed for 1 resource providers' in caplog.text
 
-    def test_who_moved_meanwhile_was_not_missed(self, mirror, store, clock):
+    def test_moved_provider_is_no_difference(self, mirror, store, clock):
         store.parents = {'b': 'a'}  # which changes no generation
         clock.advance(375)
         look(mirror)
@@ -116,7 +118,7 @@ class TestReading:
         assert [how for how, _ in store.reads] == ['changes', 'all']
         assert mirror.differences == 0
 
-    def test_what_keeps_it_from_being_read_is_said(self, store, clock):
+    def test_problem_says_why_the_copy_is_not_used(self, store, clock):
         mirror = CopyKeeper(store, clock)
         why = 'the copy of its state was not read yet'
         assert mirror.problem() == why
@@ -259,9 +261,7 @@ class TestReading:
         ('reading all takes too long', 1.0, 70.0, 20.0),
         ('every look does', 27.1, 27.1, 1.0),
     )
-    def test_what_is_too_slow_in_any_case_is_not_hurried(
-        self, store, clock, look_s, load_s, pause_s
-    ):
+    def test_slow_reads_keep_their_pause(self, store, clock, look_s, load_s, pause_s):
         mirror = CopyKeeper(store, clock)
         for store.slow in (
             lambda: clock.advance(load_s),
@@ -283,7 +283,7 @@ class TestReading:
         look(mirror)
         assert store.reads[-1] == ('all', [])
 
-    def test_what_fails_at_the_end_is_not_said(self, mirror, caplog):
+    def test_failure_while_stopping_is_not_logged(self, mirror, caplog):
         mirror.stop()
         mirror.keep_up()
         assert not caplog.records

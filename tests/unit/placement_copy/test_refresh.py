@@ -26,9 +26,7 @@ def test_an_idle_copy_is_looked_at_less_often(store, clock, max_age_s, idle_s, w
 
 
 @cases('reads_fast', ('by its database', True), ('by its API', False))
-def test_what_changes_silently_is_looked_for_less_often_where_none_asks(
-    store, clock, reads_fast
-):
+def test_thorough_reads_are_rarer_without_requests(store, clock, reads_fast):
     """Once a minute, where that takes many requests; and when a request comes."""
     store.reads_fast = reads_fast
     mirror = CopyKeeper(store, clock)

@@ -24,13 +24,13 @@ def verified(mirror):
     return ask
 
 
-def test_what_is_as_it_was_is_offered(verified, store, mirror):
+def test_unchanged_pick_is_offered(verified, store, mirror):
     store.take('a', 1)
     assert verified('a', 'b') == [True, True]
     assert mirror.void_picks == 0
 
 
-def test_what_has_changed_is_judged_by_the_query(verified, store, mirror):
+def test_changed_pick_is_judged_by_the_query(verified, store, mirror):
     store.totals.update(a=2, b=0)
     assert verified('a', 'b') == [True, False]
     assert mirror.void_picks == 1
@@ -40,7 +40,7 @@ def test_what_has_changed_is_judged_by_the_query(verified, store, mirror):
     assert store.reads == [('changes', [1, 2])]
 
 
-def test_what_is_gone_is_not_offered(verified, store):
+def test_vanished_pick_is_not_offered(verified, store):
     del store.totals['b']
     assert verified('b') == [False]
 

@@ -20,7 +20,7 @@ def test_all_is_read(world, served):
     assert len(requests_) == len(set(requests_))
 
 
-def test_the_names_that_nobody_has_are_known(served):
+def test_unused_names_are_known(served):
     table = build(served[0].read())
     assert table.classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
     assert set(table.traits) == {'T1', 'T2', POOL}
@@ -105,7 +105,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize('change', SILENT)
-def test_what_changes_no_generation(world, served, change):
+def test_change_without_a_generation_is_found_by_a_thorough_read(world, served, change):
     reader, _ = served
     contents = reader.read()
     SILENT[change](world)
@@ -184,9 +184,7 @@ def changed_before(world, call, change):
 
 @pytest.mark.parametrize('change', CHANGES)
 @pytest.mark.parametrize('call', CALLS)
-def test_what_changes_during_a_load_is_found_by_the_next_read(
-    world, served, call, change
-):
+def test_change_during_a_load_is_found_by_the_next_read(world, served, call, change):
     reader, _ = served
     left = changed_before(world, call, CHANGES[change])
     contents = reader.read()
@@ -336,7 +334,7 @@ def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
     assert len(tables_read(requests_, 'usages')) == MANY // 10
 
 
-def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
+def test_busy_providers_do_not_starve_the_others(many, served):
     reader, _ = served
     contents = exact(reader)
     hosts = [f'host-{number}' for number in range(MANY)]
@@ -387,7 +385,7 @@ def test_thorough_reads_find_in_turns_what_was_missed(many, served):
     assert most == UNCHANGED_AT_ONCE
 
 
-def test_what_was_freed_is_found_without_a_turn(many, served):
+def test_freed_usage_of_odd_and_shared_providers_is_found_at_once(many, served):
     many.add('odd', VCPU=inventory(8, min_unit=2))
     many.providers['odd']['used'] = {'VCPU': 4}
     reader, asked = served

@@ -50,8 +50,8 @@ NONSENSE = {
 def test_a_bad_answer(world, served, call, answer):
     reader, asked = served
     world.instead[call] = NONSENSE[answer]
-    is_away = isinstance(NONSENSE[answer], Exception)
-    said = 'cannot be reached: ' if is_away else f'GET {call}: '
+    is_unavailable = isinstance(NONSENSE[answer], Exception)
+    said = 'cannot be reached: ' if is_unavailable else f'GET {call}: '
     with pytest.raises(errors.StoreFailed, match=re.escape(said)):
         reader.read()
     before = asked()
@@ -202,6 +202,6 @@ def test_a_pause_ends_when_the_reader_is_closed(world, world_api):
     assert len(script.asked) == 1
 
 
-def test_nobody_waits_for_it(served):
+def test_no_request_waits_for_the_reader(served):
     assert served[0].reads_fast is False
     assert served[0].change_token() is None

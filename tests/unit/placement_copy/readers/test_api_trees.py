@@ -59,7 +59,7 @@ def test_a_provider_of_its_own(
         assert found == {u: each for u, each in world.says().items() if u == 'h2'}
 
 
-def test_what_own_claims_change_is_not_asked_about(look, world):
+def test_generation_of_own_claims_costs_no_further_query(look, world):
     one = ['/resource_providers/h2']
     world.step_s = 0
     for _ in range(2):
@@ -103,7 +103,7 @@ def test_generation_that_comes_again_proves_nothing(look_at_h2, world, apart_s):
     assert look() == (['T2'], 3)
 
 
-def test_what_was_written_in_the_second_of_a_look_is_asked_about(look_at_h2, world):
+def test_write_within_the_second_of_a_read_is_queried_again(look_at_h2, world):
     world.age_s = 0
     world.write('h2')
     look = look_at_h2()

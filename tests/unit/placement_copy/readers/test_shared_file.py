@@ -50,7 +50,7 @@ def script(world_api):
     return world_api[1]
 
 
-def test_what_one_process_reads_all_have(make_store, world, script, clock):
+def test_read_of_one_process_serves_all(make_store, world, script, clock):
     mine, other = make_store(), make_store()
     contents = mine.read()
     asked = len(script.asked)
@@ -93,7 +93,7 @@ def test_the_next_process_goes_on_when_the_one_that_reads_has_ended(make_store, 
     assert says(after)['h1']['inventories']['VCPU'][-1] == 5
 
 
-def test_who_comes_second_waits_for_the_first_load(make_store, world, tmp_path):
+def test_second_process_waits_for_the_first_load(make_store, world, tmp_path):
     mine, other, found = make_store(), make_store(), []
     with open((tmp_path / NAME).with_suffix(LOCK), 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -161,7 +161,7 @@ def test_files_of_a_placement_that_is_read_no_more_are_removed(
     assert kept == {'placement-copy-new', 'placement-copy-1'}
 
 
-def test_what_one_process_wants_another_reads(make_store, world):
+def test_reading_process_serves_the_hints_of_others(make_store, world):
     world.write('h1', aggregates=['a9'])
     mine, other = make_store(), make_store()
     contents = mine.read()
@@ -212,7 +212,7 @@ def test_a_file_that_is_none(make_store, tmp_path, content):
     assert len(load(tmp_path / NAME).providers) == 5
 
 
-def test_what_a_killed_process_left_is_not_written_to(make_store, tmp_path):
+def test_file_left_by_a_killed_process_is_not_written_to(make_store, tmp_path):
     """It may belong to another user, or lead elsewhere."""
     elsewhere = tmp_path / 'elsewhere'
     elsewhere.write_text('kept')
@@ -233,7 +233,7 @@ class TestCopiesForInspections:
         of_machine = MachineCopy(tmp_path / NAME, clock)
         return CopyOnDemand(store, of_machine=of_machine, clock=clock)
 
-    def test_that_of_the_machine_is_used_while_it_is_fresh(self, copies, script, clock):
+    def test_fresh_copy_of_the_machine_is_used(self, copies, script, clock):
         first = copies(['a1'])
         assert (len(first.table), first.source, script.asked) == (5, 'api', [])
         assert copies() is first
@@ -253,7 +253,7 @@ class TestCopiesForInspections:
         copies()
         assert script.asked
 
-    def test_what_is_too_old_for_a_question_is_brought_up_to_date(
+    def test_copy_too_old_for_a_question_is_refreshed(
         self, copies, script, clock, world
     ):
         copies()

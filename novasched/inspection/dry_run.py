@@ -23,8 +23,8 @@ from novasched import app
 from novasched.claiming.host_candidates import ProviderClass, amounts_of
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
-from novasched.decision_log.distilling import Diagnose, RecordBuilder
 from novasched.decision_log.log import CollectedRecords
+from novasched.decision_log.record_builder import Diagnose, RecordBuilder
 from novasched.decision_log.request import summary
 from novasched.inspection import unchecked
 from novasched.objects.context import RequestContext
@@ -221,13 +221,13 @@ class DryRun:
     offered_by: Callable[[], PlacementCopy | None] = lambda: None
     check: Check = never  # ends work that takes too long
     # None if more than filters may decide
-    policy: unchecked.Policy | None = None
+    enabled_checks: unchecked.EnabledChecks | None = None
 
     def unchecked_demands(self, request: RequestSpec) -> list[unchecked.Demand]:
         """Return the demands of a request that nothing checks."""
         aggregates = self.reader.view.aggregates.all()
         keys = {key for each in aggregates for key in each.metadata}
-        return unchecked.of_request(self.policy, summary(request), keys)
+        return unchecked.unchecked_demands(self.enabled_checks, summary(request), keys)
 
     def begin(self) -> DryRun:
         """Forget all requests, and return another dry run, of another seed."""
@@ -310,8 +310,10 @@ def opened(
     )
     try:
         reader.view.load()
-        policy = unchecked.Policy.from_conf(conf, reader.profile)
-        yield DryRun(reader, made[0], logs[0], seed, rng, check=check, policy=policy)
+        enabled = unchecked.EnabledChecks.from_conf(conf, reader.profile)
+        yield DryRun(
+            reader, made[0], logs[0], seed, rng, check=check, enabled_checks=enabled
+        )
     finally:
         reader.view.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one request knows of the cells: how new it is, and whether it still holds."""
+"""How fresh the host data of one request is, and whether its rows still hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView
 
 RECENT_S = 1.0
-"""The rows of a look that began longer ago are verified, also of the own look."""
+"""Rows of a read that began longer ago are verified, also if the request made it."""
 
 
 @dataclass(eq=False)
-class ClusterLook:
+class ViewFreshness:
     """How fresh the host data of one request is."""
 
     view: ClusterView | None = None  # None if the cluster does not change
@@ -35,44 +35,46 @@ class ClusterLook:
     ended_s: float = float('-inf')  # when the request got it
 
     @classmethod
-    def of_now(
+    def at_arrival(
         cls,
         view: ClusterView,
         stage: Callable[[str], AbstractContextManager[None]],
         clock: Clock = SYSTEM_CLOCK,
-    ) -> ClusterLook:
-        """Return the look of a request that comes now."""
+    ) -> ViewFreshness:
+        """Return the freshness for a request that arrives now."""
         return cls(view, clock.monotonic(), stage, clock)
 
     @property
-    def shows_all(self) -> bool:
-        """Whether all that a no depends on was looked at after the request came."""
+    def is_current(self) -> bool:
+        """Whether all that a NoValidHost depends on was read after the request came."""
         has_aggregates = self.has_aggregates or not self.reads_aggregates
         return self.is_new and (has_aggregates or self.view is None)
 
     @property
     def is_recent(self) -> bool:
-        """Whether the look is so young that its rows need no verification."""
+        """Whether the read is so young that its rows need no verification."""
         return self.is_new and self.clock.monotonic() - self.began_s <= RECENT_S
 
-    def at_known(self) -> None:
-        """See what is known, unless that was done just now."""
+    def use_cached(self) -> None:
+        """Use the cached hosts; do nothing if they were read or used just now."""
         if self.view is not None and self.clock.monotonic() - self.ended_s > RECENT_S:
             with self.stage('refresh'):
                 self.began_s = self.view.known()
             self.ended_s = self.clock.monotonic()
             self.is_new |= self.began_s > self.came_s
 
-    def renew(self) -> bool:
-        """Look at all cells, and at the aggregates, unless that was done; return
-        whether hosts may be others now."""
+    def refresh_if_stale(self) -> bool:
+        """Read all cells and the aggregates, unless the request has read them.
+
+        Return whether the hosts may have changed.
+        """
         if not self.is_new:
             self.refresh()
             return True
-        return not self.shows_all and self._read_aggregates()
+        return not self.is_current and self._read_aggregates()
 
     def refresh(self) -> None:
-        """Look at all cells, whether that was done or not."""
+        """Read all cells, also if the request has read them before."""
         if self.view is not None:
             with self.stage('refresh'):
                 self.began_s = self.view.refresh()
@@ -81,7 +83,7 @@ class ClusterLook:
         self._read_aggregates()
 
     def _read_aggregates(self) -> bool:
-        """Read them if filters do; return whether they are others."""
+        """Read the aggregates if filters do; return whether they changed."""
         if self.view is None or not self.reads_aggregates:
             return False
         before = self.view.aggregates.version
@@ -90,9 +92,9 @@ class ClusterLook:
         self.has_aggregates = True
         return self.view.aggregates.version != before
 
-    def changed(self, node_uuids: Collection[str]) -> Collection[str]:
-        """Return which of these nodes are not as the request saw them, or cannot be
-        read."""
+    def stale_nodes(self, node_uuids: Collection[str]) -> Collection[str]:
+        """Return the nodes that changed since the request saw them, or are
+        unreadable."""
         is_known = self.is_recent and not self.reads_aggregates
         if self.view is None or is_known or self.seen is None or not node_uuids:
             return ()

@@ -11,7 +11,7 @@ from novasched.decision_log.counting import GROUPINGS
 from novasched.decision_log.primitives import find_before, head_of, packed, unpacked
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.record import encode
-from novasched.inspection.merged import PAGE, MergedDecisions
+from novasched.inspection.all_decisions import PAGE, AllDecisions
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests.cases import cases
@@ -54,14 +54,14 @@ def ids(heads):
 )
 @pytest.mark.parametrize('limit', [1, 4, 50])
 @pytest.mark.parametrize('before', [None, 0, 3, 8])
-def test_lists_are_those_of_one_log(decisions, whole, criteria, limit, before):
+def test_lists_equal_the_lists_of_one_log(decisions, whole, criteria, limit, before):
     end = None if before is None else IDS[before]
     found = decisions.find(criteria, limit, end)
     assert found == whole.find(criteria, limit, end)
 
 
 @pytest.mark.parametrize('by', GROUPINGS)
-def test_counts_are_those_of_one_log(decisions, whole, by):
+def test_counts_equal_the_counts_of_one_log(decisions, whole, by):
     assert decisions.count(by, Criteria()) == whole.count(by, Criteria())
 
 
@@ -76,7 +76,7 @@ def test_records_come_from_where_they_are(decisions, whole):
         decisions.read('web')
 
 
-def test_who_has_a_record_that_was_listed_is_asked_alone():
+def test_listed_record_is_read_from_its_machine_alone():
     decisions, machines = merged(there=log_of(RECORDS[:2]), yonder=log_of(RECORDS[2:]))
     decisions.find(Criteria())
     decisions.read(RECORDS[0].head.id)
@@ -125,7 +125,7 @@ def test_schedulers_that_share_a_log_count_once(whole):
     assert decisions.overview(60)['schedulers'] == ['here']
 
 
-def test_what_is_new_is_followed_once():
+def test_new_record_is_followed_once():
     here, there = log_of(RECORDS[:2]), log_of(RECORDS[2:4])
     decisions, _ = merged(here, there=there)
     mark = decisions.end()
@@ -139,7 +139,7 @@ def test_what_is_new_is_followed_once():
     assert decisions.newer(Criteria(), mark)[0] == []
 
 
-def test_what_was_decided_during_a_silence_is_followed_afterwards():
+def test_records_of_a_silent_machine_are_followed_later():
     clock = SetClock(NOON)
     there, yonder = log_of(), log_of()
     decisions, machines = merged(clock=clock, there=there, yonder=yonder)
@@ -173,7 +173,7 @@ def test_more_than_a_page_may_be_new():
     assert decisions.newer(Criteria(), mark)[0] == []
 
 
-def test_who_does_not_answer_is_named():
+def test_silent_machine_is_named():
     decisions, _ = merged(
         there=log_of(RECORDS), yonder='did not answer within 2 s', old=None
     )
@@ -193,7 +193,7 @@ def test_a_record_travels_whole():
     assert unpacked(packed(record)) == record
 
 
-def test_what_a_later_release_knows_of_a_head_is_ignored():
+def test_unknown_field_of_a_head_is_ignored():
     head = RECORDS[0].head
     assert head_of({**dataclasses.asdict(head), 'news': 1}) == head
 
@@ -212,7 +212,7 @@ def test_nonsense_is_said_of_who_sends_it(sent):
         def close(self): ...
 
     others = OtherSchedulers(lambda: ['odd'], Odd)
-    decisions = MergedDecisions(None, others)
+    decisions = AllDecisions(None, others)
     assert decisions.read(IDS[0]) is None
     assert decisions.unanswered == ['odd']
 

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db import tables
-from novasched.inspection import dry
-from novasched.inspection.dry import DryPlacement
+from novasched.inspection import dry_run
+from novasched.inspection.dry_run import DryPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.ports import Candidates, Claimed
@@ -91,7 +91,7 @@ def test_a_dry_run_chooses_what_requests_then_get(made, seed):
     cloud = made()
     asked = requests_of(random.Random(seed), 12)
     before, held = rows(cloud), cloud.held()
-    with dry.opened(cloud.conf, sources(cloud)) as run:
+    with dry_run.opened(cloud.conf, sources(cloud)) as run:
 
         def try_it(uuids, values):
             found = run.reader.manager.select_destinations(

@@ -67,7 +67,7 @@ class FollowMark(NamedTuple):
     read: Mapping[str, LogRead]
 
 
-class MergedDecisions:
+class AllDecisions:
     """Asks the log of this machine, and the schedulers of the others.
 
     It answers as decision_log.reading.DecisionReader does. ``unanswered`` and

@@ -4,8 +4,8 @@
 import pytest
 
 from novasched import errors
-from novasched.decision_log.distilling import policy_of
 from novasched.decision_log.record import decode, encode
+from novasched.decision_log.record_builder import profile_summary
 from novasched.drivers.chance import ChanceScheduler
 from novasched.objects.request_spec import Destination
 from novasched.ports import CallerGone, Cell
@@ -161,7 +161,7 @@ def no_host(blocker, plugin='', code=''):
     ),
     ('anything else', {'driver': Wordy}, {}, ('error', 'error', '', '')),
 )
-def test_what_ended_a_request(options, request_, ending):
+def test_record_head_says_what_ended_the_request(options, request_, ending):
     caller = options.pop('caller', None)
     recorded = Recorded(**options)
     raised = None
@@ -287,7 +287,7 @@ def test_a_body_is_the_same_once_it_was_encoded():
     assert encode(found) == encode(body)
 
 
-def test_a_decision_is_told_with_its_hosts_and_weights():
+def test_record_has_hosts_and_weights_of_a_decision():
     recorded = typical()
     ((selected, *alternates),) = recorded.ask([A])
     record = recorded.record
@@ -330,7 +330,7 @@ def test_hosts_are_listed_once_while_they_stay():
     assert names is same
 
 
-def test_the_nodes_of_one_host_are_told_apart():
+def test_nodes_of_one_host_have_distinct_names():
     hosts = factories.hosts(host=['ironic', 'ironic', 'h3'], nodename=['a', 'b', 'c'])
     recorded = Recorded(hosts)
     recorded.ask()
@@ -349,19 +349,19 @@ def test_the_head_has_what_lists_show():
     assert head.flavor == factories.request().flavor.name
 
 
-def test_what_the_operator_chose_is_kept_by_its_hash():
+def test_profile_is_stored_once_by_its_hash():
     conf = make_conf(novasched={'no_valid_host_detail': 'user'})
     profile = Profile((ComputeFilter(),), (RAMWeigher(2.0),))
-    policy = policy_of(profile, conf)
-    recorded = typical(policy=policy)
+    kept = profile_summary(profile, conf)
+    recorded = typical(kept_profile=kept)
     recorded.ask()
     (found,) = recorded.record.profiles.items()
-    assert found == (recorded.record.body['profile'], policy)
-    assert policy['filters'] == ['ComputeFilter']
-    assert policy['weighers'] == {'RAMWeigher': 2.0}
-    assert policy['options']['no_valid_host_detail'] == 'user'
-    assert policy['driver'] == 'filter_scheduler'
-    other = typical(policy={**policy, 'driver': 'chance_scheduler'})
+    assert found == (recorded.record.body['profile'], kept)
+    assert kept['filters'] == ['ComputeFilter']
+    assert kept['weighers'] == {'RAMWeigher': 2.0}
+    assert kept['options']['no_valid_host_detail'] == 'user'
+    assert kept['driver'] == 'filter_scheduler'
+    other = typical(kept_profile={**kept, 'driver': 'chance_scheduler'})
     other.ask()
     assert other.record.profiles.keys() != recorded.record.profiles.keys()
 
@@ -381,7 +381,7 @@ def silent(*names):
     ('with a decision', {}),
     ('with no host', {'filters': [NumInstancesFilter(limit=0)]}),
 )
-def test_cells_left_out_are_those_of_the_decision(options):
+def test_record_names_cells_left_out_of_the_decision(options):
     recorded = Recorded(view=silent('east'), **options)
     try:
         recorded.ask([A, B])
@@ -402,7 +402,7 @@ def test_a_server_after_the_first_has_the_cells_left_out_too():
     assert (last['index'], last['candidates'], last['left']) == (1, 3, 0)
 
 
-def test_without_a_decision_the_cells_are_those_of_now():
+def test_record_without_a_decision_names_current_cells():
     recorded = Recorded(
         placement=FakePlacement(),
         left_out=lambda: ('west',),

@@ -82,8 +82,8 @@ class Conclusion:
     code: str = ''
 
 
-def policy_of(profile: Profile, conf: Any = None) -> dict[str, Any]:
-    """Return the policy of the operator, as far as records keep it."""
+def profile_summary(profile: Profile, conf: Any = None) -> dict[str, Any]:
+    """Return the profile of the scheduler, as records keep it."""
     options = dict(conf.novasched) if conf is not None else {}
     return {
         'driver': conf.scheduler.driver if conf is not None else '',
@@ -105,7 +105,7 @@ def _multiplier(weigher: Weigher) -> float | None:
 class RecordBuilder:
     """Makes records of recorded requests, in any thread.
 
-    ``policy`` is the kept part of what the operator chose, ``worker`` is host:pid.
+    ``kept_profile`` is the profile as records keep it, ``worker`` is host:pid.
     ``known`` returns how many hosts there are, ``left_out`` the names of unavailable
     cells, ``ages_s`` how old the view of each part of the cloud is.
     """
@@ -113,7 +113,7 @@ class RecordBuilder:
     def __init__(
         self,
         profile: Profile,
-        policy: Mapping[str, Any] | None = None,
+        kept_profile: Mapping[str, Any] | None = None,
         worker: str = '',
         known: Callable[[], int] = lambda: 0,
         left_out: Callable[[], Sequence[str]] = lambda: (),
@@ -123,9 +123,9 @@ class RecordBuilder:
         ask: Ask = why,
     ) -> None:
         self._profile = profile
-        self._policy = policy = policy or policy_of(profile)
-        digest = hashlib.blake2b(repr(policy).encode(), digest_size=8)
-        self._policy_hash = digest.hexdigest()
+        self._kept_profile = kept_profile = kept_profile or profile_summary(profile)
+        digest = hashlib.blake2b(repr(kept_profile).encode(), digest_size=8)
+        self._profile_hash = digest.hexdigest()
         self._worker = worker
         self._known = known
         self._left_out = left_out
@@ -168,7 +168,7 @@ class RecordBuilder:
                 'left_out': self.cells_left_out(recorder),
                 'ages_s': dict(self._ages_s()),
             },
-            'profile': self._policy_hash,
+            'profile': self._profile_hash,
             'claims': _claims(recorder),
             'claims_total': recorder.claims_total,
             'stages_ms': {n: s * 1000 for n, s in recorder.stages_s.items()},
@@ -177,8 +177,8 @@ class RecordBuilder:
             'decisions': decisions,
         }
         head = self._head(recorder, found, state)
-        policies = {self._policy_hash: self._policy}
-        return DecisionRecord(head, truncated(body), lists, policies)
+        profiles = {self._profile_hash: self._kept_profile}
+        return DecisionRecord(head, truncated(body), lists, profiles)
 
     def outlines(self, recorder: RequestRecorder) -> dict[int, Outline]:
         """Return the outlines of the decisions that are kept, by id() of their turn.
