@@ -26,8 +26,8 @@
         AllocationUpdateFailed        the consumer changed under the claim
           AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
-      MirrorError                     candidates cannot be computed: placement is asked
-        NoMirror                      the copy is not there, too old or broken
+      CopyError                     candidates cannot be computed: placement is asked
+        NoCopy                      the copy is not there, too old or broken
         InvalidCandidateQuery         placement answers 400 to such a query
         InconsistentProviders         rows of its database do not fit together
       DecisionNotFound                no record of a decision has such an id
@@ -338,7 +338,7 @@ class AllocationDeleteFailed(_OfConsumer, RequestError):
     done_to = 'delete allocations for consumer'
 
 
-class MirrorError(NovaschedError):
+class CopyError(NovaschedError):
     """Candidates cannot be computed from a copy of placement: it must be asked.
 
     ``reason`` is what metrics call it; ``is_of_query``: for one query alone.
@@ -348,20 +348,20 @@ class MirrorError(NovaschedError):
     is_of_query = False
 
 
-class NoMirror(MirrorError):
+class NoCopy(CopyError):
     """There is no copy, or it is too old, or it cannot be brought up to date."""
 
     reason = 'unusable'
 
 
-class InvalidCandidateQuery(MirrorError):
+class InvalidCandidateQuery(CopyError):
     """A query that placement answers with 400, or that is left to placement."""
 
     reason = 'query'
     is_of_query = True
 
 
-class InconsistentProviders(MirrorError):
+class InconsistentProviders(CopyError):
     """Rows of placement's database do not fit together."""
 
 

@@ -15,8 +15,8 @@ from novasched.inspection import dry_run
 from novasched.inspection.capacity import Capacity
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
-from novasched.inspection.table_placement import TablePlacement
-from novasched.providers.placement_copy import PlacementCopy
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.on_demand import CopiedPlacement
 from tests import fake_databases, recorded_worlds
 from tests.configuration import make_conf
 from tests.fake_databases import FakeApiStore, FakeCellStore, FakeCellStores
@@ -198,7 +198,7 @@ class DryCloud:
         wrappers = app.Wrappers(
             api=lambda inner: self.api(),
             cells=lambda inner: self.stores(),
-            placement=lambda inner: TablePlacement(
+            placement=lambda inner: CopiedPlacement(
                 inner, lambda aggregates: copy, as_it_is=True
             ),
         )

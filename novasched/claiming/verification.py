@@ -110,7 +110,7 @@ class CandidateInPlacement(Verifier):
                 offered = self._verifier.still_offered(
                     [(pick.node_uuid, pick.candidate) for pick in picks]
                 )
-        except errors.MirrorError as problem:
+        except errors.CopyError as problem:
             LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
             return [Retry(Outcome.UNVERIFIED, str(problem))] * len(picks)
         return [None if is_offered else VOID for is_offered in offered]

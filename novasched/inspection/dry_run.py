@@ -29,6 +29,7 @@ from novasched.decision_log.request import summary
 from novasched.inspection import unchecked
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.placement_copy import PlacementCopy
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -40,7 +41,6 @@ from novasched.ports import (
     UndoLeft,
 )
 from novasched.providers.by_root import CandidatesByRoot
-from novasched.providers.placement_copy import PlacementCopy
 from novasched.releases import Release
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.deadline import Check, never
@@ -287,7 +287,7 @@ def opened(
         made.append(DryPlacement(wrappers.placement(inner)))
         return made[0]
 
-    def log(view: ClusterView, profile: Profile, mirror: object) -> CollectedRecords:
+    def log(view: ClusterView, profile: Profile, copy: object) -> CollectedRecords:
         builder = RecordBuilder(
             profile,
             known=lambda: len(view.node_uuids()),

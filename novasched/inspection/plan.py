@@ -138,7 +138,7 @@ class Plan:
         view = self.run.reader.view
         offered = [each.record.head.candidates for each in self.tried]
         now, copy = SYSTEM_CLOCK.utcnow(), self.run.offered_by()
-        age_s = abs(SYSTEM_CLOCK.time() - copy.as_of) if copy else 0.0
+        age_s = SYSTEM_CLOCK.monotonic() - copy.as_of if copy else 0.0
         return {
             'fits': len(self.placed),
             'asked': len(self.placed) + sum(each['count'] for each in self.unplaced),

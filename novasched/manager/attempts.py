@@ -34,12 +34,12 @@ from novasched.manager.candidate_query import (
     QueryPolicy,
 )
 from novasched.manager.prefilter_context import PrefilterContexts
-from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.new_nodes import NewNodes
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.outages import PLACEMENT, Outages
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.new_nodes import NewNodes
 from novasched.ports import (
     Candidates,
     Journal,
@@ -96,7 +96,7 @@ class RequestAttempts:
         network: Network,
         journal: Journal | None,
         clock: Clock,
-        mirror: PlacementMirror | None,
+        mirror: CopyKeeper | None,
         outages: Outages,
     ) -> None:
         self.driver = driver

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
-from novasched.mirror import uses_copy
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters
@@ -62,7 +62,7 @@ class CandidateSource:
         placement: Placement,
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
-        mirror: PlacementMirror | None = None,
+        mirror: CopyKeeper | None = None,
         unavailable: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement

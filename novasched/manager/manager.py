@@ -18,10 +18,10 @@ from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver
 from novasched.manager.attempts import Answer, RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import Outages
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import Caller, Journal, Network, Notifier, Placement
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.resources import Query
@@ -48,7 +48,7 @@ class SchedulerManager:
         network: Network,
         journal: Journal | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        mirror: PlacementMirror | None = None,
+        mirror: CopyKeeper | None = None,
         decision_log: DecisionLog | None = None,
         outages: Outages | None = None,
     ) -> None:

@@ -25,7 +25,7 @@ class CandidateVerifier(Protocol):
         """Return for each pick, a compute node and a candidate with it, whether
         placement would offer it now, but for amounts, which a claim verifies.
 
-        Raises errors.MirrorError where that cannot be found out.
+        Raises errors.CopyError where that cannot be found out.
         """
 
     def claimed(self, taken: Iterable[Candidate]) -> None:

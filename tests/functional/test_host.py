@@ -12,7 +12,7 @@ from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid
@@ -165,7 +165,7 @@ def test_slots_of_the_flavors_in_use(made):
 
 
 def test_resources_are_shown_without_a_count_of_slots(made):
-    class OnlyTrees(PlacementApiContents):
+    class OnlyTrees(ApiReader):
         def read(self, hints):
             raise errors.StoreFailed('Placement', 'it hurts')
 

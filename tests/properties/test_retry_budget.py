@@ -19,10 +19,9 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.manager.manager import SchedulerManager
-from novasched.mirror.state import Current
 from novasched.objects.context import RequestContext
+from novasched.placement_copy import PlacementCopy
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
-from novasched.providers.contents import build
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import consume
@@ -39,7 +38,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.mirror.providers import FakeProviders
+from tests.unit.placement_copy.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']
@@ -152,14 +151,14 @@ class Mirror:
     def current(self, max_age_s):
         nodes = {} if self.trouble('lags') else self.placement.summaries
         shown = FakeProviders(**dict.fromkeys([*nodes, OTHER], 8)).read()
-        return Current(build(shown), 0.0, shown)
+        return PlacementCopy.of(shown, self.as_of)
 
     def want(self, aggregates):
         """It is read anew for each look."""
 
     def still_offered(self, picks):
         if self.trouble('unverified'):
-            raise errors.MirrorError('it hangs')
+            raise errors.CopyError('it hangs')
         return [not self.trouble('void') for _ in picks]
 
     def claimed(self, taken):
