@@ -19,9 +19,9 @@ import uuid
 import psutil
 import sqlalchemy as sa
 
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror.copy import PlacementMirror
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.live.servers.mariadb import MariaDB
 
@@ -128,11 +128,11 @@ class Timed:
 def measure(engine, repeat):
     """Print a line for each thing that the copy does."""
     timed = Timed(repeat)
-    reader = PlacementContents(Database(engine))
-    mirror = PlacementMirror(reader, SYSTEM_CLOCK)
+    reader = DatabaseReader(Database(engine))
+    copy = CopyKeeper(reader, SYSTEM_CLOCK)
     gc.collect()
     before = psutil.Process().memory_info().rss
-    timed('load into an empty copy', mirror._read, repeat=1)
+    timed('load into an empty copy', copy._read, repeat=1)
     gc.collect()
     after = psutil.Process().memory_info().rss
     print(f'{(after - before) / 2**20:9.1f} MiB more memory after it')  # noqa: T201
@@ -151,13 +151,13 @@ def measure(engine, repeat):
         change('DELETE FROM allocations ORDER BY id LIMIT 30')
 
     timed('mark of a quiet database', reader.change_token)
-    timed('look, nothing changed', mirror._read)
-    timed('look after 50 providers changed', mirror._read, claims)
-    timed('thorough look after 10 servers went', lambda: mirror._read(True), free)
-    known = mirror._copy.contents
+    timed('look, nothing changed', copy._read)
+    timed('look after 50 providers changed', copy._read, claims)
+    timed('thorough look after 10 servers went', lambda: copy._read(True), free)
+    known = copy._copy.contents
     timed('read all and compare', lambda: known.missed(reader.read()), repeat=2)
-    uuid_ = mirror._table.uuids[0]
-    timed('assume a claim', lambda: mirror.assume({'c': {uuid_: {'VCPU': 1}}}))
+    uuid_ = copy._copy.table.uuids[0]
+    timed('assume a claim', lambda: copy.assume({'c': {uuid_: {'VCPU': 1}}}))
     peak = psutil.Process().memory_info().rss - before
     print(f'{peak / 2**20:9.1f} MiB more memory after all of it')  # noqa: T201
 

@@ -2,12 +2,13 @@
 """Measure what a record of a request costs: CPU milliseconds, and bytes of its body.
 
 Run from the checkout: ``.venv/bin/python -m benchmarks.recording``. ``request`` is what
-is done in the thread of the request, ``in all`` is that, and distilling and encoding
-in the thread of the log. All hosts are candidates; beside each measurement stands what
-is promised. ``success`` has nova's default filters and weighers; ``mixed`` are filters
-that reject all hosts for several reasons; ``NUMA`` is a guest with dedicated CPUs for
-which no host has room, where each of 1,000 hosts is asked why. ``new hosts``: there is
-another host than at the record before, so that their names are listed once more.
+is done in the thread of the request, ``in all`` is that, and making and encoding the
+record in the thread of the log. All hosts are candidates; beside each measurement
+stands what is promised. ``success`` has nova's default filters and weighers; ``mixed``
+are filters that reject all hosts for several reasons; ``NUMA`` is a guest with
+dedicated CPUs for which no host has room, where each of 1,000 hosts is asked why. ``new
+hosts``: there is another host than at the record before, so that their names are listed
+once more.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from dataclasses import replace
 from benchmarks import decide as deciding
 from benchmarks import fit
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.record import encode
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
@@ -138,8 +139,8 @@ def measured(profile, hosts, request, rounds):
     answer = Candidates(tuple([{}] * len(hosts)), '1.36', {})
     context = RequestContext(overwrite=False)
     decision = decide(profile, hosts, request, random.Random(1))
-    distiller = RecordBuilder(profile)
-    log = RecordingLog(distiller, Nowhere(), SYSTEM_CLOCK, FaultText(distiller))
+    builder = RecordBuilder(profile)
+    log = RecordingLog(builder, Nowhere(), SYSTEM_CLOCK, FaultText(builder))
 
     def in_the_request():
         tell(log.recorder(context, request, [UUID]), decision, query, answer)
@@ -160,10 +161,10 @@ def measured(profile, hosts, request, rounds):
         times = []
         for _ in range(rounds):
             told = recorded(change(decision))
-            times.append(cpu_ms(lambda t=told: encode(distiller.record(t).body)))
+            times.append(cpu_ms(lambda t=told: encode(builder.record(t).body)))
         return statistics.median(times)
 
-    body = encode(distiller.record(recorded(decision)).body)
+    body = encode(builder.record(recorded(decision)).body)
     unchanged = median_of(lambda made: made)
     changed = median_of(new_columns)
     return in_request, in_request + unchanged, in_request + changed, len(body)

@@ -95,14 +95,20 @@ class Providers:
     def read(self, hints):
         return self._contents
 
-    def read_since(self, before, with_silent, suspects, hints):
+    def read_since(self, before, include_unversioned, recheck, hints):
         return before
 
     def read_tree(self, uuid):
         return self._contents
 
-    def trees(self, known, roots, with_aggregates=True, terms=None):
+    def trees(self, known, roots, with_aggregates, terms, generations):
         return None
+
+    def holders(self, consumers):
+        return {}
+
+    def usages(self, mine):
+        return {}
 
     def change_token(self):
         return 'quiet'
@@ -198,7 +204,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         scheduler = compose(directory, wanted.hosts)
         scheduler.view.load()
-        scheduler.mirror.keep_up()
+        scheduler.copy.keep_up()
 
         def ask():
             uuids = [str(uuid.uuid4()) for _ in range(wanted.instances)]

@@ -26,8 +26,8 @@
         AllocationUpdateFailed        the consumer changed under the claim
           AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
-      MirrorError                     candidates cannot be computed: placement is asked
-        NoMirror                      the copy is not there, too old or broken
+      CopyError                     candidates cannot be computed: placement is asked
+        NoCopy                      the copy is not there, too old or broken
         InvalidCandidateQuery         placement answers 400 to such a query
         InconsistentProviders         rows of its database do not fit together
       DecisionNotFound                no record of a decision has such an id
@@ -68,10 +68,10 @@ class NovaschedError(Exception):
 class RequestError(NovaschedError):
     """The request cannot be served; the caller gets this error.
 
-    ``away`` names the service that did not answer, if it is that which ended it.
+    ``unavailable`` names the service whose missing answer ended the request, if any.
     """
 
-    away = ''
+    unavailable = ''
 
 
 NOT_ENOUGH_HOSTS = 'There are not enough hosts available.'
@@ -209,11 +209,11 @@ CONNECTIONS = 'See novasched-status upgrade check, which tries each connection'
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 
-    def __init__(self, store: str, problem: str, away: str = '') -> None:
-        super().__init__(store, problem, away)
+    def __init__(self, store: str, problem: str, unavailable: str = '') -> None:
+        super().__init__(store, problem, unavailable)
         self.store = store
         self.problem = problem
-        self.away = away
+        self.unavailable = unavailable
 
     def __str__(self) -> str:
         return f'{self.store} could not be asked: {self.problem}'
@@ -245,9 +245,9 @@ class StoreUnreachable(StoreFailed):
 class NetworkFailed(RequestError):
     """The network service could not be asked, or does not answer."""
 
-    def __init__(self, text: str, away: str = '') -> None:
+    def __init__(self, text: str, unavailable: str = '') -> None:
         super().__init__(text)
-        self.away = away
+        self.unavailable = unavailable
 
 
 class PortNotFound(NetworkFailed):
@@ -338,7 +338,7 @@ class AllocationDeleteFailed(_OfConsumer, RequestError):
     done_to = 'delete allocations for consumer'
 
 
-class MirrorError(NovaschedError):
+class CopyError(NovaschedError):
     """Candidates cannot be computed from a copy of placement: it must be asked.
 
     ``reason`` is what metrics call it; ``is_of_query``: for one query alone.
@@ -348,20 +348,20 @@ class MirrorError(NovaschedError):
     is_of_query = False
 
 
-class NoMirror(MirrorError):
+class NoCopy(CopyError):
     """There is no copy, or it is too old, or it cannot be brought up to date."""
 
     reason = 'unusable'
 
 
-class InvalidCandidateQuery(MirrorError):
+class InvalidCandidateQuery(CopyError):
     """A query that placement answers with 400, or that is left to placement."""
 
     reason = 'query'
     is_of_query = True
 
 
-class InconsistentProviders(MirrorError):
+class InconsistentProviders(CopyError):
     """Rows of placement's database do not fit together."""
 
 
@@ -375,8 +375,8 @@ class DecisionNotFound(NovaschedError):
 
     def __str__(self) -> str:
         missing = ', '.join(self.unanswered)
-        away = f' {missing} did not answer.' if missing else ''
-        return f'No record is kept of a decision {self.decision}.{away}'
+        silent = f' {missing} did not answer.' if missing else ''
+        return f'No record is kept of a decision {self.decision}.{silent}'
 
 
 class AmbiguousDecision(NovaschedError):
@@ -422,10 +422,10 @@ class UnknownHost(OptionError):
         self, host: str, known: Collection[str], cells_left_out: Sequence[str] = ()
     ) -> None:
         meant, cells = closest(host, known), ', '.join(cells_left_out)
-        away = f'; the hosts of {cells} are not known' if cells else ''
+        unknown = f'; the hosts of {cells} are not known' if cells else ''
         super().__init__(
             'HOST',
-            f'there is no host {host} with a compute node and a service{away}',
+            f'there is no host {host} with a compute node and a service{unknown}',
             f'Did you mean {meant}?' if meant else 'See openstack hypervisor list',
         )
         self.cells_left_out = cells_left_out

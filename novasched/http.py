@@ -265,7 +265,7 @@ def was_refused(error: ksa.ClientException) -> bool:
     return isinstance(reason, NewConnectionError)
 
 
-def is_away(error: ksa.ClientException) -> bool:
+def is_unavailable(error: ksa.ClientException) -> bool:
     """Return whether a service, or keystone before it, did not answer, and may soon:
     it was not reached, was too slow, or broke off."""
     if isinstance(error, ksa.HttpError):  # keystone's

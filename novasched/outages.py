@@ -46,17 +46,19 @@ unavailable for ten times as long. 0: nothing is waited for, as in nova.
     ]
 }
 
-FIRST_LOOK_S, LONGEST_PAUSE_S = 0.2, 1.0
-"""The pauses between two looks for a service: at first, and at most."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 1.0
+"""The pauses between two probes of a service: the first, and the longest."""
 TURN_S = 1.0
 """How long a request has its turn at most: one that takes longer holds up no others. A
 request that waits looks so often whether it may go on, and whether its caller is
 there."""
 ANSWER_TAKES_S = 3.0
 """How long before the caller gives up a request waits no more."""
-LAST_LOOKS, LAST_LOOK_S = 2, 11.0
-"""So often a request waits for so long at least, after an attempt that took long to
-fail: a look that hangs is over then. Once more, as what is just back may break off."""
+LEAST_WAITS, LEAST_WAIT_S = 2, 11.0
+"""A request waits at least so long, so often, even if its attempt took long to fail.
+
+A probe that hangs has ended by then. The second wait is for a service that fails again.
+"""
 MOST_TIMES = 10
 """How often a request waits for one service while others are served: then it is the
 request itself that fails."""
@@ -74,9 +76,10 @@ One of several servers may still be unavailable, or it takes no writes yet.
 """
 MOST_AT_ONCE = 8
 """Most waiting requests that go on at once: the longest wait must be answered first."""
-LONG_AWAY = 10
-"""A service that was away for so many times the patience is not waited for."""
-TELL_AGAIN_S = 60.0
+LONGEST_OUTAGE = 10
+"""Requests do not wait for a service that has been unavailable for longer, in times the
+patience."""
+LOG_AGAIN_S = 60.0
 """How often the log has the beginning and the end of outages of one service."""
 
 PLACEMENT = 'placement'
@@ -101,35 +104,34 @@ _CELL = 'the database of cell '
 
 
 class Outage(NamedTuple):
-    """One outage: for how long it lasts, how many requests wait, and in how many the
-    time was over before its end."""
+    """One outage: how long it has lasted, and how many requests wait or timed out."""
 
     service: str
     problem: str
     since_s: float
     waiting: int
-    in_vain: int
+    in_vain: int  # requests that timed out; named as in the report of a worker
 
     def __str__(self) -> str:
         return (
-            f'{self.service} is away since {self.since_s:.0f} s, {self.waiting} '
-            f'requests wait, of {self.in_vain} the time was over: {self.problem}'
+            f'{self.service} has been unavailable for {self.since_s:.0f} s, '
+            f'{self.waiting} requests wait, {self.in_vain} timed out: {self.problem}'
         )
 
 
 class Turn(threading.Event):
-    """The turn of a request that came at ``came_s`` to use a service that was away; it
-    is over at ``ends_s`` at the latest."""
+    """The turn of a request that came at ``came_s`` to use a service that was
+    unavailable; it is over at ``ends_s`` at the latest."""
 
-    def __init__(self, away: _Away, came_s: float) -> None:
+    def __init__(self, outage: _ServiceOutage, came_s: float) -> None:
         super().__init__()
-        self.away = away
+        self.outage = outage
         self.came_s = came_s
         self.ends_s = math.inf
 
 
 @dataclass(eq=False)
-class _Away:
+class _ServiceOutage:
     """A service that is or was unavailable, and the requests that wait or go on."""
 
     service: str
@@ -141,9 +143,9 @@ class _Away:
     queue: list[Turn] = field(default_factory=list)
     running: list[Turn] = field(default_factory=list)  # of the requests that go on now
     waited: int = 0
-    in_vain: int = 0
+    timed_out: int = 0
     limit: int = 1  # most of these
-    told_s: float = float('-inf')
+    logged_s: float = float('-inf')
     level: int = logging.WARNING
 
     def admit(self, now_s: float) -> None:
@@ -171,7 +173,9 @@ class Outages:
         # how many wait for a service now
         on_waiting: Callable[[str, int], None] = lambda service, requests: None,
         # how long one has, and whether it timed out
-        on_waited: Callable[[str, float, bool], None] = lambda service, s, vain: None,
+        on_waited: Callable[[str, float, bool], None] = lambda service, s, timed_out: (
+            None
+        ),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.patience_s = patience_s
@@ -179,7 +183,7 @@ class Outages:
         self._on_waiting, self._on_waited = on_waiting, on_waited
         self._clock = clock
         self._lock = threading.Lock()
-        self._away: dict[str, _Away] = {}
+        self._services: dict[str, _ServiceOutage] = {}
         self._closed = threading.Event()
         self.successor: Any = None
         self.served = self.waits = 0  # requests without an outage, and waits
@@ -190,32 +194,32 @@ class Outages:
         self.successor = successor
         self._closed.set()
         with self._lock:
-            for away in self._away.values():
-                for turn in away.queue:
+            for outage in self._services.values():
+                for turn in outage.queue:
                     turn.set()
 
     def rest(self, seconds: float) -> None:
         """Return after so long, or when nobody waits any more."""
         self._closed.wait(seconds)
 
-    def is_away(self, service: str) -> bool:
-        """Whether requests wait, or have waited, for a service that is away still."""
-        away = self._away.get(service)
-        return away is not None and not away.is_back
+    def is_unavailable(self, service: str) -> bool:
+        """Whether a service for which requests wait, or waited, is unavailable."""
+        outage = self._services.get(service)
+        return outage is not None and not outage.is_back
 
     def waited_for(self, service: str) -> str:
         """Return why a service is unavailable that requests wait for, else ''.
 
         It is '' also before a probe has failed: the cause may be a single request.
         """
-        away = self._away.get(service)
-        if away is None or not away.is_confirmed or self._closed.is_set():
+        outage = self._services.get(service)
+        if outage is None or not outage.is_confirmed or self._closed.is_set():
             return ''
-        return away.problem if self._is_waited_for(away) else ''
+        return outage.problem if self._is_waited_for(outage) else ''
 
-    def _is_waited_for(self, away: _Away) -> bool:
-        lasts_s = self._clock.monotonic() - away.since_s
-        return not away.is_back and lasts_s <= LONG_AWAY * self.patience_s
+    def _is_waited_for(self, outage: _ServiceOutage) -> bool:
+        lasts_s = self._clock.monotonic() - outage.since_s
+        return not outage.is_back and lasts_s <= LONGEST_OUTAGE * self.patience_s
 
     def now(self) -> list[Outage]:
         """Return the current outages."""
@@ -227,9 +231,9 @@ class Outages:
                     each.problem,
                     now_s - each.since_s,
                     len(each.queue),
-                    each.in_vain,
+                    each.timed_out,
                 )
-                for each in self._away.values()
+                for each in self._services.values()
                 if not each.is_back
             ]
 
@@ -248,87 +252,99 @@ class Outages:
         """
         began_s, is_wanted = self._clock.monotonic(), False
         with self._lock:
-            away = self._known(service, problem)
-            if away is None:
+            outage = self._known(service, problem)
+            if outage is None:
                 return None
-            turn = Turn(away, came_s)
-            away.waited += 1
+            turn = Turn(outage, came_s)
+            outage.waited += 1
             self.waits += 1
-            bisect.insort(away.queue, turn, key=operator.attrgetter('came_s'))
-            self._on_waiting(service, len(away.queue))
-            away.admit(began_s)
+            bisect.insort(outage.queue, turn, key=operator.attrgetter('came_s'))
+            self._on_waiting(service, len(outage.queue))
+            outage.admit(began_s)
         try:
-            while not turn.is_set() and (wait_s := left_s(away.is_back)) > 0:
+            while not turn.is_set() and (wait_s := left_s(outage.is_back)) > 0:
                 turn.wait(min(wait_s, TURN_S))
                 with self._lock:
-                    away.admit(self._clock.monotonic())
+                    outage.admit(self._clock.monotonic())
             is_wanted = True
         finally:
             with self._lock:
-                in_vain = turn in away.queue
-                if in_vain:
-                    away.queue.remove(turn)
-                    away.in_vain += is_wanted
-                self._on_waiting(service, len(away.queue))
+                has_no_turn = turn in outage.queue
+                if has_no_turn:
+                    outage.queue.remove(turn)
+                    if is_wanted:
+                        outage.timed_out += 1
+                self._on_waiting(service, len(outage.queue))
             took_s = self._clock.monotonic() - began_s
-            self._on_waited(service, took_s, in_vain and is_wanted)
-            if not (in_vain or is_wanted):
+            self._on_waited(service, took_s, has_no_turn and is_wanted)
+            if not (has_no_turn or is_wanted):
                 self.done(turn, False)
-        return None if in_vain else turn
+        return None if has_no_turn else turn
 
     def done(self, turn: Turn, is_well: bool) -> None:
         """A request that has waited for a service has ended, or needs it again."""
-        away = turn.away
+        outage = turn.outage
         with self._lock:
             turn.ends_s = -math.inf
             if (
                 is_well
             ):  # else it begins to wait, or those that wait see that it is over
-                away.limit = min(away.limit + 1, MOST_AT_ONCE)
-                away.admit(self._clock.monotonic())
+                outage.limit = min(outage.limit + 1, MOST_AT_ONCE)
+                outage.admit(self._clock.monotonic())
 
-    def _known(self, service: str, problem: str) -> _Away | None:
+    def _known(self, service: str, problem: str) -> _ServiceOutage | None:
         """Return an outage, begun if it is new, or None if it is not waited for."""
         probe = self.probe_of(service)
         if probe is None or self._closed.is_set():
             return None
-        now_s, away = self._clock.monotonic(), self._away.get(service)
-        if away is None:
-            away = self._away[service] = _Away(service)
-        if not away.is_back:
-            return away if self._is_waited_for(away) else None
-        looking = threading.Thread(
-            target=self._look, args=(away, probe), name='outage', daemon=True
+        now_s, outage = self._clock.monotonic(), self._services.get(service)
+        if outage is None:
+            outage = self._services[service] = _ServiceOutage(service)
+        if not outage.is_back:
+            return outage if self._is_waited_for(outage) else None
+        probing = threading.Thread(
+            target=self._probe_until_back,
+            args=(outage, probe),
+            name='outage',
+            daemon=True,
         )
         try:
-            looking.start()
-        except RuntimeError:  # no thread can be started: nobody would look
+            probing.start()
+        except RuntimeError:  # no thread can be started: no probe would end the wait
             return None
-        away.problem, away.since_s = problem, now_s
-        away.is_back, away.is_confirmed, away.limit = False, False, 1
-        away.waited = away.in_vain = 0
-        is_new = now_s - away.told_s > TELL_AGAIN_S
-        away.level = logging.WARNING if is_new else logging.DEBUG
-        away.told_s = now_s if is_new else away.told_s
-        LOG.log(away.level, 'Requests wait for %s, which is away: %s', service, problem)
-        return away
+        outage.problem, outage.since_s = problem, now_s
+        outage.is_back, outage.is_confirmed, outage.limit = False, False, 1
+        outage.waited = outage.timed_out = 0
+        is_new = now_s - outage.logged_s > LOG_AGAIN_S
+        outage.level = logging.WARNING if is_new else logging.DEBUG
+        outage.logged_s = now_s if is_new else outage.logged_s
+        LOG.log(
+            outage.level,
+            'Requests wait for %s, which is unavailable: %s',
+            service,
+            problem,
+        )
+        return outage
 
-    def _look(self, away: _Away, probe: Probe) -> None:
-        pause_s = FIRST_LOOK_S
+    def _probe_until_back(self, outage: _ServiceOutage, probe: Probe) -> None:
+        pause_s = FIRST_PAUSE_S
         while not self._closed.wait(pause_s) and not _answers(probe):
-            away.is_confirmed = True
+            outage.is_confirmed = True
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self._closed.is_set():
             return
         with self._lock:
-            away.is_back = True
-            away.admit(self._clock.monotonic())
-            figures = self._clock.monotonic() - away.since_s, away.waited, away.in_vain
+            outage.is_back = True
+            outage.admit(self._clock.monotonic())
+            figures = (
+                self._clock.monotonic() - outage.since_s,
+                outage.waited,
+                outage.timed_out,
+            )
         LOG.log(
-            away.level,
-            '%s answers again after %.1f s; %d requests have waited for it, of %d '
-            'the time was over',
-            f'{away.service[:1].upper()}{away.service[1:]}',
+            outage.level,
+            '%s is available again after %.1f s: %d requests waited, %d timed out',
+            f'{outage.service[:1].upper()}{outage.service[1:]}',
             *figures,
         )
 
@@ -338,9 +354,9 @@ def _answers(probe: Probe) -> bool:
     try:
         return probe()
     except errors.NovaschedError as problem:
-        LOG.debug('A service is away still: %s', problem)
+        LOG.debug('A service is still unavailable: %s', problem)
     except Exception:  # the requests that wait must not depend on it
-        LOG.exception('The look for a service failed')
+        LOG.exception('The probe of a service failed')
     return False
 
 
@@ -369,7 +385,7 @@ class OutagePatience:
         self._until_s, self._ends_s = now_s + left_s, now_s + caller_s
         self._turns: list[Turn] = []
         self._times: Counter[str] = Counter()
-        self._served = self._waits = self._waits_before = self._looks = 0
+        self._served = self._waits = self._waits_before = self._probes = 0
         self.is_over = left_s <= 0
 
     @property
@@ -384,14 +400,14 @@ class OutagePatience:
         ends_s = self._ends_s if is_back else self._until_s
         return ends_s - self._clock.monotonic()
 
-    def attempted(self, away: Collection[str]) -> None:
+    def attempted(self, unavailable: Collection[str]) -> None:
         """An attempt has ended, which these services did not answer: it is the turn of
         others."""
         turns, self._turns = self._turns, []
         for turn in turns:
-            self._outages.done(turn, turn.away.service not in away)
+            self._outages.done(turn, turn.outage.service not in unavailable)
 
-    def wait(self, away: Mapping[str, str], is_query: bool = False) -> bool:
+    def wait(self, unavailable: Mapping[str, str], is_query: bool = False) -> bool:
         """Wait until all these services answer; return False if one does not in time.
 
         ``is_query`` says that a query of placement failed. Raises CallerGone.
@@ -402,37 +418,38 @@ class OutagePatience:
         if not self._waits:
             self._served = self._outages.served
             self._waits_before = self._outages.waits
-        if self._waits < LAST_LOOKS:
-            soon_s = self._clock.monotonic() + LAST_LOOK_S
+        if self._waits < LEAST_WAITS:
+            soon_s = self._clock.monotonic() + LEAST_WAIT_S
             self._until_s = max(self._until_s, min(soon_s, self._ends_s))
         self._waits += 1
-        self._times.update(away.keys())
+        self._times.update(unavailable.keys())
         again = max(self._times.values()) - 1
-        if self._fails_by_itself(away, again, is_query):
+        if self._fails_by_itself(unavailable, again, is_query):
             self.is_over = True
             return False
         with self._caller.resting():
             if again:
-                self._outages.rest(min(FIRST_LOOK_S * 2**again, LONGEST_REST_S))
-            for service, problem in away.items():
-                self.attempted(away)  # it is the turn at the last one alone
+                self._outages.rest(min(FIRST_PAUSE_S * 2**again, LONGEST_REST_S))
+            for service, problem in unavailable.items():
+                self.attempted(unavailable)  # it is the turn at the last one alone
                 turn = self._outages.wait(service, problem, self.came_s, self.left_s)
                 if turn is None:
                     self.is_over = True
                     return False
                 self._turns.append(turn)
-                self._looks += not turn.away.is_confirmed
+                if not turn.outage.is_confirmed:
+                    self._probes += 1
                 self._waits_before += 1  # but for its own
         return True
 
     def _fails_by_itself(
-        self, away: Collection[str], again: int, is_query: bool
+        self, unavailable: Collection[str], again: int, is_query: bool
     ) -> bool:
         """Whether placement answers all but this request, which has failed ``again``
         so often; of other services, whether any request was served meanwhile."""
         others = self._outages.served - self._served
         is_alone = self._outages.waits == self._waits_before
-        if is_alone and {*away} == {PLACEMENT}:
-            answered = others + self._looks if is_query else others
+        if is_alone and {*unavailable} == {PLACEMENT}:
+            answered = others + self._probes if is_query else others
             return min(again, answered) >= MOST_ALONE
         return again >= MOST_TIMES and others > 0

@@ -11,12 +11,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from novasched import app
-from novasched.inspection import dry
+from novasched.inspection import dry_run
 from novasched.inspection.capacity import Capacity
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
-from novasched.inspection.table_placement import TablePlacement
-from novasched.providers.placement_copy import PlacementCopy
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.on_demand import CopiedPlacement
 from tests import fake_databases, recorded_worlds
 from tests.configuration import make_conf
 from tests.fake_databases import FakeApiStore, FakeCellStore, FakeCellStores
@@ -191,18 +191,18 @@ class DryCloud:
             api_engine=engine,
             make_cell_engine=lambda url: engine,
             placement=None,
-            notifier=dry.SilentNotifier(),
+            notifier=dry_run.SilentNotifier(),
             clock=FakeClock(),
             rng=random.Random(seed),
         )
         wrappers = app.Wrappers(
             api=lambda inner: self.api(),
             cells=lambda inner: self.stores(),
-            placement=lambda inner: TablePlacement(
+            placement=lambda inner: CopiedPlacement(
                 inner, lambda aggregates: copy, as_it_is=True
             ),
         )
-        with dry.opened(conf, sources, seed=seed, wrappers=wrappers) as run:
+        with dry_run.opened(conf, sources, seed=seed, wrappers=wrappers) as run:
             maker = RequestMaker(self, self, PciAliases.from_conf(conf))
             yield Opened(run, maker, Capacity(run.reader, lambda aggregates: copy))
 
@@ -219,6 +219,6 @@ class DryCloud:
 class Opened:
     """A cloud that is read, what makes requests to it and what counts its capacity."""
 
-    run: dry.DryRun
+    run: dry_run.DryRun
     maker: RequestMaker
     capacity: Capacity

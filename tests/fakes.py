@@ -117,7 +117,7 @@ class FakePlacement:
         self.failure = QueryFailed(status, text)
 
     def claim(
-        self, context, consumer, wanted, version, project_id, user_id, adds=False
+        self, context, consumer, wanted, version, project_id, user_id, adds=False, **_
     ):
         self.tried.append((consumer, next(iter(wanted['allocations']))))
         self.owner = (project_id, user_id)

@@ -40,7 +40,6 @@ from novasched.cluster.view import ClusterView
 from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.db.placement import PlacementContents
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.drivers import Driver, DriverContext
@@ -52,9 +51,6 @@ from novasched.manager.attempts import RequestAttempts
 from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
-from novasched.mirror import uses_copy
-from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import PlacementMirror
 from novasched.outages import (
     API_DATABASE,
     NETWORK,
@@ -66,9 +62,14 @@ from novasched.outages import (
 from novasched.placement import session
 from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
-from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
-from novasched.placement.shared import SharedContents, path_in
+from novasched.placement.writes import AllocationWrites
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.claims import PlacementWithCopy
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
+from novasched.placement_copy.readers.shared_file import SharedFileReader, path_in
 from novasched.ports import (
     ApiStore,
     CellStores,
@@ -131,7 +132,7 @@ class Reader:
     profile: Profile
     placement: Placement
     api: SqlApiStore  # the database itself, not what the view keeps of it
-    mirror: PlacementMirror | None
+    copy: CopyKeeper | None
     decision_log: DecisionLog
     found: FoundRelease
     of_release: Callable[[Release], SchedulerManager]
@@ -155,7 +156,7 @@ class Reader:
 
 
 def _no_log(
-    view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+    view: ClusterView, profile: Profile, copy: CopyKeeper | None
 ) -> DecisionLog:
     return NoDecisionLog()
 
@@ -263,14 +264,16 @@ def compose_reader(
     defaults = UrlDefaults(conf.database.connection, transport_url)
     api = SqlApiStore(sources.api_engine, defaults)
     view = _view(conf, sources, wrappers, api)
-    mirror = _mirror(conf, sources, view)
-    placement, outages = _placement(sources, view, mirror, on_held, patience_s)
+    copy = _copy(conf, sources, view)
+    placement, outages = _placement(
+        sources, view, copy, on_held, patience_s, conf.novasched.claims_together
+    )
     placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
     make_log = make_log or _no_log
     assumed = wrappers.assumed or functools.partial(AssumedInstances.from_conf, conf)
-    decision_log = make_log(view, profile.of_release(found.release), mirror)
+    decision_log = make_log(view, profile.of_release(found.release), copy)
 
     def manager(of: Release) -> SchedulerManager:
         context = DriverContext.from_conf(
@@ -305,7 +308,7 @@ def compose_reader(
         profile.of_release(found.release),
         placement,
         api,
-        mirror,
+        copy,
         decision_log,
         found,
         manager,
@@ -343,7 +346,7 @@ def compose(
         found=kept.release.at_least(find(conf, services, clock)),
         patience_s=conf.novasched.outage_patience,
     )
-    view, mirror, profile = reader.view, reader.mirror, reader.profile
+    view, copy, profile = reader.view, reader.copy, reader.profile
     manager = reader.following(kept.release)
     heartbeat = Heartbeat.from_conf(
         conf,
@@ -358,7 +361,7 @@ def compose(
     periodic_tasks = [
         *journal.periodic_tasks,
         *view.periodic_tasks(),
-        *(mirror.periodic_tasks() if mirror is not None else ()),
+        *(copy.periodic_tasks() if copy is not None else ()),
         *driver_loading.periodic_tasks(conf, lambda: manager.current.driver),
         *release.follow_tasks(conf, reader.found, services, clock, manager, heartbeat),
         *discovery_tasks(conf, host, services, clock, discover),
@@ -385,7 +388,7 @@ def compose(
         periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
-        mirror=mirror,
+        copy=copy,
         close=close,
         profile=profile,
         finished=instrumentation.requests.finished,
@@ -415,17 +418,21 @@ def _view(
 def _placement(
     sources: Sources,
     view: ClusterView,
-    mirror: PlacementMirror | None,
+    copy: CopyKeeper | None,
     on_held: OnHeld | None,
     patience_s: float,
+    claims_together: int,
 ) -> tuple[Placement, Outages]:
     """Make placement, and the outages of it and of all else that requests wait for."""
     outages = sources.instrumentation.outages(patience_s)
     placement: Placement = PlacementClient(
-        sources.placement, on_held, lambda: outages.is_away(PLACEMENT)
+        sources.placement,
+        on_held,
+        lambda: outages.is_unavailable(PLACEMENT),
+        AllocationWrites(sources.placement, claims_together),
     )
-    if mirror is not None:
-        placement = MirroredPlacement(placement, mirror)
+    if copy is not None:
+        placement = PlacementWithCopy(placement, copy)
     probes: dict[str, Probe] = {
         PLACEMENT: placement.answers,
         NETWORK: sources.network.answers,
@@ -448,8 +455,8 @@ def provider_store(
     The API is read for at most ``share`` of the time of one CPU.
     """
     if engine is not None:
-        return PlacementContents(Database(engine))
-    return PlacementApiContents(placement, share)
+        return DatabaseReader(Database(engine))
+    return ApiReader(placement, share)
 
 
 def _shared(
@@ -457,25 +464,25 @@ def _shared(
 ) -> ProviderStore | None:
     """Have one process of the machine read the API, if there is a directory for what it
     reads."""
-    if directory is None or not isinstance(providers, PlacementApiContents):
+    if directory is None or not isinstance(providers, ApiReader):
         return providers
-    return SharedContents(providers, path_in(directory, conf))
+    return SharedFileReader(providers, path_in(directory, conf))
 
 
-def _mirror(
+def _copy(
     conf: cfg.ConfigOpts, sources: Sources, view: ClusterView
-) -> PlacementMirror | None:
+) -> CopyKeeper | None:
     """Return the copy of placement, if candidates or diagnoses come from one."""
     is_needed = uses_copy(conf) or conf.novasched.placement_diagnosis
     if sources.providers is None or not (sources.keeps_copy and is_needed):
         return None
-    mirror = PlacementMirror(
+    copy = CopyKeeper(
         sources.providers,
         sources.clock,
         conf.novasched.mirror_max_age,
         view.node_uuids,
         hints_of(view),
-        sources.instrumentation.refresh_of_mirror,
-        assumed=sources.kept.claims,
+        sources.instrumentation.refresh_of_copy,
+        own_claims=sources.kept.claims,
     )
-    return sources.instrumentation.mirror(mirror, conf.novasched.candidates)
+    return sources.instrumentation.copy(copy, conf.novasched.candidates)

@@ -13,17 +13,16 @@ from novasched.app.sources import Dependencies
 from novasched.cluster.view import ClusterView
 from novasched.decision_log import files
 from novasched.decision_log import store as decision_store
-from novasched.decision_log.distilling import RecordBuilder, policy_of
 from novasched.decision_log.log import RecordingLog
 from novasched.decision_log.primitives import origin_of
+from novasched.decision_log.record_builder import RecordBuilder, profile_summary
 from novasched.decision_log.store import DecisionStore
 from novasched.decision_log.worker_state import INTERVAL_S, StateFile
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
-from novasched.placement import diagnosing
-from novasched.placement.diagnosing import PlacementDiagnosis
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S, PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import host_of
 from novasched.rpc.inspection import InspectionEndpoint
@@ -37,7 +36,7 @@ IN_MEMORY = (
     'memory, and lost with it.'
 )
 
-MakeLog = Callable[[ClusterView, Profile, PlacementMirror | None], DecisionLog]
+MakeLog = Callable[[ClusterView, Profile, CopyKeeper | None], DecisionLog]
 """Makes the decision log of a reader from what it decides by."""
 
 
@@ -69,12 +68,12 @@ def _diagnosis(
     conf: cfg.ConfigOpts,
     clock: Clock,
     view: ClusterView,
-    mirror: PlacementMirror | None,
+    copy: CopyKeeper | None,
 ) -> PlacementDiagnosis | None:
     """Return the diagnosis of empty answers of placement, unless that is off."""
-    if not conf.novasched.placement_diagnosis or mirror is None:
+    if not conf.novasched.placement_diagnosis or copy is None:
         return None
-    return PlacementDiagnosis(view.hosts_by_node, clock, mirror, view.aggregates.names)
+    return PlacementDiagnosis(view.hosts_by_node, clock, copy, view.aggregates.names)
 
 
 def inspection(store: DecisionStore) -> InspectionEndpoint:
@@ -96,15 +95,15 @@ class LogMaker:
         self._tasks: list[PeriodicTask] = []
 
     def __call__(
-        self, view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+        self, view: ClusterView, profile: Profile, copy: CopyKeeper | None
     ) -> RecordingLog:
         conf, dependencies = self._conf, self._dependencies
-        diagnosis = _diagnosis(conf, dependencies.clock, view, mirror)
+        diagnosis = _diagnosis(conf, dependencies.clock, view, copy)
         if diagnosis is not None:
             self._complete_with(diagnosis)
-        distiller = RecordBuilder(
+        builder = RecordBuilder(
             profile,
-            policy_of(profile, conf),
+            profile_summary(profile, conf),
             worker=f'{host_of(conf)}:{os.getpid()}',
             known=lambda: len(view.node_uuids()),
             left_out=view.unavailable_cells,
@@ -113,7 +112,7 @@ class LogMaker:
             waits_for_diagnosis=diagnosis is not None,
         )
         log = decision_store.open_log(
-            conf, self._store, distiller, dependencies.clock, self._metrics
+            conf, self._store, builder, dependencies.clock, self._metrics
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log
@@ -140,7 +139,7 @@ class LogMaker:
             for result, records in diagnosis.complete(self._store.store).items():
                 self._metrics.diagnosed(result, records)
 
-        self._tasks.append((diagnosing.INTERVAL_S, complete_diagnoses))
+        self._tasks.append((DIAGNOSE_EVERY_S, complete_diagnoses))
 
 
 def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:

@@ -83,7 +83,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     """Find out whether a scheduler can run with this configuration.
 
     Raises errors.SetupError that names the option and says what to do. Placement
-    may be away: that is a warning.
+    may be unavailable: that is a warning.
     """
     profile = load_plugins(conf)
     servicegroup.check(conf)

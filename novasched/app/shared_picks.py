@@ -53,7 +53,7 @@ class PickSharing:
         self._metrics.assumed = made
         if self._is_started:
             if made is not None and before is not None:
-                made.take_over(before, '')
+                made.inherit(before, '')
             if self._kept.picks is before:
                 self._kept.picks = made
         return made
@@ -68,13 +68,13 @@ class PickSharing:
         if kept.picks is not None:
             self._before = weakref.ref(kept.picks), kept.origin
             if current is not None:
-                current.take_over(kept.picks, kept.origin)
+                current.inherit(kept.picks, kept.origin)
         kept.picks = current
         kept.origin = '' if self._sender is None else self._sender.origin
         self._is_started = True
 
     def close(self) -> None:
-        """Send and hear no more. While the broker is away, closing may have no end."""
+        """Stop sharing picks. The server may never close while the broker is down."""
         if self._is_started and self._kept.picks is self._current:
             # It was not followed; one that could not serve leaves the one before.
             before, self._kept.origin = self._before

@@ -16,8 +16,8 @@ from novasched.cluster.discovery import ServiceDirectory
 from novasched.cluster.release import KnownRelease
 from novasched.cluster.view import ClusterView
 from novasched.external.network import NetworkClient
-from novasched.mirror.assumed import AssumedClaims
 from novasched.observability.instrumentation import Instrumentation
+from novasched.placement_copy.own_claims import OwnClaims
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
 from novasched.providers.hints import CloudHints, node_sizes
 from novasched.runtime.clock import Clock
@@ -37,7 +37,7 @@ class Kept:
 
     release: KnownRelease = field(default_factory=KnownRelease)
     """Shown by requests and conductors."""
-    claims: AssumedClaims = field(default_factory=AssumedClaims)
+    claims: OwnClaims = field(default_factory=OwnClaims)
     """Claims that the copy of placement may not show yet."""
     picks: AssumedInstances | None = None  # picks that the hosts may not show yet
     origin: str = ''  # the origin of the picks that were sent to other schedulers

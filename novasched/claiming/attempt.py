@@ -151,12 +151,12 @@ class RequestAttempt:
         self.failed_query = None
         if not isinstance(answer, QueryFailed):
             self.offered = answer
-        elif answer.is_away:
+        elif answer.is_unavailable:
             self.is_query_lost = True
             self.note_unavailable(PLACEMENT, answer.text, answer.status)
 
     def note_unavailable(self, service: str, problem: str, status: int = 0) -> None:
-        """A service did not answer, or with an HTTP ``status`` of one that is away."""
+        """Note a service that did not answer, or only with an HTTP ``status``."""
         if status in responses:
             problem = f'{status} {responses[status]}'
         line = ' '.join(problem.split())

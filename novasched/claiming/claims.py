@@ -22,7 +22,7 @@ from novasched.claiming.verification import (
     ProviderCapacity,
     Verifier,
 )
-from novasched.cluster.look import ClusterLook
+from novasched.cluster.freshness import ViewFreshness
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
@@ -75,7 +75,7 @@ class Claims:
         recorder: DecisionRecorder = NO_RECORDER,
         verifier: CandidateVerifier | None = None,
         may_be_stale: bool = False,
-        look: ClusterLook | None = None,
+        freshness: ViewFreshness | None = None,
         attempt: RequestAttempt | None = None,
     ) -> None:
         self._placement = placement
@@ -89,7 +89,7 @@ class Claims:
         self._journal = claim_journal or ClaimJournal()
         self._recorder = recorder
         self._copy = verifier
-        self._look = look or ClusterLook(is_new=True)
+        self._freshness = freshness or ViewFreshness(is_new=True)
         self._left_behind: list[str] = []
         self.budget = self._attempt.budget
         self.verification = PickVerification(
@@ -131,7 +131,7 @@ class Claims:
 
     def verify_with(self, *others: Verifier, enforces_capacity: bool = True) -> None:
         """Choose the verifiers, in the order in which they look."""
-        verifiers: list[Verifier] = [HostInCell(self._look)]
+        verifiers: list[Verifier] = [HostInCell(self._freshness)]
         if self._copy is not None:
             verifiers.append(CandidateInPlacement(self._copy, self._recorder))
         if enforces_capacity:
@@ -180,6 +180,7 @@ class Claims:
                 request.project_id,
                 self._user_of(request),
                 adds=self._adds(request),
+                check=self._journal.check_caller,
             )
         if isinstance(outcome, ClaimRefused):
             if outcome.conflicted:
@@ -318,7 +319,7 @@ class Claims:
         self._journal.settle(*(pick.consumer_uuid for pick in wanted))
         self._recorder.claimed(wanted, refused.outcome, refused.text)
         why = refused.outcome
-        if refused.is_away:
+        if refused.is_unavailable:
             self._attempt.note_unavailable(PLACEMENT, refused.text, refused.status)
             why = Outcome.UNAVAILABLE if self._attempt.retries_rollback else why
         if refused.status == 0:

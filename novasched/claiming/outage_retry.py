@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request and the services that are away: what it waits for, and what it has to undo
+"""A request and the unavailable services: how it waits for them, and what it rolls back
 before it is decided from the start."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OutageRetry:
         self, serve: Callable[[RequestAttempt], Result]
     ) -> Result | HandedToSuccessor:
         """Return the result of the first attempt, by ``serve``, that does not fail by
-        what is away. Raises what the last attempt has raised, or CallerGone.
+        an unavailable service. Raises what the last attempt has raised, or CallerGone.
         """
         attempt = self._request.attempt
         try:

@@ -11,7 +11,7 @@ from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.claiming.retries import RetryBudget
-from novasched.cluster.look import ClusterLook
+from novasched.cluster.freshness import ViewFreshness
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller, Candidates
@@ -35,7 +35,7 @@ class ScheduleRequest:
     caller: Caller = NO_CALLER
     recorder: DecisionRecorder = NO_RECORDER  # gets each decision
     check: Check = never  # called between two instances; raises to end the work
-    look: ClusterLook = field(default_factory=lambda: ClusterLook(is_new=True))
+    freshness: ViewFreshness = field(default_factory=lambda: ViewFreshness(is_new=True))
     # notes which services did not answer
     attempt: RequestAttempt = field(default_factory=RequestAttempt)
     # whether placement may offer hosts that the copy of placement does not show yet

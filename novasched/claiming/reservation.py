@@ -216,7 +216,7 @@ class Reservation(SeenPicks, Verifier):
         if self._assumed is None or self._budget.is_spent(Outcome.PICKS_RELEASED):
             return None
         retry = self._budget.retry(Outcome.PICKS_RELEASED)
-        if not self._assumed.have_gone(self._counted):
+        if not self._assumed.any_forgotten(self._counted):
             return None
         self._claims.abort('picks that have gone since', is_conflict=False)
         return retry
@@ -234,7 +234,7 @@ class Reservation(SeenPicks, Verifier):
             self._sees.granted(self._uuids, self._mine)
         if self._assumed is None or self._budget.is_spent(Outcome.PICKED_BY_OTHER):
             return None
-        self._assumed.await_return(self._mine)
+        self._assumed.wait_for_echo(self._mine)
         rows = {(host.cell_uuid, host.uuid): host._row for host in hosts}
         before, after = self._in_conflict(offered, rows)
         aborting = {other.pick.first for other in after}
@@ -262,7 +262,7 @@ class Reservation(SeenPicks, Verifier):
             if self._host_view is None or not mine:
                 continue
             seen = self._seen(key)
-            later = self._assumed.later(key, self._host_view.number)
+            later = self._assumed.picks_after(key, self._host_view.number)
             others = self._of_others(later)
             known = [other for other in others if other.number <= seen]
             new = [o for o in others if o.number > seen and o.pick.origin]

@@ -20,7 +20,7 @@ from novasched.claiming.host_candidates import (
     amounts_of,
 )
 from novasched.claiming.retries import LIMITS, Again, Retry, RetryBudget
-from novasched.cluster.look import ClusterLook
+from novasched.cluster.freshness import ViewFreshness
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import (
@@ -84,12 +84,12 @@ class Verifier:
 class HostInCell(Verifier):
     """A host, with its service, is in its cell as the request has seen it."""
 
-    def __init__(self, look: ClusterLook) -> None:
-        self._look = look
+    def __init__(self, freshness: ViewFreshness) -> None:
+        self._freshness = freshness
 
     def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
         nodes = {pick.node_uuid for pick in picks if pick.node_uuid}
-        changed = self._look.changed(nodes)
+        changed = self._freshness.stale_nodes(nodes)
         return [CHANGED if pick.node_uuid in changed else None for pick in picks]
 
 
@@ -110,7 +110,7 @@ class CandidateInPlacement(Verifier):
                 offered = self._verifier.still_offered(
                     [(pick.node_uuid, pick.candidate) for pick in picks]
                 )
-        except errors.MirrorError as problem:
+        except errors.CopyError as problem:
             LOG.debug('Picks cannot be verified, placement is asked: %s', problem)
             void = Retry(Outcome.UNVERIFIED, str(problem), cause=problem)
             return [void] * len(picks)
@@ -188,13 +188,13 @@ class PickVerification:
 
     def __init__(
         self,
-        look: ClusterLook,
+        freshness: ViewFreshness,
         remaining: RemainingCapacity,
         budget: RetryBudget,
         recorder: DecisionRecorder,
         may_be_stale: bool,
     ) -> None:
-        self._look = look
+        self._freshness = freshness
         self._remaining = remaining
         self._budget = budget
         self._recorder = recorder
@@ -275,7 +275,7 @@ class PickVerification:
                 self._record_void(verdicts, wanted)
                 retry = self._budget.retry(why, text)
                 if self._budget.is_spent(why):
-                    self._look.refresh()
+                    self._freshness.refresh()
                 return retry
             if again is Again.CANDIDATES:
                 return replace(self._budget.retry(why, text), cause=verdict.cause)

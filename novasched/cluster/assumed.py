@@ -30,7 +30,7 @@ from novasched.cluster.host_picks import (
     UsageRow,
     booked,
     group_of,
-    takes,
+    usage_delta,
 )
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -59,14 +59,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Share in-flight picks of what placement does not count between requests and schedulers.
 
-These are NUMA cells, huge pages, devices outside of placement, members of server groups
-with a soft policy and, if a filter limits them, instances and I/O operations. Without
-this, two requests in quick succession may get the same, and the compute refuses the
-second server. Each pick is sent to all schedulers by the fanout of their own topic. It
-counts until a newer row of the host shows it, for a minute at most. If a request learns
-before its answer that another one was first, it rolls its claim back and decides again.
-A lost message costs no more than a refusal by the compute. False, as in nova: requests
-see only the rows of the hosts.
+These are NUMA cells, huge pages, devices outside of placement and members of server
+groups with a soft policy. Instances and I/O operations count if a filter limits them.
+Without this, two requests in quick succession may get the same, and the compute refuses
+the second server. Each pick is sent to all schedulers by the fanout of their own topic.
+It counts until a newer row of the host shows it, for a minute at most. If a request
+learns before its answer that another request was first, it rolls its claim back and
+decides again. A lost message costs no more than a refusal by the compute. False, as in
+nova: requests see only the rows of the hosts.
 """,
         ),
     ]
@@ -80,9 +80,9 @@ FOR_S = 60.0
 MOST_PICKS = 20_000
 """Picks that are remembered; the oldest are forgotten before their time, of hosts
 first that no view shows."""
-RETURN_S = 0.1
-"""How long a request waits for its own message to come back, after its claim; mostly
-it has come back by then."""
+ECHO_S = 0.1
+"""How long a request waits for the echo of its own message, after its claim; mostly it
+has arrived by then."""
 LOOK_EVERY_S = 1.0
 """How often what is over is looked for while no row changes."""
 MOST_LOOKS = 3
@@ -123,7 +123,7 @@ class AssumedInstances:
     _picks: dict[PickId, AssumedPick] = field(default_factory=dict)
     _number: int = 0
     _order: int = 0
-    _comes_back: bool = False
+    _echoes_arrive: bool = False
     _settled: int = 0
     _looked_s: float = float('-inf')
     # columns that the next two follow from
@@ -177,7 +177,7 @@ class AssumedInstances:
             if settled == self._settled or looks <= 1:
                 base, number = hosts.snapshot, self._number
                 if self._hosts:
-                    self._bring_up(base)
+                    self._refresh_columns(base)
                 picks = [o for o in self._picks.values() if o.pick.uuid not in but]
                 if picks:
                     columns, members = self._changed, self._members
@@ -222,11 +222,11 @@ class AssumedInstances:
             host=host.host,
             request=request,
             limits=dict(host.limits),
-            seen=row.stamp,
+            seen=row.version,
             group=self._group_of(request),
             first=first or request.instance_uuid,
         )
-        pick = replace(pick, takes=takes(row, pick, self.fitting))
+        pick = replace(pick, usage_delta=usage_delta(row, pick, self.fitting))
         with self._lock:
             of_host = self._hosts.get(pick.key)
             if of_host is not None and after is not None:
@@ -240,7 +240,7 @@ class AssumedInstances:
         return made
 
     def granted(self, uuids: Collection[str], picks: Collection[AssumedPick]) -> None:
-        """Instances were claimed by these picks: what else was picked for them ends."""
+        """End all other picks for instances that were claimed by ``picks``."""
         self.remove(self._all(lambda one: one.pick.uuid in uuids and one not in picks))
         for one in picks:
             if one.copy:
@@ -252,34 +252,34 @@ class AssumedInstances:
                     self._picks[one.id] = one
                 self.on_pick(one.pick.uuid, one, '')
 
-    def hear(self, pick: Pick) -> None:
-        """Take in what another scheduler picked for an instance."""
+    def apply_remote(self, pick: Pick) -> None:
+        """Add the pick of another scheduler."""
         with self._lock:
             self._remember(pick).order = self._next()
 
-    def hear_end(self, uuid: str, origin: str) -> None:
-        """What the scheduler of an origin has picked for an instance is over; what
-        another one has picked for it since stays."""
+    def end_remote(self, uuid: str, origin: str) -> None:
+        """Forget the pick of the scheduler ``origin`` for an instance; later picks of
+        other schedulers stay."""
         with self._lock:
             self._drop(self._picks.get(PickId(uuid, origin)))
 
-    def take_over(self, before: Self, origin: str) -> None:
-        """Take in the picks of a scheduler that this one follows, now and from now on.
+    def inherit(self, before: Self, origin: str) -> None:
+        """Take in the picks of the predecessor, current and later ones.
 
-        Each is kept for the time that it has left. ``origin`` marks what the other
-        scheduler sends.
+        Each pick keeps its remaining time. ``origin`` marks the messages of the
+        predecessor.
         """
         send = before.on_pick
 
-        def tell(uuid: str, pick: AssumedPick | None, ended: str) -> None:
+        def forward(uuid: str, pick: AssumedPick | None, ended: str) -> None:
             if pick is None:
-                self.hear_end(uuid, ended or origin)
+                self.end_remote(uuid, ended or origin)
             else:
-                self.hear(replace(pick.pick, origin=origin))
+                self.apply_remote(replace(pick.pick, origin=origin))
             send(uuid, pick, ended)
 
-        with self._lock, before._lock:  # what it tells from now on waits for this
-            before.on_pick = tell
+        with self._lock, before._lock:  # later changes of the predecessor wait
+            before.on_pick = forward
             for one in before._picks.values():
                 pick = replace(one.pick, origin=one.pick.origin or origin)
                 is_known = PickId(pick.uuid, pick.origin) in self._picks
@@ -289,38 +289,44 @@ class AssumedInstances:
                     made.order = self._next()
                     self._hosts[pick.key].used = before._hosts[pick.key].used
 
-    def come_back(self, numbers: Mapping[str, int]) -> None:
-        """What was sent of these instances, by the numbers of the picks, has come to
-        all schedulers by now, this one included."""
+    def acknowledge(self, numbers: Mapping[str, int]) -> None:
+        """Note that own messages have come back, so all schedulers have got them.
+
+        ``numbers`` are the numbers of the picks, by instance.
+        """
         with self._lock:
-            self._comes_back = True
+            self._echoes_arrive = True
             for uuid, number in numbers.items():
                 one = self._picks.get(PickId(uuid, ''))
                 if one is not None and one.number == number:
                     one.order = self._next()
             self._lock.notify_all()
 
-    def await_return(self, picks: Collection[AssumedPick]) -> None:
-        """Wait for the messages of picks to come back, as all that were sent before
-        them have come then. Where one does not in time, none is waited for until the
-        next one comes back."""
+    def wait_for_echo(self, picks: Collection[AssumedPick]) -> None:
+        """Wait until the messages of picks have come back: earlier messages of others
+        have arrived by then.
+
+        After a timeout no request waits until the next message comes back.
+        """
         with self._lock:
-            if self._comes_back:
-                self._comes_back = self._lock.wait_for(
-                    lambda: all(one.order or self.have_gone([one]) for one in picks),
-                    RETURN_S,
+            if self._echoes_arrive:
+                self._echoes_arrive = self._lock.wait_for(
+                    lambda: all(
+                        one.order or self.any_forgotten([one]) for one in picks
+                    ),
+                    ECHO_S,
                 )
 
     def _next(self) -> int:
         self._order += 1
         return self._order
 
-    def later(self, key: HostKey, number: int) -> list[AssumedPick]:
+    def picks_after(self, key: HostKey, number: int) -> list[AssumedPick]:
         """Return the picks on a host after the pick of that number."""
         return self._all(lambda one: one.pick.key == key and one.number > number)
 
-    def have_gone(self, picks: Iterable[AssumedPick]) -> bool:
-        """Return whether some picks are forgotten by now."""
+    def any_forgotten(self, picks: Iterable[AssumedPick]) -> bool:
+        """Return whether some of the picks are forgotten."""
         return any(self._picks.get(one.id) is not one for one in picks)
 
     def less(
@@ -402,7 +408,7 @@ class AssumedInstances:
             del self._picks[one.id]
             self._made_of = []
 
-    def _bring_up(self, base: Snapshot) -> None:
+    def _refresh_columns(self, base: Snapshot) -> None:
         """Make the columns with the picks, unless all is as it was a moment ago."""
         made_of = [column_identity(base.column(name)) for name in MADE_OF]
         same = bool(self._made_of) and all(map(is_, self._made_of, made_of))
@@ -410,7 +416,7 @@ class AssumedInstances:
         if same and now_s - self._looked_s < LOOK_EVERY_S:
             return
         self._looked_s = now_s
-        self._settle(base, now_s)
+        self._reconcile(base, now_s)
         self._changed, self._members = self._columns(base)
         self._made_of = made_of
 
@@ -444,17 +450,17 @@ class AssumedInstances:
             except UnbookablePick as problem:
                 self._refuse(problem)
 
-    def _settle(self, base: Snapshot, now_s: float) -> None:
+    def _reconcile(self, base: Snapshot, now_s: float) -> None:
         """Forget what is over, and what rows show."""
-        self._find(base)
+        self._locate_hosts(base)
         for host in self._hosts.values():
-            if host.settle(now_s):
+            if host.reconcile(now_s):
                 self._settled += 1
         self._hosts = {key: host for key, host in self._hosts.items() if host.picks}
         kept = {one for host in self._hosts.values() for one in host.picks}
         self._picks = {i: one for i, one in self._picks.items() if one in kept}
 
-    def _find(self, base: Snapshot) -> None:
+    def _locate_hosts(self, base: Snapshot) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
         uuids, cells = base.column('uuid'), base.column('cell_uuid')
 

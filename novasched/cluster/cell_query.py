@@ -81,7 +81,7 @@ class CellQuery:
     all_services: bool
     rows: Mapping[int, ComputeNodeRow]  # nodes of the cell by id; answers change it
     summed: tuple[int, int]  # rows and sum of their marks, when the query began
-    takes: int  # number of answers taken before the query began
+    answers: int  # number of answers taken before the query began
     services: Services
     hosts_without_service: Collection[str]
     look_for: Collection[str]

@@ -20,7 +20,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellAnswers, CellExecutor, retry_once
+from novasched.runtime.executor import BulkheadExecutor, CellAnswers, retry_once
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default=5,
             min=1,
             help='Questions that one process asks one cell at the same time. All '
-            'cells are asked at once, so that one that hangs holds up no other.',
+            'cells are asked at once, so that a hung cell delays no other.',
         )
     ],
     'novasched': [
@@ -39,19 +39,18 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'cell_timeout',
             default=1.5,
             min=0.1,
-            help='Seconds that a request waits for a cell database. A cell that is '
-            'later is left out of the decision, and of those that follow until it '
-            'has answered in the background. It gets longer where the fastest cell '
-            'takes more than a third of that.',
+            help='Seconds that a request waits for a cell database. A late cell is '
+            'left out of this decision, and of later decisions until it has answered '
+            'in the background. If the fastest cell takes more than a third of this '
+            'time, requests wait longer.',
         ),
         cfg.FloatOpt(
             'cell_patience',
             default=10.0,
             min=0.1,
-            help='Seconds that a request waits when no cell database has answered in '
-            '``cell_timeout``, as when there is but one: to wait is better than to '
-            'have no host. As long for the instances of a server group in a cell: '
-            'without them there is no decision.',
+            help='Seconds that a request waits if no cell database has answered within '
+            '``cell_timeout``. Without any cell there would be no host. A request of '
+            'a server group waits as long for the instances of its members.',
         ),
         cfg.FloatOpt(
             'cell_retry_interval',
@@ -119,7 +118,7 @@ class CircuitBreaker:
 
 def is_for_good(problem: BaseException | None) -> bool:
     """Return whether a database will answer the same until somebody mends it."""
-    return isinstance(problem, errors.StoreFailed) and not problem.away
+    return isinstance(problem, errors.StoreFailed) and not problem.unavailable
 
 
 ResultT = TypeVar('ResultT')
@@ -151,7 +150,7 @@ class Cells:
         self._lock = threading.Lock()
         self._cells: dict[str, Cell] = {}
         self._circuits: dict[str, CircuitBreaker] = {}
-        self._executors: dict[str, CellExecutor] = {}
+        self._executors: dict[str, BulkheadExecutor] = {}
         self._closed = False
 
     @classmethod
@@ -296,7 +295,7 @@ class Cells:
         with self._lock:
             executor = self._executors.get(cell.uuid)
             if executor is None:
-                executor = CellExecutor(f'cell {cell.uuid}', self._threads)
+                executor = BulkheadExecutor(f'cell {cell.uuid}', self._threads)
                 self._executors[cell.uuid] = executor
             executor.call(functools.partial(answers.call, cell.uuid, ask))
 

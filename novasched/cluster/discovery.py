@@ -39,10 +39,10 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Seconds between searches for new hosts in the cells; 0: 60, -1: never.
 
-Of all schedulers that are enabled and alive, the one whose host comes first in
-the alphabet searches, in one of its workers; one of each other host does every tenth
-time, in case that the first one does not. Where this is set, no operator should
-run ``nova-manage cell_v2 discover_hosts`` as a matter of routine.
+Of all enabled and alive schedulers, the first by the name of its host searches, in one
+of its workers. On each other host one worker searches every tenth time, in case that
+the first does not. If this is set, do not run ``nova-manage cell_v2 discover_hosts``
+regularly.
 """,
         ),
     ],

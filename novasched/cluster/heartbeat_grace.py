@@ -29,11 +29,11 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default=300.0,
             min=0.0,
             help="""
-Seconds for which computes count as up that have fallen silent all at once.
+Seconds for which computes still count as up if all of them fall silent at once.
 
-When every compute of a cell, three at least, stops being heard of within one
-``service_down_time``, and no compute of any cell is up, nova finds no host. Here
-those that were up when the last heartbeat came are used for so much longer. 0: they
+All computes of a cell, three at least, may fall silent within one
+``service_down_time``. If then no compute of any cell is up, nova finds no host. Here
+the computes that were up at the last heartbeat are used for so much longer. 0: they
 are down, as with nova. Either way the log says so, once.
 
 Related options:

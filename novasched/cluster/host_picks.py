@@ -40,17 +40,17 @@ at the host before."""
 
 HostKey = tuple[str, str]
 """The uuids of the cell and the node of a host."""
-Used = tuple[int, ...]
+UsageTotals = tuple[int, ...]
 """Usage of a host that grows by each instance: memory in MiB and CPUs; of its NUMA
 cells, the CPUs and the memory; devices."""
-NOTHING: Used = (0, 0, 0, 0, 0)
+NOTHING: UsageTotals = (0, 0, 0, 0, 0)
 
 
-class Stamp(NamedTuple):
-    """A row of a host, as far as it tells it from a later one."""
+class RowVersion(NamedTuple):
+    """The version of the row of a host: its time stamp and its usage."""
 
     updated: datetime.datetime | None
-    used: Used
+    used: UsageTotals
 
 
 class UsageRow(NamedTuple):
@@ -70,8 +70,8 @@ class UsageRow(NamedTuple):
         return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
 
     @property
-    def stamp(self) -> Stamp:
-        """What tells it from a later row."""
+    def version(self) -> RowVersion:
+        """The version of the row."""
         free_ram_mb, _, vcpus_used, *_ = self.numbers
         topology, devices = self.shapes
         cells = topology.cells if topology else ()
@@ -82,7 +82,7 @@ class UsageRow(NamedTuple):
             sum(cell.memory_usage for cell in cells),
             -sum(pool.count for pool in devices.free) if devices else 0,
         )
-        return Stamp(self.updated, used)
+        return RowVersion(self.updated, used)
 
 
 def group_of(request: RequestSpec) -> str | None:
@@ -99,8 +99,8 @@ class Pick:
     host: str
     request: RequestSpec  # of the instance, with its providers
     limits: Mapping[str, Any]  # what filters recorded for the host
-    seen: Stamp  # the row of the host at that time
-    takes: Used = NOTHING  # growth of the usage in the row
+    seen: RowVersion  # of the host at that time
+    usage_delta: UsageTotals = NOTHING  # growth of the usage in the row by the pick
     group: str | None = None  # uuid of a server group whose members are counted
     origin: str = ''  # the scheduler that picked it, '' for this process
     first: str = ''  # first instance of its request, by uuid
@@ -109,15 +109,15 @@ class Pick:
     def uuid(self) -> str:
         return self.request.instance_uuid
 
-    def is_in(self, growth: Used, exactly: bool) -> bool:
-        """Return whether growth of usage may be, or is ``exactly``, by this pick.
+    def explains(self, growth: UsageTotals, exactly: bool) -> bool:
+        """Return whether this pick may explain a growth of usage, or ``exactly`` does.
 
         NUMA cells and devices count if it takes any, else memory and CPUs.
         """
-        marks = [at for at in (2, 3, 4) if self.takes[at]] or [0, 1]
+        marks = [at for at in (2, 3, 4) if self.usage_delta[at]] or [0, 1]
         if exactly:
-            return all(growth[at] == self.takes[at] for at in marks)
-        return all(growth[at] >= self.takes[at] for at in marks)
+            return all(growth[at] == self.usage_delta[at] for at in marks)
+        return all(growth[at] >= self.usage_delta[at] for at in marks)
 
 
 class UnbookablePick(Exception):
@@ -168,37 +168,37 @@ class HostPicks:
     """The picks of one host in the order in which they were heard of."""
 
     place: int  # last place of the host in the columns
-    used: Used  # usage in the last row
+    used: UsageTotals  # usage in the last row
     row: UsageRow | None = None  # at ``place``; None if not looked for, or gone
     picks: list[AssumedPick] = field(default_factory=list)
     _made_of: Any = None
     _made: dict[str, Any] = field(default_factory=dict)
 
-    def settle(self, now_s: float) -> bool:
-        """Forget what is over; return whether the row was noticed to show a pick.
+    def reconcile(self, now_s: float) -> bool:
+        """Forget picks that are over; return whether the row newly shows a pick.
 
-        Growth since the row before is ascribed to a pick that takes exactly as much,
-        else to the first that takes no more.
+        Growth since the previous row is attributed to a pick that explains it exactly,
+        else to the first that explains a part.
         """
         self.picks = [each for each in self.picks if not each.is_over(now_s)]
         if self.row is None:
             return False
-        stamp = self.row.stamp
-        growth = _less(stamp.used, self.used)
-        self.used = stamp.used
-        due = [each for each in self.due if _follows(stamp, each.pick.seen)]
+        version = self.row.version
+        growth = _difference(version.used, self.used)
+        self.used = version.used
+        due = [each for each in self.due if _is_newer(version, each.pick.seen)]
         is_noticed = False
-        while found := _first_in(due, growth):
+        while found := _explained_by(due, growth):
             found.shown_s, is_noticed = now_s, True
             due.remove(found)
-            growth = _less(growth, found.pick.takes)
+            growth = _difference(growth, found.pick.usage_delta)
         return is_noticed
 
     def remove(self, one: AssumedPick) -> None:
-        """Forget a pick that came to nothing: what grew was not by it."""
+        """Forget a pick that failed: it explains no growth."""
         self.picks.remove(one)
         if one.shown_s is not None:
-            self.used = _less(self.used, one.pick.takes)
+            self.used = _difference(self.used, one.pick.usage_delta)
 
     @property
     def due(self) -> list[AssumedPick]:
@@ -221,26 +221,28 @@ class HostPicks:
         return self._made
 
 
-def _follows(row: Stamp, other: Stamp) -> bool:
-    """Return whether a row is another than ``other``, and not an older one."""
+def _is_newer(row: RowVersion, other: RowVersion) -> bool:
+    """Return whether a row differs from ``other``, and is not older."""
     older = row.updated and other.updated and row.updated < other.updated
     return not older and row != other
 
 
-def _less(used: Used, other: Used) -> Used:
+def _difference(used: UsageTotals, other: UsageTotals) -> UsageTotals:
     return tuple(map(operator.sub, used, other))
 
 
-def _first_in(due: Sequence[AssumedPick], growth: Used) -> AssumedPick | None:
+def _explained_by(
+    due: Sequence[AssumedPick], growth: UsageTotals
+) -> AssumedPick | None:
     for exactly in (True, False):
         for each in due:
-            if each.pick.is_in(growth, exactly):
+            if each.pick.explains(growth, exactly):
                 return each
     return None
 
 
-def takes(row: UsageRow, pick: Pick, fitting: Fitting) -> Used:
-    """Return by how much the usage in the row of a host grows by a pick."""
+def usage_delta(row: UsageRow, pick: Pick, fitting: Fitting) -> UsageTotals:
+    """Return the growth of usage in the row of a host by a pick."""
     values = consumed(row, [pick], fitting)
     after = row._replace(
         numbers=tuple(values[name] for name in NUMBERS),
@@ -249,7 +251,7 @@ def takes(row: UsageRow, pick: Pick, fitting: Fitting) -> Used:
             for name, shape in zip(SHAPES, row.shapes, strict=True)
         ),
     )
-    return _less(after.stamp.used, row.stamp.used)
+    return _difference(after.version.used, row.version.used)
 
 
 def booked(hosts: HostTable, row: int, pick: Pick, fitting: Fitting) -> HostTable:

@@ -250,6 +250,6 @@ class InstanceReader:
             raise errors.StoreFailed(
                 f'cell {", ".join(sorted(missing))}',
                 f'no list of its {what}',
-                away=outages.cell(first) if first not in broken else '',
+                unavailable=outages.cell(first) if first not in broken else '',
             )
         return answers

@@ -39,19 +39,19 @@ class CellNodes:
 
     rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
     total: int = 0  # sum of the marks of rows
-    takes: int = 0  # number of answers taken
+    answers: int = 0  # number of answers taken
     services: Services = field(default_factory=Services)
     services_version: int = 0  # grows with each change that filters see
     looked_s: float = float('-inf')
     """When the services of ``hosts_without_service`` were last looked for."""
     hosts_without_service: frozenset[str] = frozenset()
-    taken: CellQuery | None = None  # newest query answered
-    whole: int = 0  # number of the newest answered query for all nodes
-    listed: int = 0  # number of the newest answered query for all services
-    seen: dict[int, int] = field(default_factory=dict)
-    """Number of the last query since ``whole`` that returned a node."""
-    heard: dict[str, int] = field(default_factory=dict)
-    """Number of the last query since ``listed`` that showed a change of a host's
+    last_query: CellQuery | None = None  # newest query answered
+    last_full_read: int = 0  # number of the newest answered query for all nodes
+    last_service_list: int = 0  # number of the newest answered query for all services
+    node_reads: dict[int, int] = field(default_factory=dict)
+    """By node id, the last query since ``last_full_read`` that returned the node."""
+    service_reads: dict[str, int] = field(default_factory=dict)
+    """By host, the last query since ``last_service_list`` that showed a change of its
     service."""
     invalid_rows: LogOnce = field(default_factory=LogOnce)
     wrong_clocks: LogOnce = field(default_factory=LogOnce)
@@ -60,13 +60,13 @@ class CellNodes:
         self, moment: QueryTime, overlap: datetime.timedelta
     ) -> datetime.datetime | None:
         """Return the time stamp from which a delta must ask; None to ask for all."""
-        if self.taken is None:
+        if self.last_query is None:
             return None
-        return self.taken.moment.before(moment) - overlap
+        return self.last_query.moment.before(moment) - overlap
 
     def is_in_doubt(self, query: CellQuery, answer: CellAnswer) -> bool:
         """Return whether another answer was taken meanwhile that may be older."""
-        others = self.takes > query.takes + 1
+        others = self.answers > query.answers + 1
         return others and answer.summed not in (None, (len(self.rows), self.total))
 
     def look_for(self, moment: QueryTime) -> frozenset[str]:
@@ -78,7 +78,7 @@ class CellNodes:
         self, query: CellQuery, answer: CellAnswer
     ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
         """Return the rows of an answer that differ, and the ids that are gone."""
-        nodes = [row for row in answer.nodes if not self._is_outdone(row.id, query)]
+        nodes = [row for row in answer.nodes if not self._is_superseded(row.id, query)]
         changed = {
             row.id: row
             for row in nodes
@@ -89,11 +89,11 @@ class CellNodes:
             absent = self.rows.keys() - {row.id for row in answer.nodes}
         else:
             absent = self.rows.keys() & set(answer.gone)
-        gone |= {id_ for id_ in absent if not self._is_outdone(id_, query)}
+        gone |= {id_ for id_ in absent if not self._is_superseded(id_, query)}
         return changed, gone
 
-    def _is_outdone(self, id_: int, query: CellQuery) -> bool:
-        return self.seen.get(id_, self.whole) > query.number
+    def _is_superseded(self, id_: int, query: CellQuery) -> bool:
+        return self.node_reads.get(id_, self.last_full_read) > query.number
 
     def take(
         self,
@@ -103,14 +103,16 @@ class CellNodes:
         gone: Collection[int],
     ) -> None:
         """Take in an answer and its news."""
-        self.takes += 1
+        self.answers += 1
         number = query.number
         shown = [*gone, *(row.id for row in answer.nodes)]
-        new = {id_: number for id_ in shown if not self._is_outdone(id_, query)}
-        self.seen.update(new)
-        if query.since is None and number > self.whole:
-            self.whole = number
-            self.seen = {id_: n for id_, n in self.seen.items() if n > number}
+        new = {id_: number for id_ in shown if not self._is_superseded(id_, query)}
+        self.node_reads.update(new)
+        if query.since is None and number > self.last_full_read:
+            self.last_full_read = number
+            self.node_reads = {
+                id_: n for id_, n in self.node_reads.items() if n > number
+            }
         self._put(changed, gone)
         self._take_services(query, answer)
         asked, without = changed, self.hosts_without_service
@@ -140,24 +142,26 @@ class CellNodes:
         live = {row.id: row for row in now.nodes if row.deleted == 0}
         before = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
         hosts = {row.host for row in (*live.values(), *before.values()) if row.host}
-        newest = max(self.taken.number if self.taken else 0, self.listed)
-        hosts = {h for h in hosts if max(newest, self.heard.get(h, 0)) < number}
+        newest = max(
+            self.last_query.number if self.last_query else 0, self.last_service_list
+        )
+        hosts = {h for h in hosts if max(newest, self.service_reads.get(h, 0)) < number}
         services = self.services.with_hosts(hosts, now.services, moment.window)
         if services is not self.services:
             self.services, self.services_version = services, self.services_version + 1
-        self.heard.update(dict.fromkeys(hosts, number))
-        settled = [id_ for id_ in ids if not self._is_outdone(id_, query)]
+        self.service_reads.update(dict.fromkeys(hosts, number))
+        settled = [id_ for id_ in ids if not self._is_superseded(id_, query)]
         news = {i: live[i] for i in settled if i in live and live[i] != before.get(i)}
         gone = {i for i in settled if i in before and i not in live}
         if news or gone:
-            self.takes += 1
-            self.seen.update(dict.fromkeys((*news, *gone), number))
+            self.answers += 1
+            self.node_reads.update(dict.fromkeys((*news, *gone), number))
             self._put(news, gone)
         return news, gone
 
     def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
         services, number = self.services, query.number
-        is_newest = self.taken is None or self.taken.number < number
+        is_newest = self.last_query is None or self.last_query.number < number
         if answer.services is not None:
             services = self._listed_services(number, answer.services)
         elif is_newest:
@@ -165,14 +169,14 @@ class CellNodes:
             services = services.with_some(rows, answer.news.deleted)
             if services.rows is not self.services.rows:
                 news = services.rows.items() ^ self.services.rows.items()
-                self.heard.update((host, number) for host, _ in news)
+                self.service_reads.update((host, number) for host, _ in news)
         if is_newest:
-            self.taken = query
+            self.last_query = query
             services = services.with_unavailable(
                 answer.news.live if answer.services is None else answer.services,
                 query.moment.window,
             )
-        newer = {host for host, heard in self.heard.items() if heard > number}
+        newer = {host for host, n in self.service_reads.items() if n > number}
         services = services.with_those_of(self.services, newer)
         if query.look_for or answer.services is not None:
             self.looked_s = max(self.looked_s, query.moment.monotonic_s)
@@ -181,15 +185,18 @@ class CellNodes:
         self.services = services
 
     def _listed_services(self, number: int, rows: list[ServiceRow]) -> Services:
-        """Return all services as listed, but for what was heard since."""
+        """Return the listed services, with the newer rows of hosts read since."""
         services = self.services
-        if self.listed > number:
+        if self.last_service_list > number:
             return services
-        self.listed = number
-        self.heard = {host: n for host, n in self.heard.items() if n > number}
-        heard = [row for host, row in services.rows.items() if host in self.heard]
+        self.last_service_list = number
+        self.service_reads = {
+            host: n for host, n in self.service_reads.items() if n > number
+        }
+        reads = self.service_reads
+        newer = [row for host, row in services.rows.items() if host in reads]
         return services.with_rows(
-            [*(row for row in rows if row.host not in self.heard), *heard]
+            [*(row for row in rows if row.host not in reads), *newer]
         )
 
 
@@ -228,7 +235,7 @@ class ComputeNodes:
             all_services=all_services,
             rows=cell.rows,
             summed=(len(cell.rows), cell.total),
-            takes=cell.takes,
+            answers=cell.answers,
             services=cell.services,
             hosts_without_service=cell.hosts_without_service,
             look_for=cell.look_for(moment),
@@ -287,8 +294,8 @@ class ComputeNodes:
 
     def asked_at(self) -> dict[str, float]:
         """Return when what is known of each cell was asked for, by uuid."""
-        taken = [(uuid, cell.taken) for uuid, cell in list(self.cells.items())]
-        return {uuid: last.moment.monotonic_s for uuid, last in taken if last}
+        queries = [(uuid, cell.last_query) for uuid, cell in list(self.cells.items())]
+        return {uuid: last.moment.monotonic_s for uuid, last in queries if last}
 
     def _change(
         self,

@@ -20,9 +20,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'check_interval',
             default=60.0,
             min=1.0,
-            help='Seconds between looks at the cells, the aggregates, the services, '
-            'the lowest compute version and, as long as filters or weighers ask for '
-            'them, the instances. New, enabled and disabled cells need no '
+            help='Seconds between reads of the cells, the aggregates, the services and '
+            'the lowest compute version. The instances are read, too, as long as '
+            'filters or weighers ask for them. New, enabled and disabled cells need no '
             'signal.',
         ),
         cfg.FloatOpt(

@@ -28,13 +28,13 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 The release of nova that this scheduler serves, by its number or its version.
 
-It decides which traits placement is asked for, the memory of pinned guests, the keys of
-aggregates that name projects, the version in the row of this service, the oldest
-computes that are accepted, and the versions in notifications. ``auto`` finds it in the
-services of the database of ``[database] connection``: the newest nova-conductor that is
-up decides. It is looked at every ``check_interval`` seconds, and a newer release is
-followed. 29 and 30 write the same version: it counts as 29 until the first request
-shows that it is 30.
+It decides which traits placement is asked for, the memory of pinned guests, and the
+keys of aggregates that name projects. It also decides the version in the row of this
+service, the oldest computes that are accepted, and the versions in notifications.
+``auto`` finds it in the services of the database of ``[database] connection``: the
+newest nova-conductor that is up decides. It is looked at every ``check_interval``
+seconds, and a newer release is followed. 29 and 30 write the same version: it counts as
+29 until the first request shows that it is 30.
 """,
         )
     ]

@@ -44,10 +44,10 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'host_state_max_age',
             default=1.0,
             min=0.0,
-            help='Seconds that what is known of the hosts may be old when a decision '
-            'begins. What is picked is verified in its cell before it is claimed, and '
-            'all cells are looked at again before a request gets no host, or fewer '
-            'alternates than it asks for. 0: every request looks at all cells first.',
+            help='Maximum age of the cached hosts in seconds when a decision begins. '
+            'Each pick is verified in its cell before it is claimed. All cells are '
+            'read again before a request gets no host, or fewer alternates than it '
+            'asks for. 0: every request reads all cells first.',
         ),
         cfg.FloatOpt(
             'host_state_overlap',
@@ -255,8 +255,10 @@ class ClusterView:
         return answering
 
     def answers(self, name: str) -> bool:
-        """Ask a cell that is away whether it answers again; so does one that is none.
-        The next refresh shows it."""
+        """Probe an unavailable cell; an unknown cell counts as available.
+
+        The next refresh shows its hosts.
+        """
         cells = [c for c in self.cells.all() if name in (c.name, c.uuid)]
         return len(self._retry(cells)) == len(cells)
 

@@ -19,7 +19,7 @@ from novasched.process.command_line import CommandLine, PrintableLister
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from novasched.inspection.merged import MergedDecisions
+    from novasched.inspection.all_decisions import AllDecisions
 
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes for an answer, an error, wrong arguments, an answer of no, and an answer
@@ -88,7 +88,7 @@ class ConfiguredCommand(Command):
         configuration.read(conf, arguments, SERVICE, prog=self.app.NAME)
         return conf
 
-    def sources(self, local_only: bool) -> MergedDecisions:
+    def sources(self, local_only: bool) -> AllDecisions:
         """Return the decisions of all schedulers, or of this machine alone; close them.
 
         Raises errors.OptionError where this machine has none, and no other is to be
@@ -99,7 +99,7 @@ class ConfiguredCommand(Command):
         conf = self.configuration(sources.OPTIONS)
         return sources.sources(conf, local_only, self.warn)
 
-    def say_what_is_missing(self, found: MergedDecisions) -> None:
+    def say_what_is_missing(self, found: AllDecisions) -> None:
         """Warn of schedulers that did not answer."""
         for line in found.warnings:
             self.warn(line)

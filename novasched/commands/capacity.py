@@ -82,7 +82,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
 
     def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         from novasched.inspection import capacity
-        from novasched.inspection.copies import FRESH_S
+        from novasched.placement_copy.on_demand import FRESH_S
 
         what_if = self.what_if(parsed_args)
         with self.inspection(what_if=what_if) as inspection:

@@ -22,7 +22,7 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from novasched.decision_log.reading import Criteria, Servers
     from novasched.decision_log.record import Head
-    from novasched.inspection.merged import MergedDecisions
+    from novasched.inspection.all_decisions import AllDecisions
 
 LIMIT = 50
 POLL_S = 1.0
@@ -86,8 +86,10 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         for name, (metavar, text) in _CRITERIA.items():
-            parser.add_argument(f'--{name}', metavar=metavar, help=f'those of {text}')
-        parser.add_argument('--result', choices=RESULTS, help='those that ended so')
+            parser.add_argument(
+                f'--{name}', metavar=metavar, help=f'decisions of {text}'
+            )
+        parser.add_argument('--result', choices=RESULTS, help='decisions that ended so')
         for name, text in (('since', 'from'), ('until', 'before')):
             parser.add_argument(
                 f'--{name}',
@@ -205,7 +207,7 @@ class ListDecisions(DecisionsCommand):
             if before is None or len(heads) >= parsed_args.limit:
                 return heads, servers
 
-    def follow(self, found: MergedDecisions, parsed_args: argparse.Namespace) -> None:
+    def follow(self, found: AllDecisions, parsed_args: argparse.Namespace) -> None:
         """Print decisions as they come, the oldest first."""
         criteria = self.criteria(parsed_args)
         mark = found.end()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers
     from novasched.decision_log.reading import Criteria
     from novasched.decision_log.record import DecisionRecord
-    from novasched.inspection.merged import MergedDecisions
+    from novasched.inspection.all_decisions import AllDecisions
 
 MOST = 50
 """Decisions that --all shows."""
@@ -93,7 +93,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             'what',
             metavar='SERVER|REQUEST|DECISION',
             help='name or uuid of a server (8 digits are enough), id of a request '
-            '(req-...), or id of a decision (d-..., of which 6 characters are enough)',
+            '(req-...), or id of a decision (d-..., 6 characters are enough)',
         )
         parser.add_argument('--host', help='show how this host fared, then and now')
         parser.add_argument(
@@ -217,13 +217,13 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         subject: Subject,
         parsed_args: argparse.Namespace,
         opened: contextlib.ExitStack,
-    ) -> tuple[MergedDecisions, list[DecisionRecord]]:
+    ) -> tuple[AllDecisions, list[DecisionRecord]]:
         """Return where was looked, and the records: what this machine has is enough for
         an id, unless all is asked for."""
 
         def found(
             local_only: bool, every: bool
-        ) -> tuple[MergedDecisions, list[DecisionRecord]]:
+        ) -> tuple[AllDecisions, list[DecisionRecord]]:
             sources = self.sources(local_only)
             opened.enter_context(contextlib.closing(sources))
             return sources, self._records(sources, subject, every)
@@ -283,7 +283,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return NamedServers(uuids, unavailable)
 
     def _records(
-        self, sources: MergedDecisions, subject: Subject, every: bool
+        self, sources: AllDecisions, subject: Subject, every: bool
     ) -> list[DecisionRecord]:
         """Return the newest record on a subject, or all of them."""
         ids = [subject.decision]

@@ -15,7 +15,7 @@ from novasched.compat import messaging_options
 from novasched.decision_log import files
 from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.reading import DecisionFiles
-from novasched.inspection.merged import MergedDecisions, OwnLog
+from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.process import configuration
 from novasched.runtime import state_directory
@@ -36,7 +36,7 @@ def sources(
     conf: cfg.ConfigOpts,
     local_only: bool = False,
     warn: Callable[[str], None] = LOG.warning,
-) -> MergedDecisions:
+) -> AllDecisions:
     """Return the decisions of all schedulers, or of this machine alone; close it.
 
     ``warn`` gets a line about a file that cannot be read. Raises errors.OptionError
@@ -53,7 +53,7 @@ def sources(
     except errors.OptionError:
         if local_only:
             raise
-    return MergedDecisions(
+    return AllDecisions(
         own,
         OtherSchedulers(
             lambda: [] if local_only else _live_hosts(conf, own is not None),

@@ -16,7 +16,7 @@ from novasched.commands.base import Answer, ReportCommand, add_local
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
-    from novasched.inspection.merged import MergedDecisions
+    from novasched.inspection.all_decisions import AllDecisions
 
 WINDOW_S = 60
 EVERY_S = 2.0
@@ -68,7 +68,7 @@ class WatchSchedulers(ReportCommand):
             self._watch(decisions, key)
         return self.code
 
-    def _watch(self, decisions: MergedDecisions, key: Key) -> None:
+    def _watch(self, decisions: AllDecisions, key: Key) -> None:
         """Draw until q is pressed."""
         from rich.console import Console
         from rich.live import Live

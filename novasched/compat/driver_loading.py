@@ -57,10 +57,10 @@ start. If it cannot be, the start warns and ``config_options`` is empty.
             help="""
 What chooses the hosts.
 
-A name in the entry points ``novasched.scheduler.driver``, or in those that drivers
-for nova have, ``nova.scheduler.driver``; the class path that nova had for one of its
-drivers; or the dotted path of a class. One that was written for nova is given what its
-``select_destinations`` takes, whichever release it was written for.
+A name in the entry points ``novasched.scheduler.driver`` or ``nova.scheduler.driver``,
+the class path of one of nova's former drivers, or the dotted path of any class. A
+driver written for nova gets the arguments that its ``select_destinations`` takes,
+whichever release it was written for.
 """,
         ),
         cfg.IntOpt(

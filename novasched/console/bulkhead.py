@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 from novasched import errors
 from novasched.inspection.text import counted
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 
 T = TypeVar('T')
 
@@ -68,7 +68,7 @@ class Bulkhead:
         self._most_clients = most_clients
         self._within_s = within_s
         self._clock = clock
-        self._executor = CellExecutor(kind, at_once)
+        self._executor = BulkheadExecutor(kind, at_once)
         self._lock = threading.Lock()
         self._asked: dict[Hashable, _SharedAnswer] = {}
         self._clients = 0

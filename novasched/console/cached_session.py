@@ -17,13 +17,13 @@ from novasched import app, errors
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, HostSlots
-from novasched.inspection.copies import FRESH_S
 from novasched.inspection.hosts import ListedHosts
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.on_demand import FRESH_S
 from novasched.process import configuration
-from novasched.providers.placement_copy import PlacementCopy
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.deadline import Check, Deadline
 
@@ -92,7 +92,7 @@ class CachedCloud:
         self.read_at, self._hosts = now, None
 
     def hosts(self) -> ListedHosts:
-        """Return the list of hosts. Raises nothing if placement is away."""
+        """Return the list of hosts. Raises nothing if placement is unavailable."""
         if (known := self._hosts) is not None:
             return known
         view, problem, providers = self.inspection.run.reader.view, '', None

@@ -35,9 +35,9 @@ from novasched.console.reader import (
 )
 from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
-from novasched.inspection import capacity, dry, host, unchecked
+from novasched.inspection import capacity, dry_run, host, unchecked
+from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.explain import explanation
-from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
@@ -98,7 +98,7 @@ class Cloud:
         self._components = Bulkhead('components', COMPONENTS, clock=clock)
         self._lock = threading.Lock()
         self._closing = contextlib.ExitStack()
-        self._merged: MergedDecisions | None = None
+        self._merged: AllDecisions | None = None
         self._look_at = clock.monotonic() + OWN_LOG_AGE_S
         self._said = LogOnce()
         self._dry_runs = DryRuns(self._session, self._decisions)
@@ -114,7 +114,7 @@ class Cloud:
 
     # -- decisions
 
-    def _decisions(self) -> MergedDecisions:
+    def _decisions(self) -> AllDecisions:
         """Return the decisions of all schedulers; the log of this machine is in them
         once there is one."""
         with self._lock:
@@ -123,7 +123,7 @@ class Cloud:
                 self._closing.callback(self._merged.close)
             return self._merged
 
-    def _has_begun(self, merged: MergedDecisions) -> bool:
+    def _has_begun(self, merged: AllDecisions) -> bool:
         """Return whether this machine has a log now that it had not."""
         now = self._clock.monotonic()
         if merged.has_own or now < self._look_at:
@@ -326,9 +326,9 @@ class Cloud:
 
     def _policy(self) -> Checks:
         inspection = self._session.current().inspection
-        if (policy := inspection.run.policy) is None:
+        if (enabled := inspection.run.enabled_checks) is None:
             return {}
-        said = unchecked.of_store(policy, inspection.api)
+        said = unchecked.sentences_on_store(enabled, inspection.api)
         return {'policy': checked('; '.join(said), WARN)}
 
     def _free_slots(self) -> list[list[Any]]:
@@ -367,7 +367,7 @@ def opened(
     with contextlib.ExitStack() as stack:
         if read is None:
             known = configuration.copied(conf, dict(opts.list_opts()))
-            reading = app.reading_sources(known, dry.SilentNotifier())
+            reading = app.reading_sources(known, dry_run.SilentNotifier())
             read = stack.enter_context(reading)
         cloud = Cloud(conf, read, clock, work_s)
         stack.callback(cloud.close)

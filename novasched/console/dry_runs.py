@@ -10,8 +10,8 @@ from novasched.commands.base import FORMAT_VERSION
 from novasched.console.cached_session import CachedSession
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
 from novasched.inspection import capacity, catalogue, places, plan
+from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.explain import explanation
-from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder, DryRequest
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf
@@ -27,7 +27,7 @@ class DryRuns:
     """
 
     def __init__(
-        self, session: CachedSession, decisions: Callable[[], MergedDecisions]
+        self, session: CachedSession, decisions: Callable[[], AllDecisions]
     ) -> None:
         self._session = session
         self._decisions = decisions

@@ -47,7 +47,7 @@ Related options:
                 ),
             ],
             help="""
-How the console finds out who may look.
+How the console authenticates and authorizes its users.
 
 With ``keystone``, ``[keystone_authtoken]`` says how tokens are validated, and
 ``[oslo_policy]`` where policies stand.

@@ -15,7 +15,7 @@ from novasched.db import cells, engines, tables
 from novasched.db.stores import API_DATABASE
 from novasched.db.transactions import Database
 from novasched.ports import Cell
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 
 TIMEOUT_S = 10.0
 ANSWER_S = 2.0
@@ -47,7 +47,7 @@ def find_by_name(
         mapped = Database(api, API_DATABASE).reading(lambda c: cells.read(c, defaults))
     finally:
         api.dispose()
-    executor = CellExecutor('servers of a name', len(mapped))
+    executor = BulkheadExecutor('servers of a name', len(mapped))
     asked = {
         executor.submit(functools.partial(_in_cell, conf, cell, name)): cell
         for cell in mapped

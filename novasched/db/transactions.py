@@ -30,7 +30,7 @@ FAILURES: tuple[type[Exception], ...] = (
 DEADLOCK_RETRIES = 5
 
 INTERRUPTIONS = (db_exc.DBConnectionError, db_exc.DBDeadlock)
-AWAY_ERRORS = (
+UNAVAILABLE_ERRORS = (
     *(1040, 1203, 1226),
     *(1047, 1053, 1205, 1290, 1836, 1927),
     *(2002, 2003, 2006, 2013),
@@ -41,7 +41,7 @@ AWAY_ERRORS = (
 The server has too many connections. It has no quorum, stops, is read-only, holds a lock
 or ended the connection. A client has no connection. ProxySQL reaches no server in time.
 """
-AWAY_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
+UNAVAILABLE_STATES = ('57P01', '57P02', '57P03', '53300', '25006')
 """States of PostgreSQL: it stops or starts, too many connections, a standby."""
 
 _LOCKED = 'database is locked'
@@ -156,9 +156,11 @@ class Database:
                 if isinstance(problem, INTERRUPTIONS)
                 else errors.StoreFailed
             )
-            away = self.name[:1].lower() + self.name[1:] if is_away(problem) else ''
+            service = ''
+            if is_unavailable(problem):
+                service = self.name[:1].lower() + self.name[1:]
             text = describe(problem, self.engine)
-            raise failure(self.name, text, away) from problem
+            raise failure(self.name, text, service) from problem
 
 
 KEPT_S = 300.0
@@ -282,7 +284,7 @@ def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
     return printable.mask(text)
 
 
-def is_away(problem: BaseException) -> bool:
+def is_unavailable(problem: BaseException) -> bool:
     """Return whether a database did not answer, and may soon: by its type, or by what
     the server or the driver says."""
     if isinstance(problem, (*INTERRUPTIONS, sa_exc.TimeoutError)):  # no connection free
@@ -291,8 +293,8 @@ def is_away(problem: BaseException) -> bool:
     number = cause.args[0] if cause.args else None
     state = getattr(cause, 'pgcode', None)
     return (
-        number in AWAY_ERRORS
-        or state in AWAY_STATES
+        number in UNAVAILABLE_ERRORS
+        or state in UNAVAILABLE_STATES
         or bool(_NO_CONNECTION.search(str(cause)) or _NOT_NOW.search(str(cause)))
     )
 

@@ -13,8 +13,8 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.record import Head
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.recording import RequestRecorder
 from novasched.http import error_words
 from novasched.objects.context import RequestContext
@@ -37,12 +37,12 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 How much the error NoValidHost says of why there is none.
 
-The text goes to the caller, which is nova-conductor, and from there into the fault of
-the server: ``user`` and ``admin`` name the audience that may read it. The words for
-the reasons are those of the page on reasons; the last word is the id by which
-``novasched explain`` shows the decision. It has 230 characters at most: the rarest
-reasons are counted as others. A request that fails has each filter say why for each
-host that it rejected, for 1,000 of them at most, which takes 10 to 100 ms for so many.
+The text goes to nova-conductor, and from there into the fault of the server: ``user``
+and ``admin`` name the audience that may read it. The reasons are worded as on the page
+of reasons. The last word is the id by which ``novasched explain`` shows the decision.
+The text has 230 characters at most: the rarest reasons are counted as others. For a
+failed request, each filter explains each host that it rejected, 1,000 hosts at most.
+That takes 10 to 100 ms for 1,000 hosts.
 """,
         ),
     ],

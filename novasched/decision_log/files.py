@@ -38,8 +38,8 @@ Directory of the decision log: a record of every request, for ``novasched explai
 ``novasched decisions``.
 
 It must be on this machine; all its workers write there. Unset, it is ``decisions`` in
-the directory that ``[novasched] journal_dir`` would be by default. A warning at the
-start says where an option that is set was not followed, and where no directory can be
+the directory that ``[novasched] journal_dir`` would be by default. A warning is logged
+at the start if the option could not be followed. So it is if no directory can be
 written: then the last 1,000 records stay in memory.
 """,
         ),

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from novasched.decision_log.distilling import RecordBuilder, verdict
 from novasched.decision_log.fault import FaultText, log_failure
 from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
+from novasched.decision_log.record_builder import RecordBuilder, verdict
 from novasched.decision_log.recording import RequestRecorder
 from novasched.decision_log.task_thread import TaskThread
 from novasched.objects.context import RequestContext

@@ -155,8 +155,10 @@ class RequestRecorder:
         if len(self.claims) < MOST_CLAIMS:
             self.claims.append(ClaimOutcome(wanted, outcome, text, self._last_s))
 
-    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
-        for service, problem in away.items():
+    def waited(
+        self, unavailable: Mapping[str, str], seconds: float, *, again: bool
+    ) -> None:
+        for service, problem in unavailable.items():
             end = '' if again else ', in vain'
             self.notes.append(f'Waited {seconds:.1f} s for {service}{end}: {problem}')
         del self.notes[:-MOST_NOTES]

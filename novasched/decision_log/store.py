@@ -10,7 +10,6 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from novasched.decision_log import files, retention
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
@@ -18,6 +17,7 @@ from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
 from novasched.decision_log.record import SCHEDULED
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.writing import DecisionWriter
 from novasched.runtime.clock import Clock
 

@@ -53,19 +53,19 @@ OPTS: dict[str, list[cfg.Opt]] = {
         cfg.BoolOpt(
             'enforce_groups',
             default=True,
-            help='Verify after a claim, and before the answer, that no other request '
-            'for the same server group has claimed what breaks its policy, affinity or '
-            'anti-affinity, meanwhile; if so, undo the claim and choose another host. '
-            'False, as in nova: requests at the same time may break it, and computes '
-            'refuse what they notice.',
+            help='Verify after each claim that the policy of the server group still '
+            'holds. If a concurrent claim of the same group breaks affinity or '
+            'anti-affinity, roll the claim back and choose another host. False, as in '
+            'nova: concurrent requests may break the policy, and computes refuse what '
+            'they notice.',
         ),
         cfg.BoolOpt(
             'enforce_capacity',
             default=True,
-            help='Read back, after a claim on a provider that is nearly full and '
-            'before the answer, how much of it is used. If it is over capacity, as '
-            'placement has let claims through that raced, undo the claim and choose '
-            'another host. False, as in nova: it stays over capacity.',
+            help='Read back the usage of a provider that is nearly full after a claim '
+            'on it. Placement may have accepted racing claims: if the provider is over '
+            'capacity, roll the claim back and choose another host. False, as in nova: '
+            'it stays over capacity.',
         ),
         cfg.BoolOpt(
             'own_alternates',

@@ -50,7 +50,7 @@ service that does not answer in time is not asked again.
 Send a token of this service along with the token of the user.
 
 The network service takes a user's token that expired while the request was on its way
-when a service vouches for it. The credentials are those of this group.
+when a service vouches for it. The options of this group have the credentials.
 
 Related options:
 
@@ -169,7 +169,7 @@ class NetworkClient:
                 url, authenticated=has_own, raise_exc=False
             )
         except ksa.ClientException as error:
-            return not http.is_away(error)
+            return not http.is_unavailable(error)
         return bool(answer.status_code < http.SERVER_FAILED)
 
     def port(self, context: RequestContext, port_id: str) -> Port:
@@ -223,7 +223,7 @@ class NetworkClient:
             LOG.warning('The network service could not be asked: %s', text)
             raise errors.NetworkFailed(
                 f'Failed to access {url}: {text}',
-                NETWORK if http.is_away(error) else '',
+                NETWORK if http.is_unavailable(error) else '',
             ) from error
         if answer.status_code == requests.codes.unauthorized:
             raise errors.NetworkUnauthorized('Not authorized.')

@@ -29,7 +29,7 @@ from novasched.cluster.discovery import ServiceDirectory
 from novasched.ports import ServiceRow
 from novasched.runtime import connections
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
@@ -91,17 +91,17 @@ def reach(conf: Any) -> None:
     """
     if conf.servicegroup_driver == 'db' or 'memcache' not in conf.cache.backend:
         return
-    away = []
+    silent = []
     for server in conf.cache.memcache_servers:
         host, port = netutils.parse_host_port(server.removeprefix('inet6:'), 11211)
         try:
             socket.create_connection((host, port), REACH_S).close()
         except OSError as problem:
-            away.append(f'{server}: {connections.reason(problem)}')
-    if away:
+            silent.append(f'{server}: {connections.reason(problem)}')
+    if silent:
         raise errors.OptionError(
             '[cache] memcache_servers',
-            f'no answer: {"; ".join(away)}',
+            f'no answer: {"; ".join(silent)}',
             'Name the servers that the computes write their heartbeats to',
         )
 
@@ -133,7 +133,7 @@ class Beats:
         self._region = region
         self._within_s = within_s
         self._clock = clock
-        self._executor = CellExecutor('memcached', 1)
+        self._executor = BulkheadExecutor('memcached', 1)
         weakref.finalize(self, self._executor.close)
         self._lock = threading.Lock()
         self._look: concurrent.futures.Future[None] | None = None

@@ -20,15 +20,15 @@ from novasched import errors
 from novasched.app import Reader
 from novasched.db.servers import CellServerRows
 from novasched.inspection.capacity_text import NOTHING
-from novasched.inspection.copies import Copies
-from novasched.inspection.fill import Filling, room_by_copies
+from novasched.inspection.host_filling import Filling, room_by_copies
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.objects import context as contexts
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
+from novasched.placement_copy import PlacementCopy
+from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.providers.diagnosis import Condition, judge
-from novasched.providers.placement_copy import PlacementCopy
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -292,7 +292,7 @@ def row(
 
 def report(
     inspection: Inspection,
-    copies: Copies,
+    copies: CopyOnDemand,
     flavors: Sequence[Flavor],
     by: str | None = None,
     stranded: bool = False,

@@ -12,7 +12,7 @@ import numpy as np
 from novasched import errors
 from novasched.claiming.host_candidates import by_provider
 from novasched.decision_log.recording import RequestRecorder
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.guest_topology import numa_topology_of
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates

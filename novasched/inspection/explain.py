@@ -41,8 +41,10 @@ def explanation(
     whole = _whole(record, decision)
     taken = decision or {}
     view = body.get('view') or {}
-    policy = unchecked.Policy.of_record(record.profiles.get(body.get('profile', '')))
-    demands = unchecked.of_request(policy, body.get('request') or {})
+    enabled = unchecked.EnabledChecks.of_record(
+        record.profiles.get(body.get('profile', ''))
+    )
+    demands = unchecked.unchecked_demands(enabled, body.get('request') or {})
     return {
         'v': VERSION,
         **_of_head(head),
@@ -50,7 +52,7 @@ def explanation(
         'kept': 'whole' if 'request' in body else 'head',
         'request': body.get('request'),
         'asked': list(body.get('asked', ())),
-        'notes': [*body.get('notes', ()), *unchecked.sentences(policy, demands)],
+        'notes': [*body.get('notes', ()), *unchecked.sentences(enabled, demands)],
         'index': taken.get('index'),
         'attempt': taken.get('attempt'),
         # As text: it has 64 bits, and numbers of JSON often have 53.

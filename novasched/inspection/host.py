@@ -11,8 +11,8 @@ from novasched import errors
 from novasched.db.servers import HolderRow
 from novasched.decision_log.record import Head
 from novasched.inspection import places
+from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.capacity import REFUSALS, Capacity, flavors_in_use
-from novasched.inspection.merged import MergedDecisions
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.objects.numa import InstanceNUMACell
@@ -33,7 +33,7 @@ def report(
     host: str,
     holding: str | None = None,
     decisions: Sequence[Head] = (),
-    log: MergedDecisions | None = None,
+    log: AllDecisions | None = None,
     capacity: Capacity | None = None,
 ) -> Report:
     """Return all that is known of a host: JSON of ``novasched host``.
@@ -95,7 +95,7 @@ def holders(
     inspection: Inspection,
     host: str,
     holding: str | None = None,
-    log: MergedDecisions | None = None,
+    log: AllDecisions | None = None,
 ) -> list[Report]:
     """Return the servers that hold something of a host, the newest first.
 
@@ -200,7 +200,7 @@ def _numa_node(cell: HostCell) -> Report:
     }
 
 
-def _holder(row: HolderRow, log: MergedDecisions | None) -> Report:
+def _holder(row: HolderRow, log: AllDecisions | None) -> Report:
     cells = row.numa_topology.cells if row.numa_topology is not None else []
     requests = row.pci_requests.requests if row.pci_requests is not None else []
     heads = [] if log is None else log.of_server(row.uuid, 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from novasched import errors
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 
 ZONE = 'availability_zone'
 Place = TypeVar('Place')

@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.decision_log.record import DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.inspection import changes, remaining_slots, unchecked
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import DryRequest, RequestMaker
 from novasched.inspection.servers import FoundServer
@@ -138,7 +138,7 @@ class Plan:
         view = self.run.reader.view
         offered = [each.record.head.candidates for each in self.tried]
         now, copy = SYSTEM_CLOCK.utcnow(), self.run.offered_by()
-        age_s = abs(SYSTEM_CLOCK.time() - copy.as_of) if copy else 0.0
+        age_s = SYSTEM_CLOCK.monotonic() - copy.as_of if copy else 0.0
         return {
             'fits': len(self.placed),
             'asked': len(self.placed) + sum(each['count'] for each in self.unplaced),
@@ -148,7 +148,7 @@ class Plan:
             'changes': self.changes,
             'notes': [
                 *self.notes,
-                *unchecked.sentences(self.run.policy, self.demands),
+                *unchecked.sentences(self.run.enabled_checks, self.demands),
             ],
             'as_of': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
             'placement_age_s': round(age_s, 1),

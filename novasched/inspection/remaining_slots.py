@@ -12,7 +12,7 @@ import numpy as np
 from novasched.claiming.host_candidates import by_provider
 from novasched.decision_log.recording import RequestRecorder
 from novasched.inspection import changes
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 from novasched.objects import context
 from novasched.ports import Candidate, Candidates, QueryFailed
 from novasched.scheduler.capacity import Counting

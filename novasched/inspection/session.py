@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from oslo_config import cfg
 
 from novasched import app, errors
@@ -18,21 +17,19 @@ from novasched.cluster.view import ClusterView
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.decision_log import files
-from novasched.inspection import catalogue, dry
-from novasched.inspection.copies import Copies
-from novasched.inspection.dry import DryRun
+from novasched.inspection import catalogue, dry_run
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
 from novasched.inspection.servers import ServerFinder
-from novasched.inspection.table_placement import TablePlacement
 from novasched.inspection.what_if import WhatIf
-from novasched.mirror import uses_copy
 from novasched.objects.flavor import Flavor
-from novasched.placement import shared
+from novasched.placement_copy import PlacementCopy, uses_copy
+from novasched.placement_copy.on_demand import CopiedPlacement, CopyOnDemand
+from novasched.placement_copy.readers.shared_file import MachineCopy, path_in
 from novasched.process import opts
 from novasched.providers.diagnosis import conditions, diagnose
 from novasched.providers.hints import CloudHints
-from novasched.providers.placement_copy import PlacementCopy
 from novasched.resources import Query
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Mask
@@ -45,9 +42,9 @@ OPTIONS_OF = (
     'drivers',
     'external',
     'inspection.pci_aliases',
-    'mirror',
     'observability.settings',
     'placement',
+    'placement_copy',
     'plugins',
     'process.service',
     'resources',
@@ -71,7 +68,7 @@ class PlacementReader:
     """Says why placement offers what it does, by a copy of it that is read when it is
     first asked. ``max_age_s``: how old it may be, if that matters."""
 
-    copies: Copies
+    copies: CopyOnDemand
     run: DryRun | None = None
     max_age_s: float | None = None
 
@@ -115,33 +112,17 @@ class PlacementReader:
             copy = self.copy(query.aggregates())
         except errors.StoreFailed:
             return None
-        return _less(copy, self.run.placement.taken)
-
-
-def _less(copy: PlacementCopy, taken: Mapping[tuple[str, str], int]) -> PlacementCopy:
-    """Return a copy in which more is used, by provider and class."""
-    contents = copy.contents
-    ids = {uuid: id_ for id_, uuid in contents.uuids.items()}
-    classes = {name: id_ for id_, name in contents.class_names.items()}
-    more = {
-        (ids[uuid], classes[name]): amount
-        for (uuid, name), amount in taken.items()
-        if uuid in ids and name in classes
-    }
-    if not more:
-        return copy
-    used = {(p, c): amount for p, c, amount in contents.usage.tolist()}
-    for key, amount in more.items():
-        used[key] = used.get(key, 0) + amount
-    usage = np.array([(*key, amount) for key, amount in used.items()], np.int64)
-    return PlacementCopy.of(replace(contents, usage=usage), copy.as_of)
+        taken: dict[str, dict[str, int]] = {}
+        for (uuid, name), amount in self.run.placement.taken.items():
+            taken.setdefault(uuid, {})[name] = amount
+        return copy.after(taken)
 
 
 def _path(conf: cfg.ConfigOpts) -> Path | None:
     """Return the file in which the scheduler of this machine keeps its copy, if it
     does."""
     try:
-        return shared.path_in(files.existing(conf), conf)
+        return path_in(files.existing(conf), conf)
     except errors.OptionError:
         return None
 
@@ -167,7 +148,7 @@ class Inspection:
     placement: PlacementReader
 
     @property
-    def copies(self) -> Copies:
+    def copies(self) -> CopyOnDemand:
         """The copies of placement that are read."""
         return self.placement.copies
 
@@ -178,8 +159,8 @@ class Inspection:
 
     def cells_left_out(self) -> list[str]:
         """Return the names of the cells that do not answer, or have stopped to."""
-        away = self.run.reader.view.unavailable_cells()
-        return list(dict.fromkeys([*away, *self.finder.unreadable]))
+        silent = self.run.reader.view.unavailable_cells()
+        return list(dict.fromkeys([*silent, *self.finder.unreadable]))
 
 
 @contextlib.contextmanager
@@ -198,12 +179,14 @@ def opened(
     with contextlib.ExitStack() as stack:
         wrappers = None
         if sources is None:
-            notifier = dry.SilentNotifier()
+            notifier = dry_run.SilentNotifier()
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None
         store = sources.providers or app.provider_store(sources.placement, None)
-        copies = Copies(store, path=_path(conf))
+        copies = CopyOnDemand(store)
+        if not store.reads_fast and (path := _path(conf)):
+            copies.of_machine = MachineCopy(path)
         placement = PlacementReader(copies)
         if what_if:
             what_if.configure(conf)
@@ -214,12 +197,12 @@ def opened(
         if is_copied:
             wrappers = replace(
                 wrappers or app.Wrappers(),
-                placement=lambda inner: TablePlacement(
+                placement=lambda inner: CopiedPlacement(
                     inner, placement.copy, as_it_is=not what_if
                 ),
             )
         run = stack.enter_context(
-            dry.opened(
+            dry_run.opened(
                 conf,
                 sources,
                 seed=seed,

@@ -14,7 +14,7 @@ import numpy as np
 from novasched import errors
 from novasched.inspection import changes, unchecked
 from novasched.inspection.capacity import zone_of
-from novasched.inspection.dry import DryRun
+from novasched.inspection.dry_run import DryRun
 from novasched.inspection.explain import number
 from novasched.inspection.host import holders
 from novasched.inspection.plan import Tried, ask
@@ -85,7 +85,7 @@ def why_not(
         'held_by': None,
         'notes': [
             *wanted.notes,
-            *unchecked.sentences(run.policy, run.unchecked_demands(single)),
+            *unchecked.sentences(run.enabled_checks, run.unchecked_demands(single)),
         ],
         'cells_left_out': list(run.reader.view.unavailable_cells()),
     }

@@ -27,15 +27,18 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Directory in which workers write down their claims until they have answered.
 
-What a worker that was killed had claimed, and not answered, is found there by the next
-start or within seconds by another worker of this machine, and undone. The directory
-must be on this machine; all workers may share it with those of other schedulers on it.
-Unset, it is ``novasched`` in ``[DEFAULT] state_path``. Where that is unset, too, or
-cannot be written, it is the first of these that can: the directories in the environment
-variable ``STATE_DIRECTORY``, which systemd sets for ``StateDirectory=``; for root
-``/var/lib/novasched``; ``novasched`` in ``$XDG_STATE_HOME``, or in ``~/.local/state``.
-A warning at the start says where an option that is set was not followed, and where
-there is no journal, as nothing can be written.
+A killed worker leaves its unanswered claims there. They are undone at the next start,
+or within seconds by another worker of this machine. The directory must be on this
+machine. All workers of all schedulers on it may share the directory. Unset, it is
+``novasched`` in ``[DEFAULT] state_path``. If that is unset, too, or cannot be written,
+the first writable directory of these is used:
+
+* the directories in ``$STATE_DIRECTORY``, which systemd sets for ``StateDirectory=``
+* for root ``/var/lib/novasched``
+* ``novasched`` in ``$XDG_STATE_HOME``, or in ``~/.local/state``
+
+A warning is logged at the start if the option could not be followed. So it is if no
+directory can be written: then there is no journal.
 """,
         ),
     ],

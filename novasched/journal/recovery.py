@@ -36,14 +36,15 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 Seconds after which a claim in the journal is not undone any more.
 
-The journal has the claims of killed workers, and those that a request could not undo
-in time, as placement did not answer or was busy. Each is undone as soon as placement
-does it, if the server holds exactly what was claimed, since the moment when it was
-claimed: with the claim of a killed worker, while its caller certainly waited for the
-answer, which with the default of ``[DEFAULT] rpc_response_timeout`` is 25 seconds. What
-is held since another time was claimed by another request. It is named in the log, with
-the command that removes it, and so is a claim that still stands after these seconds. A
-claim that was made before the machine was started is never undone. 0: none is.
+The journal has the claims of killed workers. It also has claims that a request could
+not undo in time, as placement did not answer or was busy. Each is undone as soon as
+placement does it, if the server holds exactly what was claimed, and since the time of
+the claim. The claim of a killed worker must be from the time when its caller certainly
+waited for the answer. With the default of ``[DEFAULT] rpc_response_timeout`` that is 25
+seconds. Allocations since another time were claimed by another request. The log names
+them, with the command that removes them, and also a claim that still stands after these
+seconds. A claim that was made before the machine was started is never undone. 0: none
+is.
 """,
         )
     ]
@@ -66,8 +67,8 @@ class ClaimUndo(Protocol):
     """Claims as placement has them: what the consumer ``holds`` once it is claimed, and
     the ``generation`` that it had before.
 
-    Both raise errors.AllocationDeleteFailed, and UndoUnanswered where placement is
-    away.
+    Both raise errors.AllocationDeleteFailed, and UndoUnanswered if placement is
+    unavailable.
     """
 
     def stands(
@@ -150,7 +151,7 @@ class Look:
     """Files that cannot be read or written, by path."""
     kept: list[errors.AllocationDeleteFailed] = field(default_factory=list)
     """Why claims are kept for the next look."""
-    is_away: bool = False
+    is_unavailable: bool = False
 
     def take_over(self, file: File) -> None:
         """Do what can be done for each line; remove the file if nothing is kept.
@@ -208,7 +209,7 @@ class Look:
     def _undo(self, record: Record, ages_s: tuple[float, float]) -> UndoOutcome | None:
         """Try to undo a claim; None if it is kept for the next look."""
         intent = record.intent
-        if self.is_away:
+        if self.is_unavailable:
             return None
         try:
             outcome = self.claims.undo(
@@ -219,7 +220,7 @@ class Look:
                 ages_s,
             )
         except errors.AllocationDeleteFailed as problem:
-            self.is_away = isinstance(problem, UndoUnanswered)
+            self.is_unavailable = isinstance(problem, UndoUnanswered)
             self.kept.append(problem)
             return None
         if outcome is UndoOutcome.UNDONE:
@@ -233,11 +234,11 @@ class Look:
         return outcome
 
     def _may_stand(self, record: Record) -> bool:
-        """Return whether the consumer holds what was claimed; yes where placement is
-        away."""
+        """Return whether the consumer holds what was claimed; yes if placement is
+        unavailable."""
         if not record.added():
             return False
-        if self.is_away:
+        if self.is_unavailable:
             return True
         intent = record.intent
         try:
@@ -245,7 +246,7 @@ class Look:
                 intent.consumer_uuid, record.holds(), intent.generation
             )
         except errors.AllocationDeleteFailed as problem:
-            self.is_away = isinstance(problem, UndoUnanswered)
+            self.is_unavailable = isinstance(problem, UndoUnanswered)
             return True
 
 

@@ -15,7 +15,7 @@ from oslo_config import cfg
 from novasched import errors, printable
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database
-from novasched.manage.program import FAILED, Action, Ended, Listing, Rows
+from novasched.manage.program import FAILED, Action, ExitEarly, Listing, Rows
 from novasched.ports import Cell
 from novasched.rpc.transport import HOW_TO_WRITE
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -89,7 +89,7 @@ class CreateCell(Action):
         )
         filled = cells.fill(transport, self.app.url_defaults.transport_url)
         if problem := check_transport(filled or ''):
-            raise Ended(f'Invalid transport URL: {problem}', 1)
+            raise ExitEarly(f'Invalid transport URL: {problem}', 1)
         database = parsed_args.database_connection or self._configured(
             '--database_connection', '[database]/connection', conf.database.connection
         )
@@ -103,7 +103,7 @@ class CreateCell(Action):
                 SYSTEM_CLOCK.utcnow(),
             )
         if not made:
-            raise Ended(TWIN.format(uuid), 2)
+            raise ExitEarly(TWIN.format(uuid), 2)
         if parsed_args.verbose:
             self.say(uuid)
         return 0
@@ -111,7 +111,7 @@ class CreateCell(Action):
     def _configured(self, argument: str, option: str, value: str | None) -> str:
         if not value:
             text = f'Must specify {argument} if {option} is not set in the '
-            raise Ended(f'{text}configuration file.', 1)
+            raise ExitEarly(f'{text}configuration file.', 1)
         self.say(
             f'{argument} not provided in the command line, '
             f'using the value {option} from the configuration file'
@@ -163,7 +163,7 @@ class ListHosts(Listing):
             found = cells.read(connection, self.app.url_defaults)
             hosts = cells.hosts_by_cell(connection)
         if wanted and wanted not in {cell.uuid for cell in found}:
-            raise Ended(f'Cell with uuid {wanted} was not found.', 1)
+            raise ExitEarly(f'Cell with uuid {wanted} was not found.', 1)
         rows = [
             (cell.name, cell.uuid, host)
             for cell in found

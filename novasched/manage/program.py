@@ -39,7 +39,7 @@ Rows = tuple[tuple[str, ...], Sequence[tuple[object, ...]]]
 """What a listing shows: the names of its columns, and its rows."""
 
 
-class Ended(Exception):
+class ExitEarly(Exception):
     """A command ends before it is done: what it prints, and its exit code."""
 
     def __init__(self, text: str, code: int) -> None:
@@ -71,7 +71,7 @@ class Action(command.Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:
             return super().run(parsed_args)
-        except Ended as end:
+        except ExitEarly as end:
             self.say(end.text)
             return end.code
         except errors.NovaschedError as problem:

@@ -27,7 +27,6 @@ from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.release import FoundRelease
 from novasched.compat import removed_options
 from novasched.db import cells, engines, services, tables, transactions
-from novasched.db.placement import PlacementContents
 from novasched.db.servers import SqlServers
 from novasched.db.stores import SqlServiceStore
 from novasched.db.transactions import Database
@@ -38,6 +37,7 @@ from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgr
 from novasched.observability import serving
 from novasched.parsing import parse_json
 from novasched.placement import session
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import CELL0_UUID
 from novasched.process import configuration, opts, service
 from novasched.rpc import transport
@@ -274,7 +274,7 @@ def placement_copy(program: Status) -> Verdict:
         return well
     try:
         engines.check(engine, engines.PLACEMENT)
-        contents = PlacementContents(Database(engine)).read()
+        contents = DatabaseReader(Database(engine)).read()
     except errors.StoreFailed as problem:
         return failure(
             f'{engines.PLACEMENT}: {problem}. It must name the database of placement, '
@@ -337,10 +337,10 @@ def policy(program: Status) -> Verdict:
     """Look for demands of flavors, aggregates and server groups that no filter that is
     enabled checks."""
     profile = preflight.load_plugins(program.conf)
-    enabled = unchecked.Policy.from_conf(program.conf, profile)
+    enabled = unchecked.EnabledChecks.from_conf(program.conf, profile)
     with program.api() as database:
         try:
-            said = unchecked.of_store(enabled, SqlServers(database.engine))
+            said = unchecked.sentences_on_store(enabled, SqlServers(database.engine))
         except errors.StoreFailed as problem:
             said = [f'It cannot be looked at: {problem}']
     return _warned(f'{each}.' for each in said)

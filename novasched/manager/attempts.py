@@ -22,7 +22,7 @@ from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import RetryBudget, Scope
 from novasched.cluster.aggregates import AggregateSync
-from novasched.cluster.look import ClusterLook
+from novasched.cluster.freshness import ViewFreshness
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult
 from novasched.manager.candidate_query import (
@@ -33,12 +33,12 @@ from novasched.manager.candidate_query import (
     QueryPolicy,
 )
 from novasched.manager.prefilter_context import PrefilterContexts
-from novasched.mirror.copy import PlacementMirror
-from novasched.mirror.new_nodes import NewNodes
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.outages import PLACEMENT, Outages
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.new_nodes import NewNodes
 from novasched.ports import (
     Candidates,
     Journal,

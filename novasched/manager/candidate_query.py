@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
-from novasched.mirror import uses_copy
-from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
+from novasched.placement_copy import uses_copy
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters
@@ -52,22 +52,24 @@ class QueryPolicy:
 
 
 class CandidateSource:
-    """Asks a query with its fallback, and what else an empty answer calls for. ``away``
-    returns why placement is waited for, '' if it is not."""
+    """Asks a query with its fallback, and what else an empty answer calls for.
+
+    ``unavailable`` returns why placement is waited for, '' if it is not.
+    """
 
     def __init__(
         self,
         placement: Placement,
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
-        mirror: PlacementMirror | None = None,
-        away: Callable[[], str] = lambda: '',
+        mirror: CopyKeeper | None = None,
+        unavailable: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement
         self._mirror = mirror
         self._aggregate_sync = aggregate_sync
         self._on_cut = on_cut
-        self._away = away
+        self._unavailable = unavailable
 
     def ask(
         self,
@@ -84,8 +86,8 @@ class CandidateSource:
         placement does not know are logged. While requests wait for placement, a
         request that ``is_patient`` asks nothing: its query would delay them.
         """
-        if is_patient and (problem := self._away()):
-            return QueryFailed(0, problem, is_away=True)
+        if is_patient and (problem := self._unavailable()):
+            return QueryFailed(0, problem, is_unavailable=True)
         copied: Candidates | str = why_not_copy or self._of_copy(query, fresh)
         if isinstance(copied, Candidates):
             answer: Candidates | QueryFailed = copied

@@ -93,7 +93,7 @@ class SchedulerManager:
             recorder.ended(None, explained, rounds)
             if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
-                    'No host was looked for in the cells that do not answer: %s',
+                    'The hosts of cells that do not answer are left out: %s',
                     ', '.join(cells),
                 )
             try:

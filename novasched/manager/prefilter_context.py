@@ -88,8 +88,8 @@ class PrefilterContexts:
                 return self._network.segments(context, place)
             except errors.NetworkFailed as error:
                 LOG.warning('%s', error)
-                if error.away:
-                    missed(error.away, str(error), 0)
+                if error.unavailable:
+                    missed(error.unavailable, str(error), 0)
                 return None
 
         def aggregates_of(segment: str) -> frozenset[str]:

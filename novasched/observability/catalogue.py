@@ -193,8 +193,8 @@ GROUP_YIELDS = Metric(
 PICKS = Metric(
     'novasched_picks_total',
     'Picks, and their undos, that schedulers tell each other, by result: sent, lost '
-    '(the broker was away), received (from another process) or refused (it could not '
-    'be read).',
+    '(the broker was unavailable), received (from another process) or refused (it '
+    'could not be read).',
     labels=('result',),
     values=('sent', 'lost', 'received', 'refused'),
 )
@@ -223,33 +223,33 @@ CLAIM_LOST_TIME = Metric(
     labels=('outcome',),
     across='livemax',
 )
-MIRROR_AGE = Metric(
+COPY_AGE = Metric(
     'novasched_mirror_age_seconds',
     'How old the oldest copy of placement among the workers is, where candidates come '
     'from one; -1: a worker has none yet.',
     across='livemax',
 )
-MIRROR_PROVIDERS = Metric(
+COPY_PROVIDERS = Metric(
     'novasched_mirror_providers',
     'Resource providers in a copy of placement.',
     across='livemax',
 )
-MIRROR_SECONDS = Metric(
+COPY_SECONDS = Metric(
     'novasched_mirror_refresh_duration_seconds',
     'One look at placement for what has changed, until the copy shows it.',
     buckets=REQUEST_BUCKETS_S,
 )
-MIRROR_DIFFERENCES = Metric(
+COPY_DIFFERENCES = Metric(
     'novasched_mirror_differences_total',
     'Resource providers that a full read showed to be otherwise than the copy had '
     'them, though nothing said that they had changed. It should stay 0.',
 )
-MIRROR_VOID_PICKS = Metric(
+COPY_VOID_PICKS = Metric(
     'novasched_mirror_void_picks_total',
     'Hosts that were picked from the copy and, looked at in placement right before the '
     'claim, were found to be no candidates any more. Another host was picked then.',
 )
-MIRROR_FALLBACKS = Metric(
+COPY_FALLBACKS = Metric(
     'novasched_mirror_fallbacks_total',
     'Queries for candidates that placement was asked in the place of the copy, by '
     'reason: unusable (the copy is not there, too old or broken), not_read (it could '
@@ -283,14 +283,14 @@ CELL_LEFT_OUT = Metric(
 )
 OUTAGE_WAITING = Metric(
     'novasched_outage_waiting_requests',
-    'Requests that wait for a service that is away, by service: placement, network '
+    'Requests that wait for an unavailable service, by service: placement, network '
     'service, API database or database of cell, with the name of the cell.',
     labels=('service',),
     across='livesum',
 )
 OUTAGE_SECONDS = Metric(
     'novasched_outage_wait_seconds_total',
-    'How long requests have waited for a service that was away, all together, by '
+    'How long requests have waited for an unavailable service, all together, by '
     'service, as above.',
     labels=('service',),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,6 @@ from typing import Any, cast
 from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.manager.candidate_query import QueryPolicy
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.decisions import DecisionMetrics
@@ -27,6 +27,8 @@ from novasched.observability.requests import (
 )
 from novasched.observability.settings import Settings
 from novasched.outages import Outages
+from novasched.placement_copy import SOURCE_NAMES
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import (
     ApiStore,
     Candidates,
@@ -162,12 +164,12 @@ class InstrumentedPlacement:
             self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
 
 
-class InstrumentedMirror:
+class InstrumentedCopy:
     """A copy of placement: what it answers is counted as answers of placement are.
-    Satisfies mirror.copy.PlacementMirror."""
+    Satisfies placement_copy.copy.CopyKeeper."""
 
     def __init__(
-        self, inner: PlacementMirror, instrumentation: Instrumentation, mode: str
+        self, inner: CopyKeeper, instrumentation: Instrumentation, mode: str
     ) -> None:
         self._inner = inner
         self._mode = mode
@@ -190,8 +192,9 @@ class InstrumentedMirror:
         there, or that must be there, is missed."""
         if self._mode == 'placement':
             return Check(PASS, time, 'placement is asked for candidates: it is so set')
-        if not (problem := self._inner.problem()):
-            text = f'by a copy of placement, read from its {self._inner.source}'
+        problem, copy = self._inner.problem(), self._inner.current(math.inf)
+        if copy is not None and not problem:
+            text = f'by a copy of placement, read from {SOURCE_NAMES[copy.source]}'
             return Check(PASS, time, text)
         is_missed = self._mode == 'mirror' or self._inner.age_s() is not None
         text = f'falling back to placement for candidates: {problem}'
@@ -200,11 +203,11 @@ class InstrumentedMirror:
     def measure(self, recorder: Recorder) -> None:
         """Set the gauges, and count what happened since the last time."""
         age_s = self._inner.age_s()
-        recorder.set(catalogue.MIRROR_AGE, -1 if age_s is None else age_s)
-        recorder.set(catalogue.MIRROR_PROVIDERS, len(self._inner))
+        recorder.set(catalogue.COPY_AGE, -1 if age_s is None else age_s)
+        recorder.set(catalogue.COPY_PROVIDERS, len(self._inner))
         counted = self._inner.differences, self._inner.void_picks
         for metric, now, before in zip(
-            (catalogue.MIRROR_DIFFERENCES, catalogue.MIRROR_VOID_PICKS),
+            (catalogue.COPY_DIFFERENCES, catalogue.COPY_VOID_PICKS),
             counted,
             self._counted,
             strict=True,
@@ -212,7 +215,7 @@ class InstrumentedMirror:
             recorder.count(metric, by=now - before)
         fallbacks = self._inner.fallbacks.copy()
         for reason, number in (fallbacks - self._fallbacks).items():
-            recorder.count(catalogue.MIRROR_FALLBACKS, reason, by=number)
+            recorder.count(catalogue.COPY_FALLBACKS, reason, by=number)
         self._counted, self._fallbacks = counted, fallbacks
 
 
@@ -300,7 +303,7 @@ class Instrumentation:
         self._check_interval_s = settings.check_interval_s
         self._decisions = itertools.count()
         self._freshness: Freshness | None = None
-        self._mirror: InstrumentedMirror | None = None
+        self._copy: InstrumentedCopy | None = None
         self.recorder = recorder or Recorder()
         self.decision_log = DecisionMetrics(self.recorder)
         self.health = Health(clock, settings.ttl_s)
@@ -343,9 +346,9 @@ class Instrumentation:
     def placement(self, inner: Placement) -> Placement:
         return cast(Placement, InstrumentedPlacement(inner, self))
 
-    def mirror(self, inner: PlacementMirror, mode: str = 'mirror') -> PlacementMirror:
-        self._mirror = InstrumentedMirror(inner, self, mode)
-        return cast(PlacementMirror, self._mirror)
+    def copy(self, inner: CopyKeeper, mode: str = 'mirror') -> CopyKeeper:
+        self._copy = InstrumentedCopy(inner, self, mode)
+        return cast(CopyKeeper, self._copy)
 
     def found(self, answer: Candidates) -> None:
         """Count an answer to a query."""
@@ -353,9 +356,9 @@ class Instrumentation:
         self.recorder.count(catalogue.QUERIES, 'found' if found else 'none')
         self.recorder.observe(catalogue.CANDIDATES, found)
 
-    def refresh_of_mirror(self) -> contextlib.AbstractContextManager[None]:
+    def refresh_of_copy(self) -> contextlib.AbstractContextManager[None]:
         """Measure one look at placement."""
-        return self._timed(catalogue.MIRROR_SECONDS)
+        return self._timed(catalogue.COPY_SECONDS)
 
     def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
         """Measure the prefilters, and count the answers that a limit cut."""
@@ -406,8 +409,8 @@ class Instrumentation:
     def _check(self) -> dict[str, Check]:
         time = self.health.time()
         found = {} if self._freshness is None else self._freshness.check(time)
-        if self._mirror is not None:
-            found['mirror'] = self._mirror.check(time)
+        if self._copy is not None:
+            found['mirror'] = self._copy.check(time)
         found['outages'] = check_outages(self._outages, time)
         if self.picks.assumed is not None:
             found['picks'] = self.picks.check(time)
@@ -420,8 +423,8 @@ class Instrumentation:
         self.requests.measure()
         self.decision_log.measure()
         self.picks.measure()
-        if self._mirror is not None:
-            self._mirror.measure(self.recorder)
+        if self._copy is not None:
+            self._copy.measure(self.recorder)
         if self._freshness is not None:
             self._freshness.measure(self.recorder, now)
 

@@ -107,10 +107,10 @@ class OutageMetrics:
     def waits(self, service: str, requests: int) -> None:
         self._recorder.set(catalogue.OUTAGE_WAITING, requests, _label(service))
 
-    def waited(self, service: str, seconds: float, in_vain: bool) -> None:
+    def waited(self, service: str, seconds: float, timed_out: bool) -> None:
         label = _label(service)
         self._recorder.count(catalogue.OUTAGE_SECONDS, label, by=seconds)
-        if in_vain:
+        if timed_out:
             self._recorder.count(catalogue.OUTAGE_IN_VAIN, label)
 
 

@@ -41,7 +41,7 @@ def candidates(
             LOG.debug('Placement answered 200 without candidates: %r', misfit)
     problem = failed(answer)
     LOG.log(
-        logging.DEBUG if is_quiet and problem.is_away else logging.ERROR,
+        logging.DEBUG if is_quiet and problem.is_unavailable else logging.ERROR,
         'Failed to retrieve allocation candidates from placement API for filters: '
         '%s. Got %d: %s.',
         query,

@@ -8,7 +8,6 @@ holds is read only when placement says that it holds something.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from novasched.placement.allocations import (
     what_changed,
 )
 from novasched.placement.session import NoAnswer, ask
+from novasched.placement.writes import AllocationWrites, exhausted
 from novasched.ports import (
     Claimed,
     ClaimRefused,
@@ -41,11 +41,6 @@ LOG = logging.getLogger(__name__)
 # A gateway that gave up on placement says nothing about what placement does.
 GATEWAY_LOST_IT = (502, 504)
 
-_EXHAUSTED = re.compile(
-    r"allocation for '(\w+)' on resource provider '([^']+)'. The requested amount "
-    'would exceed the capacity'
-)
-
 OnHeld = Callable[[str, Mapping[str, Any] | None, int | None], None]
 """Callback: gets what a consumer holds already, and its generation, before more is
 claimed for it."""
@@ -54,6 +49,10 @@ Owner = Mapping[str, str | None]
 """Project and user of a consumer, as placement names them."""
 
 Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
+
+
+def _nothing() -> None:
+    """Check nothing: a claim that was lost may be written already."""
 
 
 class JointClaim:
@@ -103,7 +102,9 @@ class JointClaim:
             if answer.sent:
                 return self._look(answer.text)
             if self._unreached:
-                refused = ClaimRefused(0, answer.text, is_away=answer.is_away)
+                refused = ClaimRefused(
+                    0, answer.text, is_unavailable=answer.is_unavailable
+                )
                 return self._refused(refused)
             self._unreached = True
             return None
@@ -116,16 +117,15 @@ class JointClaim:
         refused = ClaimRefused(
             answer.status_code,
             http.excerpt(answer),
-            _exhausted(answer),
+            exhausted(answer),
             conflicted=changed == 'provider',
-            is_away=answer.status_code >= http.SERVER_FAILED,
+            is_unavailable=answer.status_code >= http.SERVER_FAILED,
         )
         self._log(refused, changed)
         if refused.status in GATEWAY_LOST_IT:
             return self._look(refused.text)
         if refused.status >= 500:
-            # Placement takes all or none: one consumer speaks for all.
-            return self._settle(refused, self._is_held(self._wanted[0]))
+            return self._failed(refused)
         if changed == 'consumer':
             return self._reread(refused)
         if changed == 'provider' and not self._busy:
@@ -133,6 +133,10 @@ class JointClaim:
             self._busy = True
             return None
         return self._refused(refused)
+
+    def _failed(self, refused: ClaimRefused) -> Outcome | None:
+        # Placement takes all or none: one consumer speaks for all.
+        return self._settle(refused, self._is_held(self._wanted[0]))
 
     def _settle(self, refused: ClaimRefused, is_made: bool | None) -> Outcome:
         """Return the outcome of a refused claim, unknown if ``is_made`` is None."""
@@ -147,19 +151,13 @@ class JointClaim:
 
     def _send(self) -> requests.Response | NoAnswer:
         """Ask placement for the claim, as the consumers are known now."""
-        body = {one.consumer_uuid: self._body(one) for one in self._wanted}
-        return self._ask('POST', '/allocations', body)
-
-    def _ask(
-        self, method: str, url: str, body: Mapping[str, Any]
-    ) -> requests.Response | NoAnswer:
         return ask(
             self._adapter,
             self._context,
-            method,
-            url,
+            'POST',
+            '/allocations',
             self._version,
-            body,
+            {one.consumer_uuid: self._body(one) for one in self._wanted},
             is_quiet=self._is_quiet,
         )
 
@@ -268,6 +266,8 @@ class JointClaim:
 class ConsumerClaim(JointClaim):
     """A claim by a PUT for one consumer, which may hold something already.
 
+    ``writes`` may send it with claims of other requests; ``check`` is called if it
+    waits for them.
     Only a claim that ``adds`` may be added to it. Otherwise the request was delivered
     twice, or an earlier claim was left behind: the server must not hold two hosts.
     """
@@ -275,6 +275,7 @@ class ConsumerClaim(JointClaim):
     def __init__(
         self,
         adapter: Adapter,
+        writes: AllocationWrites,
         context: RequestContext,
         wanted: ClaimRequest,
         version: str,
@@ -282,8 +283,14 @@ class ConsumerClaim(JointClaim):
         on_held: OnHeld | None = None,
         adds: bool = False,
         is_quiet: bool = False,
+        check: Callable[[], None] = _nothing,
     ) -> None:
         super().__init__(adapter, context, [wanted], version, owner, is_quiet)
+        self._writes = writes
+        self._check = check
+        # A server that moves may hold something: its first attempt is refused then.
+        self._is_alone = adds
+        self._is_shared = False
         self._one = wanted
         self._consumer = wanted.consumer_uuid
         self._on_held = on_held
@@ -291,13 +298,31 @@ class ConsumerClaim(JointClaim):
         self._conflicted = False
 
     def _send(self) -> requests.Response | NoAnswer:
-        url, body = f'/allocations/{self._consumer}', self._body(self._one)
-        return self._ask('PUT', url, body)
+        written = self._writes.put(
+            self._context,
+            self._consumer,
+            self._body(self._one),
+            self._version,
+            is_alone=self._is_alone,
+            is_quiet=self._is_quiet,
+            check=_nothing if self._lost else self._check,
+        )
+        self._is_shared = written.is_shared
+        return written.answer
+
+    def _failed(self, refused: ClaimRefused) -> Outcome | None:
+        """The server failed on one of the claims that went together, or on all: each
+        that was not made goes once more, alone."""
+        is_made = self._is_held(self._one)
+        if self._is_shared and is_made is False:
+            self._is_alone = True
+            return None
+        return self._settle(refused, is_made)
 
     def _log(self, refused: ClaimRefused, changed: str | None) -> None:
         # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
-        expected = expected or (refused.is_away and self._is_quiet)
+        expected = expected or (refused.is_unavailable and self._is_quiet)
         LOG.log(
             logging.DEBUG if expected else logging.WARNING,
             'Failed to save allocation for %s. Got HTTP %s: %s',
@@ -315,7 +340,7 @@ class ConsumerClaim(JointClaim):
         # What it holds of another claim may be undone before the lost one arrives.
         if self._lost or (held.allocations and not self._adds):
             return self._unknown(text)
-        self._lost = True
+        self._lost = self._is_alone = True
         self._lost_generation = self._held.generation
         self._learn(held)
         return None
@@ -338,6 +363,7 @@ class ConsumerClaim(JointClaim):
                 'report client read the consumer state during the claim ',
             )
         self._conflicted = True
+        self._is_alone = self._lost
         return None
 
     def _learn(self, held: ConsumerAllocations) -> None:
@@ -351,9 +377,3 @@ class ConsumerClaim(JointClaim):
         self._held = held
         if self._on_held is not None:
             self._on_held(self._consumer, held.body(), held.generation)
-
-
-def _exhausted(answer: requests.Response) -> tuple[str, str] | None:
-    """Return the provider and the class that have no room, if that is the reason."""
-    found = _EXHAUSTED.search(answer.text) if answer.status_code == 409 else None
-    return (found[2], found[1]) if found else None

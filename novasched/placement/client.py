@@ -15,6 +15,7 @@ from novasched.placement import allocations, candidates
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
 from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
 from novasched.placement.session import NoAnswer, ask, failed
+from novasched.placement.writes import AllocationWrites
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -34,17 +35,19 @@ NO_PROVIDER = '00000000-0000-0000-0000-000000000000'
 
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it. While it is known that
-    placement ``is_away``, the log has no line on each question."""
+    placement ``is_unavailable``, the log has no line on each question."""
 
     def __init__(
         self,
         adapter: Adapter,
         on_held: OnHeld | None = None,
-        is_away: Callable[[], bool] = lambda: False,
+        is_unavailable: Callable[[], bool] = lambda: False,
+        writes: AllocationWrites | None = None,
     ) -> None:
         self._adapter = adapter
+        self._writes = writes or AllocationWrites(adapter)
         self._on_held = on_held
-        self._is_away = is_away
+        self._is_unavailable = is_unavailable
 
     def answers(self) -> bool:
         url = f'/resource_providers?uuid={NO_PROVIDER}'
@@ -53,13 +56,15 @@ class PlacementClient:
             http.probing(self._adapter), context, 'GET', url, None, is_quiet=True
         )
         if isinstance(answer, NoAnswer):
-            return not answer.is_away
+            return not answer.is_unavailable
         return answer.status_code < http.SERVER_FAILED
 
     def candidates(
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:
-        return candidates.candidates(self._adapter, context, query, self._is_away())
+        return candidates.candidates(
+            self._adapter, context, query, self._is_unavailable()
+        )
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str
@@ -71,7 +76,7 @@ class PlacementClient:
             'GET',
             url,
             AGGREGATES_VERSION,
-            is_quiet=self._is_away(),
+            is_quiet=self._is_unavailable(),
         )
         if isinstance(answer, NoAnswer):
             return failed(answer)
@@ -101,18 +106,21 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         wanted = ClaimRequest(consumer_uuid, candidate)
         owner = {'project_id': project_id, 'user_id': user_id}
         outcome = ConsumerClaim(
             self._adapter,
+            self._writes,
             context,
             wanted,
             version,
             owner,
             self._on_held,
             adds,
-            is_quiet=self._is_away(),
+            is_quiet=self._is_unavailable(),
+            check=check,
         ).run()
         return outcome if isinstance(outcome, ClaimRefused) else outcome[0]
 
@@ -126,7 +134,12 @@ class PlacementClient:
     ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
         owner = {'project_id': project_id, 'user_id': user_id}
         return JointClaim(
-            self._adapter, context, wanted, version, owner, is_quiet=self._is_away()
+            self._adapter,
+            context,
+            wanted,
+            version,
+            owner,
+            is_quiet=self._is_unavailable(),
         ).run()
 
     def holders(
@@ -150,6 +163,8 @@ class PlacementClient:
         within_s: float = UNDO_WITHIN_S,
         keeps_unknown: bool = False,
     ) -> UndoLeft:
-        rollback = Rollback(self._adapter, context, within_s, keeps_unknown)
+        rollback = Rollback(
+            self._adapter, context, within_s, keeps_unknown, writes=self._writes
+        )
         rollback.undo(claims)
         return rollback.left

@@ -35,6 +35,7 @@ from novasched.placement.allocations import (
     what_changed,
 )
 from novasched.placement.session import NoAnswer, ask
+from novasched.placement.writes import AllocationWrites
 from novasched.ports import (
     MAY_ARRIVE,
     STANDS,
@@ -86,8 +87,10 @@ class Rollback:
         within_s: float,
         keeps_unknown: bool = False,
         clock: Clock = SYSTEM_CLOCK,
+        writes: AllocationWrites | None = None,
     ) -> None:
         self._adapter = adapter
+        self._writes = writes or AllocationWrites(adapter)
         self._context = context
         self._keeps_unknown = keeps_unknown
         self._clock = clock
@@ -232,14 +235,17 @@ class Rollback:
 
     def _ask(self, claims: Sequence[Claimed]) -> requests.Response | NoAnswer:
         """Ask placement once to undo all or none."""
-        method, url = 'POST', '/allocations'
         body = {claim.consumer_uuid: dict(claim.undo) for claim in claims}
-        if len(claims) == 1:
-            ((consumer, body),) = body.items()
-            method, url = 'PUT', f'/allocations/{consumer}'
         # The look before it may have taken the time: a moment is left to be answered.
         left_s = max(LEAST_TIMEOUT_S, self._left_s())
-        return ask(self._adapter, self._context, method, url, VERSION, body, left_s)
+        if len(claims) == 1:
+            ((consumer, undo),) = body.items()
+            written = self._writes.put(
+                self._context, consumer, undo, VERSION, timeout_s=left_s
+            )
+            return written.answer
+        url = '/allocations'
+        return ask(self._adapter, self._context, 'POST', url, VERSION, body, left_s)
 
     def _silenced(self, answer: NoAnswer | None) -> str:
         """Ask nothing more of a placement that does not answer; return why."""

@@ -117,12 +117,12 @@ class NoAnswer(NamedTuple):
     """No answer of placement; when ``sent``, it may have acted all the same.
 
     ``text`` is a sentence that says where it was looked for, and what failed.
-    ``is_away``: it, or keystone before it, may soon answer.
+    ``is_unavailable``: it, or keystone before it, may soon answer.
     """
 
     text: str
     sent: bool
-    is_away: bool = False
+    is_unavailable: bool = False
 
 
 def ask(
@@ -183,13 +183,13 @@ def _no_answer(
     LOG.debug('Placement could not be asked: %s', error)
     text = http.failure_words(adapter, 'placement', error)
     said = text[:1].upper() + text[1:]
-    return NoAnswer(said, _was_sent(error), http.is_away(error))
+    return NoAnswer(said, _was_sent(error), http.is_unavailable(error))
 
 
 def failed(answer: requests.Response | NoAnswer) -> QueryFailed:
     """Return the failure of a question that has no usable answer."""
     if isinstance(answer, NoAnswer):
-        return QueryFailed(0, answer.text, answer.is_away)
+        return QueryFailed(0, answer.text, answer.is_unavailable)
     status = answer.status_code
     return QueryFailed(status, http.excerpt(answer), status >= http.SERVER_FAILED)
 

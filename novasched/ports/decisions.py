@@ -57,7 +57,9 @@ class DecisionRecorder(Protocol):
     ) -> None:
         """Claims of some instances ended, in the claim stage that ended last."""
 
-    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
+    def waited(
+        self, unavailable: Mapping[str, str], seconds: float, *, again: bool
+    ) -> None:
         """It has waited for services, each with its problem; if ``again``, all is
         decided from the start."""
 
@@ -119,7 +121,9 @@ class NoRecorder:
     ) -> None:
         """Nothing."""
 
-    def waited(self, away: Mapping[str, str], seconds: float, *, again: bool) -> None:
+    def waited(
+        self, unavailable: Mapping[str, str], seconds: float, *, again: bool
+    ) -> None:
         """Nothing."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -25,7 +25,7 @@ class CandidateVerifier(Protocol):
         """Return for each pick, a compute node and a candidate with it, whether
         placement would offer it now, but for amounts, which a claim verifies.
 
-        Raises errors.MirrorError where that cannot be found out.
+        Raises errors.CopyError where that cannot be found out.
         """
 
     def claimed(self, taken: Iterable[Candidate]) -> None:
@@ -54,12 +54,12 @@ class Candidates:
 class QueryFailed:
     """Placement answered a query with an error, or not at all: ``status`` 0.
 
-    ``is_away``: it did not answer, or not with its own mouth, and may soon.
+    ``is_unavailable``: it did not answer, or not with its own mouth, and may soon.
     """
 
     status: int
     text: str
-    is_away: bool = False
+    is_unavailable: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ClaimRefused:
     # provider and class, if too little is left
     exhausted: tuple[str, str] | None = None
     conflicted: bool = False  # with another claim; it may succeed if tried again
-    is_away: bool = False  # see QueryFailed
+    is_unavailable: bool = False  # see QueryFailed
 
     @property
     def outcome(self) -> Outcome:
@@ -205,11 +205,13 @@ class Placement(Protocol):
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate for a consumer; ``adds``: beside what it holds already.
 
-        Raises errors.AllocationUpdateFailed when it holds something otherwise, and
-        when another process changes the consumer meanwhile.
+        ``check`` is called if the claim waits for others; what it raises ends it.
+        Raises errors.AllocationUpdateFailed when the consumer holds something
+        otherwise, and when another process changes it meanwhile.
         """
 
     def claim_all(

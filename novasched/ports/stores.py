@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 from novasched.objects.instance import KnownInstance
 from novasched.providers.contents import Contents
+from novasched.providers.generation_cache import GenerationCache
 from novasched.providers.hints import NO_HINTS, CloudHints
-from novasched.providers.seen import Seen
 from novasched.scheduler.aggregates import Aggregate
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
@@ -274,15 +274,15 @@ class ProviderStore(Protocol):
     def read_since(
         self,
         before: Contents,
-        with_silent: bool,
-        suspects: Collection[int] = (),
+        include_unversioned: bool,
+        recheck: Collection[int] = (),
         hints: CloudHints = NO_HINTS,
     ) -> Contents:
         """Return all there is now; ``before`` itself, if nothing has changed.
 
         What was freed, and aggregates that an old client set, change no generation:
-        they are found if ``with_silent``. Providers that are
-        ``suspects``, by id, are read again whatever their generation is.
+        they are found if ``include_unversioned``. Providers that are
+        ``recheck``, by id, are read again whatever their generation is.
         """
 
     def read_tree(self, uuid: str) -> Contents:
@@ -295,14 +295,14 @@ class ProviderStore(Protocol):
         roots: Collection[int],
         with_aggregates: bool = True,
         terms: str | None = None,
-        seen: Seen | None = None,
+        generations: GenerationCache | None = None,
     ) -> Contents | None:
         """Return the current contents of the trees of some roots, by id.
 
         Usage is not read, nor amounts that a claim verifies; aggregates are if they
-        matter. Returns None if nothing differs from ``known`` and ``seen``, or each
-        root is a provider that meets the ``terms`` of Query.terms_of_one. Threads may
-        share it.
+        matter. Returns None if nothing differs from ``known`` and ``generations``, or
+        each root is a provider that meets the ``terms`` of Query.terms_of_one. Threads
+        may share it.
         """
 
     def holders(self, consumers: Collection[str]) -> dict[str, set[str]] | None:

@@ -18,8 +18,8 @@ from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.release import BY_DEFAULT, FoundRelease
 from novasched.cluster.view import ClusterView
 from novasched.manager.by_release import ManagerByRelease
-from novasched.mirror.copy import PlacementMirror
 from novasched.outages import Outages
+from novasched.placement_copy.copy import CopyKeeper
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 
@@ -120,7 +120,7 @@ class Scheduler:
     periodic: PeriodicTasks
     heartbeat: Heartbeat | None
     drain_s: float
-    mirror: PlacementMirror | None = None
+    copy: CopyKeeper | None = None
     close: Callable[[], None] = lambda: None
     profile: Profile | None = None
     finished: Callable[[], int] = lambda: 0
@@ -132,8 +132,8 @@ class Scheduler:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
         with contextlib.ExitStack() as started:
             started.callback(self._let_go)
-            if self.mirror is not None:
-                started.callback(self.mirror.stop)
+            if self.copy is not None:
+                started.callback(self.copy.stop)
             if self.heartbeat is not None:
                 self.heartbeat.start()
             self.view.load()
@@ -157,8 +157,8 @@ class Scheduler:
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
-        if self.mirror is not None:
-            self.mirror.stop()
+        if self.copy is not None:
+            self.copy.stop()
         self.view.stop()
         self.periodic.stop()
         self._let_go()
@@ -191,7 +191,7 @@ class Scheduler:
             'hosts': hosts,
             'requests under way': under_way,
             'outages': list(map(str, self.outages.now())),
-            **({'copy of placement': self.mirror.state()} if self.mirror else {}),
+            **({'copy of placement': self.copy.state()} if self.copy else {}),
             **_plugins(self.profile),
         }
 

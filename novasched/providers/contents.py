@@ -76,15 +76,15 @@ class Contents:
         """Return whether the members of all these aggregates are known."""
         return self.members is None or self.members.issuperset(aggregates)
 
-    def changed(self, providers: Ints, suspects: Collection[int] = ()) -> Ints:
+    def changed(self, providers: Ints, recheck: Collection[int] = ()) -> Ints:
         """Return the ids among rows of providers that are new, have another generation,
-        or are suspects."""
+        or are to be read again: ``recheck``."""
         if not len(self.providers):
             return providers[:, 0]
         at = np.searchsorted(self.providers[:, 0], providers[:, 0])
         at = np.minimum(at, len(self.providers) - 1)
         same = (self.providers[at, :2] == providers[:, :2]).all(axis=1)
-        same &= ~np.isin(providers[:, 0], list(suspects))
+        same &= ~np.isin(providers[:, 0], list(recheck))
         ids: Ints = providers[~same, 0]
         return ids
 

@@ -23,6 +23,9 @@ TraitBits = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 _OF_TREES = ('rows_by_uuid', 'is_flat', 'sharing')
 """Properties of a table that what is used does not change."""
 
+Amounts = Mapping[str, Mapping[str, int]]
+"""Amounts by class by provider uuid."""
+
 NO_ROWS = np.zeros(0, np.intp)
 ALL = slice(None)
 
@@ -118,8 +121,8 @@ class ProviderTable:
         rows = self.rows_by_uuid
         return self.ids[[rows[uuid] for uuid in uuids if uuid in rows]]
 
-    def after(self, taken: Mapping[str, Mapping[str, int]]) -> ProviderTable:
-        """Return the table once more is used: amounts by class by provider uuid.
+    def after(self, taken: Amounts) -> ProviderTable:
+        """Return the table once more is used.
 
         What is not in the table does not count.
         """

@@ -24,8 +24,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 The maximum number of placement results to request.
 
 This limits the number of allocation candidates, not of hosts, that placement
-returns for a request, and with it the memory and the time that a request takes
-in a large deployment. Which candidates are cut off does not depend on how well
+returns for a request. So it limits the memory and the time that a request
+takes in a large deployment. Which candidates are cut off does not depend on how well
 they suit. Requests that must see all hosts, such as those with a server group,
 are not limited.
 """,
@@ -38,11 +38,10 @@ are not limited.
             help="""
 Ask placement for all candidates when no host is left of the first ones.
 
-Placement gives ``[scheduler] max_placement_results`` candidates at most. Where that
-cut some off, and the filters leave none of the hosts, the request is tried once more
-with all candidates, which takes time and memory in a large deployment. Where this is
-off, there is no valid host, as with nova. It is not done where hosts were left but
-could not be claimed.
+Placement gives ``[scheduler] max_placement_results`` candidates at most. If candidates
+were cut off, and the filters leave no host, the request is tried once more with all
+candidates. That takes time and memory in a large deployment. False, as with nova: there
+is no valid host. It is not done if hosts were left but could not be claimed.
 
 Related options:
 
@@ -57,10 +56,10 @@ Related options:
             help="""
 Ask placement only for hosts that report dedicated CPUs as PCPU.
 
-A request with the CPU policy ``dedicated`` is asked for twice: with PCPU, and with
-VCPU for those compute hosts that do not set ``[compute] cpu_dedicated_set`` and pin
-guests to CPUs that they report as VCPU. Set this when there is no such host left: it
-saves a query to placement.
+For a request with the CPU policy ``dedicated`` placement is asked twice: with PCPU, and
+with VCPU. The second query is for compute hosts without ``[compute]
+cpu_dedicated_set``, which pin guests to CPUs that they report as VCPU. Set this when
+there is no such host left: it saves a query to placement.
 """,
         ),
     ],

@@ -21,7 +21,7 @@ from novasched.rpc import faults, oslo_internals
 from novasched.rpc.caller import RpcCaller
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 
 LOG = logging.getLogger(__name__)
 
@@ -107,12 +107,12 @@ class Answers:
         queues: ReplyQueues,
         most: int = PARKED_AT_MOST,
         clock: Clock = SYSTEM_CLOCK,
-        executor: CellExecutor | None = None,
+        executor: BulkheadExecutor | None = None,
     ) -> None:
         self._queues = queues
         self._most = most
         self._clock = clock
-        self._executor = executor or CellExecutor('answers', THREADS)
+        self._executor = executor or BulkheadExecutor('answers', THREADS)
         self._changed = threading.Condition()
         self._parked: dict[str, list[Incoming]] = {}
         self._open = 0

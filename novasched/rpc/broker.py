@@ -22,7 +22,7 @@ from kombu import exceptions as kombu
 from novasched.rpc.oslo_internals import borrowed
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class BrokerClock:
         self._within_s = within_s
         self._measure = behind_s
         self._clock = clock
-        self._executor = CellExecutor('broker clock', 1)
+        self._executor = BulkheadExecutor('broker clock', 1)
         self._lock = threading.Lock()
         self._measuring: Future[None] | None = None
         self._measured_at = -math.inf

@@ -35,11 +35,11 @@ OPTS: dict[str, list[cfg.Opt]] = {
 Which form notifications have.
 
 Nothing is sent at all unless ``[oslo_messaging_notifications] driver`` is set.
-Requests wait until their notifications are sent. So where ``retry`` of that group
-is negative, which means for ever, the scheduler tries but twice more, after 1 and 3
-seconds by the defaults of ``[oslo_messaging_rabbit]``; what fails is logged.
-Versioned notifications are described by nova's notification reference; their
-topics are those of ``versioned_notifications_topics``.
+Requests wait until their notifications are sent. So if ``retry`` of that group is
+negative, which means for ever, the scheduler tries only twice more. By the defaults of
+``[oslo_messaging_rabbit]`` it does so after 1 and 3 seconds. Failures are logged.
+Versioned notifications are described by nova's notification reference;
+``versioned_notifications_topics`` has their topics.
 """,
         ),
         cfg.ListOpt(

@@ -34,8 +34,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help="""
 The newest version of nova-conductor's RPC interface that is used.
 
-A version such as ``3.0``, or the name of a release; a name, and ``auto``, set no
-limit here, as the one method that the scheduler calls is older than all of them.
+A version such as ``3.0``, or the name of a release. A name, and ``auto``, set no
+limit here: the only method that the scheduler calls is older than all of them.
 """,
         ),
     ],

@@ -36,7 +36,7 @@ from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.runtime.executor import CellExecutor, ResultT
+from novasched.runtime.executor import BulkheadExecutor, ResultT
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -289,7 +289,7 @@ def _check_message(message: Any) -> None:
         raise errors.InvalidRequest('its version is not a text')
 
 
-class RequestThreads(CellExecutor):
+class RequestExecutor(BulkheadExecutor):
     """Executor of requests as oslo.messaging calls it. Its idle threads sleep;
     futurist's wake up every second."""
 
@@ -330,7 +330,7 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
         requests: Requests | None = None,
     ) -> None:
         super().__init__(transport, target, dispatcher)
-        oslo_internals.use_threads(self, RequestThreads)
+        oslo_internals.use_threads(self, RequestExecutor)
         self.requests = requests
         driver = oslo_internals.driver_of(transport)
         broker = Broker(driver)

@@ -25,9 +25,9 @@ from novasched.cluster.host_picks import (
     NUMBERS,
     AssumedPick,
     Pick,
-    Stamp,
+    RowVersion,
     UsageRow,
-    Used,
+    UsageTotals,
     consumed,
 )
 from novasched.objects import context as contexts
@@ -36,7 +36,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.rpc.oslo_internals import use_threads
 from novasched.rpc.serializer import RequestSerializer, decode, encode
-from novasched.rpc.server import TOPIC, RequestThreads
+from novasched.rpc.server import TOPIC, RequestExecutor
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.fit.fitting import Fitting
@@ -154,12 +154,12 @@ class PickSender:
         except Exception as problem:  # noqa: BLE001 whatever keeps it from the broker
             self._count('lost', len(changes))
             if self._failing.begins():
-                LOG.warning('Other schedulers are not sent what is picked: %s', problem)
+                LOG.warning('Cannot publish picks to other schedulers: %s', problem)
             return
         if changes:
             self._count('sent', len(changes))
         if self._failing.ends():
-            LOG.info('Other schedulers are sent again what is picked')
+            LOG.info('Picks are published to other schedulers again')
 
 
 class _PickChange(NamedTuple):
@@ -210,14 +210,14 @@ class PicksEndpoint:
             return
         if origin == self._origin:
             sent = {u: c['number'] for u, c in changes.items() if _is_numbered(c)}
-            assumed.come_back(sent)
+            assumed.acknowledge(sent)
             return
         for uuid, primitive in changes.items():
             try:
                 for one in _origins(ended.get(uuid, [])):
-                    assumed.hear_end(uuid, '' if one == self._origin else one)
+                    assumed.end_remote(uuid, '' if one == self._origin else one)
                 if primitive is not None:
-                    assumed.hear(_pick(uuid, primitive, origin))
+                    assumed.apply_remote(_pick(uuid, primitive, origin))
             except errors.RequestError as problem:
                 self._refuse('one', problem)
             else:
@@ -242,7 +242,7 @@ def server(transport: Any, host: str, endpoint: PicksEndpoint) -> Any:
         serializer=RequestSerializer(),
         access_policy=oslo_messaging.DefaultRPCAccessPolicy,
     )
-    use_threads(made, RequestThreads)
+    use_threads(made, RequestExecutor)
     return made
 
 
@@ -283,7 +283,7 @@ def _primitive(one: AssumedPick) -> Primitive:
         'limits': encode(pick.limits.get('numa_topology')),
         'updated': None if updated is None else updated.isoformat(),
         'used': list(pick.seen.used),
-        'takes': list(pick.takes),
+        'takes': list(pick.usage_delta),
         'group': pick.group,
         'number': one.number,
         'first': pick.first,
@@ -303,10 +303,10 @@ def _pick(uuid: Any, primitive: Any, origin: str) -> Pick:
             host=str(primitive['host']),
             request=request,
             limits={} if limits is None else {'numa_topology': limits},
-            seen=Stamp(
+            seen=RowVersion(
                 None if updated is None else _time(updated), _used(primitive['used'])
             ),
-            takes=_used(primitive['takes']),
+            usage_delta=_used(primitive['takes']),
             group=None if group is None else str(group),
             origin=origin,
             first=str(primitive.get('first', uuid)),
@@ -344,7 +344,7 @@ def _time(value: str) -> datetime.datetime:
     return time
 
 
-def _used(value: Any) -> Used:
+def _used(value: Any) -> UsageTotals:
     used = _bounded(value)
     if len(used) != len(NOTHING):
         raise ValueError(f'{value!r:.100} is no usage')

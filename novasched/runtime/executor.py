@@ -10,7 +10,7 @@ import contextlib
 import functools
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
@@ -114,7 +114,7 @@ class CellAnswers(Generic[ResultT]):
         self._is_over = True
 
 
-class CellExecutor:
+class BulkheadExecutor:
     """Executor of at most ``width`` threads, which ``start`` starts when there is work
     for one more."""
 
@@ -132,6 +132,7 @@ class CellExecutor:
         self._threads: list[threading.Thread] = []
         self._resting, self._is_closed = 0, False
         self._idle = 0  # less the calls that wait for a thread
+        self._waiting: dict[Hashable, Future[Any]] = {}  # shared calls, not begun
 
     def submit(self, make: Callable[[], ResultT]) -> Future[ResultT]:
         """Run ``make`` in a thread, after those that came before it.
@@ -140,6 +141,29 @@ class CellExecutor:
         """
         future: Future[ResultT] = Future()
         self.call(functools.partial(_run, future, make))
+        return future
+
+    def submit_shared(
+        self, key: Hashable, make: Callable[[], ResultT]
+    ) -> Future[ResultT]:
+        """As submit; but a call with this key that has not begun yet serves both."""
+
+        def begin() -> ResultT:
+            with self._lock:
+                del self._waiting[key]
+            return make()
+
+        future: Future[ResultT] = Future()
+        with self._lock:
+            if key in self._waiting:
+                return self._waiting[key]
+            self._waiting[key] = future
+        try:
+            self.call(functools.partial(_run, future, begin))
+        except RuntimeError as problem:
+            with self._lock:
+                del self._waiting[key]
+            future.set_exception(problem)
         return future
 
     def call(self, call: Call) -> None:

@@ -3,6 +3,7 @@
 
 import configparser
 import pathlib
+import re
 import tomllib
 
 import pytest
@@ -40,7 +41,8 @@ def layers(root):
     project = tomllib.loads((root / 'pyproject.toml').read_text())
     contracts = project['tool']['importlinter']['contracts']
     layered = next(contract for contract in contracts if contract['type'] == 'layers')
-    return [name.strip() for layer in layered['layers'] for name in layer.split('|')]
+    listed = [re.split(r' [|:] ', layer) for layer in layered['layers']]
+    return [name for names in listed for name in names]
 
 
 @pytest.fixture(scope='session')

@@ -259,7 +259,7 @@ def test_a_block_without_language_is_not_run(tmp_path):
         pytest.param('toml', '[project]\nname = "x"\n', id='setuptools not named'),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_block_is_found(tmp_path, language, text):
+def test_fault_in_a_block_is_found(tmp_path, language, text):
     with pytest.raises((Exception, SystemExit)):
         RUNNERS[language](text, tmp_path)
 

@@ -71,7 +71,7 @@ def test_every_option_stands_there_once(options):
         ('scheduler', 'max_attempts', '3'),
     ],
 )
-def test_defaults_are_those_of_the_daemon(options, group, name, value):
+def test_sample_has_the_defaults_of_the_daemon(options, group, name, value):
     assert [v for option, v in options if option == (group, name)] == [value]
 
 

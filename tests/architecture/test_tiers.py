@@ -59,5 +59,5 @@ def test_each_mark_has_a_reason(root):
     assert [m for m in marks if not (m.args and str(m.args[0].value).strip())] == []
 
 
-def test_what_is_fast_is_in_the_first_tier(suite):
+def test_fast_tests_are_in_the_first_tier(suite):
     assert [each for each in suite.exhaustive if each.startswith(FAST)] == []

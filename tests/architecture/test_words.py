@@ -14,11 +14,12 @@ PATCHING = re.compile(r'\b(monkeypatch|unittest\.mock|mocker)\b')
 NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
 GONE = {
     'adoption', 'agreement', 'answers', 'asking', 'assuming', 'booking',
-    'doors', 'exchange', 'facts', 'foreign', 'guests', 'lanes', 'ledger', 'lending',
-    'meditation', 'milestones', 'mirrored', 'observed', 'observing', 'offers',
-    'old_names', 'overlay', 'pauses', 'picks', 'question', 'refused', 'reported',
-    'room', 'scope', 'seat', 'serving', 'shims', 'sight', 'silence', 'surviving',
-    'taking_back', 'undoing', 'upkeep', 'watch',
+    'distilling', 'doors', 'dry', 'exchange', 'facts', 'fill', 'foreign', 'guests',
+    'lanes', 'ledger', 'lending', 'look', 'meditation', 'merged', 'milestones',
+    'mirrored', 'observed', 'observing', 'offers', 'old_names', 'overlay', 'pauses',
+    'picks', 'question', 'refused', 'reported', 'room', 'scope', 'seat', 'serving',
+    'shims', 'sight', 'silence', 'surviving', 'taking_back', 'undoing', 'upkeep',
+    'watch',
 }  # fmt: skip
 """Names that files had before they got the field's terms."""
 KEPT = {'novasched/rpc/answers.py', 'novasched/observability/serving.py'}
@@ -42,6 +43,8 @@ TERM = re.compile(r'``[^`]*``')
 END_OF_SENTENCE = re.compile(r"""(?<=[.!?])['")]*\s+""")
 NO_PROSE = re.compile(r'^\s*([-*]|\d+\.) |^ {2}|\|', re.MULTILINE)
 """In a paragraph that is a list, a block of code or a table."""
+RIDDLE_NAMES = re.compile(r'^test (what|who)\b')
+"""How no test is named: its name says the promise."""
 HERE = pathlib.Path(__file__).name
 
 
@@ -83,16 +86,22 @@ def test_pages_are_plain(root, words):
 
 
 def helps(text):
-    """Yield the texts that options of oslo.config and arguments have as their help."""
+    """Yield line and text of the helps of options of oslo.config and of arguments."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.keyword) and node.arg == 'help':
-            for part in ast.walk(node.value):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield part.value
+            parts = [
+                part.value
+                for part in ast.walk(node.value)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+            yield node.value.lineno, inspect.cleandoc(' '.join(parts))
 
 
 def test_help_is_plain(package_files):
-    found = {path: ' '.join(helps(text)) for path, text in package_files.items()}
+    found = {
+        path: ' '.join(said for _, said in helps(text))
+        for path, text in package_files.items()
+    }
     assert any(found.values())
     assert files_with(OF_STORIES, found) == []
 
@@ -115,16 +124,28 @@ def sentences(docstring):
             yield from END_OF_SENTENCE.split(paragraph.strip())
 
 
+def faulty_sentences(prose):
+    """Yield the sentences that are too long, and words that are vague."""
+    for sentence in sentences(prose):
+        if len(sentence.split()) > LONGEST_SENTENCE:
+            yield f'{len(sentence.split())} words: {sentence}'
+        if found := VAGUE.search(sentence):
+            yield found.group()
+
+
 def wordy(text):
     """Yield line and words of sentences and docstrings that are too long or vague."""
     for line, of_module, docstring in docstrings(text):
         if not of_module and len(docstring.split()) > LONGEST_DOCSTRING:
             yield line, f'{len(docstring.split())} words'
-        for sentence in sentences(docstring):
-            if len(sentence.split()) > LONGEST_SENTENCE:
-                yield line, f'{len(sentence.split())} words: {sentence}'
-            if found := VAGUE.search(sentence):
-                yield line, found.group()
+        yield from ((line, fault) for fault in faulty_sentences(docstring))
+
+
+def wordy_helps(text):
+    """Yield line and words of sentences in helps that are too long or vague."""
+    for line, said in helps(text):
+        for fault in faulty_sentences(TERM.sub('x', said)):
+            yield line, fault
 
 
 def test_docstrings_are_short_and_plain(package_files):
@@ -132,6 +153,15 @@ def test_docstrings_are_short_and_plain(package_files):
         f'{path}:{line}: {said}'
         for path, text in package_files.items()
         for line, said in wordy(text)
+    ]
+    assert found == []
+
+
+def test_helps_are_short_and_plain(package_files):
+    found = [
+        f'{path}:{line}: {said}'
+        for path, text in package_files.items()
+        for line, said in wordy_helps(text)
     ]
     assert found == []
 
@@ -160,6 +190,20 @@ def test_long_or_vague_docstring_is_found(docstring, is_wordy):
     assert bool([*wordy(text)]) is is_wordy
 
 
+@pytest.mark.parametrize(
+    ('value', 'is_wordy'),
+    [
+        (f"'{WORDS}.'", False),
+        (f"'{WORDS} ' 'more.'", True),
+        (f"f'{WORDS} {{name}} more.'", True),
+        ("'those of one host'", True),
+        (f"'{WORDS}. ' + choices()", False),
+    ],
+)
+def test_long_or_vague_help_is_found(value, is_wordy):
+    assert bool([*wordy_helps(f'Option(help={value})')]) is is_wordy
+
+
 def test_only_modules_may_have_long_docstrings():
     text = '\n\n'.join([f'{WORDS}.'] * 3)
     assert not [*wordy(f'"""{text}"""')]
@@ -175,6 +219,41 @@ def test_docstrings_name_the_thing(package_files):
         if isinstance(node, kinds) and RIDDLES.match(ast.get_docstring(node) or '')
     ]
     assert riddles == []
+
+
+def odd_test_names(text):
+    """Yield the names of tests that are riddles, or have words that no manual has."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith('test_'):
+            words = node.name.replace('_', ' ')
+            if any(
+                p.search(words) for p in (RIDDLE_NAMES, MANNERED, OF_STORIES, VAGUE)
+            ):
+                yield node.name
+
+
+def test_test_names_say_the_promise(python_files):
+    found = [
+        f'{path}: {name}'
+        for path, text in python_files.items()
+        for name in odd_test_names(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ('name', 'is_odd'),
+    [
+        ('test_what_is_lost_is_claimed_again', True),
+        ('test_who_waits_is_answered', True),
+        ('test_nobody_waits', True),
+        ('test_the_name_is_that_of_the_node', True),
+        ('test_whole_hosts_are_claimed', False),
+        ('test_lost_claim_is_made_again', False),
+    ],
+)
+def test_odd_test_name_is_found(name, is_odd):
+    assert [*odd_test_names(f'def {name}(): ...')] == ([name] if is_odd else [])
 
 
 def test_files_have_the_names_of_the_field(package_files):

@@ -24,7 +24,6 @@ from novasched import app, errors
 from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.db.placement import PlacementContents
 from novasched.db.servers import SqlServers
 from novasched.db.transactions import Database
 from novasched.inspection.catalogue import flavor_of
@@ -33,6 +32,7 @@ from novasched.inspection.requests import BootOrder, RequestMaker
 from novasched.inspection.servers import ServerFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.walkthrough import NoNotifications
@@ -158,7 +158,7 @@ def _scheduler(conf, placement, clock, rng, stack):
             api_engine=api_engine,
             make_cell_engine=make_engine,
             placement=placement,
-            providers=PlacementContents(Database(copied)),
+            providers=DatabaseReader(Database(copied)),
             transport=broker,
             notifier=NoNotifications(),
             clock=clock,

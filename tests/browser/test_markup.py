@@ -92,7 +92,7 @@ def test_hints_of_users_are_text(marked_browser, marked):
     assert f'queue{MARK}'[:20] in browser.run('return document.body.textContent')
 
 
-def test_what_is_typed_is_text(marked_browser):
+def test_typed_markup_is_text(marked_browser):
     browser = marked_browser
     for name, path in (
         ('flavor', '/plan'),

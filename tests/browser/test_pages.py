@@ -54,7 +54,7 @@ def test_overview_refreshes_and_pauses_when_hidden(hasty):
     browser.until(lambda: refreshed() > before + 1, 'it does not go on')
 
 
-def test_what_has_the_focus_is_not_replaced(hasty):
+def test_focused_part_is_not_replaced(hasty):
     browser = hasty
     browser.open('/')
     marked = browser.run(
@@ -154,7 +154,7 @@ def test_plan_ranks_hosts_and_says_what_would_change(browser, cloud):
     assert browser.one('#plan [name=flavor]').get_attribute('value') == 'vcpus=1'
 
 
-def test_what_is_copied_is_said(browser, pages):
+def test_copy_button_confirms(browser, pages):
     browser.open(pages['decision'])
     button = browser.one('[data-copy]')
     said = button.text
@@ -164,7 +164,7 @@ def test_what_is_copied_is_said(browser, pages):
     assert browser.complaints() == []
 
 
-def test_what_if_changes_the_plan(browser, cloud):
+def test_hypothetical_changes_change_the_plan(browser, cloud):
     asked = {'flavor': 'm1.large', 'count': 1}
     picked = cloud('/plan', **asked)['placed'][0]['host']
     browser.open(addresses.page('/plan', **asked, what_if=f'disable {picked}'))

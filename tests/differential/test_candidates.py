@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.table import SHARES
@@ -66,11 +66,11 @@ class Cloud:
         self.providers = worlds.providers(rng)
         for provider in self.providers:
             writer.create(provider)
-        reader = PlacementContents(Database(self._engine))
+        reader = DatabaseReader(Database(self._engine))
         before = reader.read()
         for _ in range(rng.randint(0, 9)):
             writer.claim(rng, self.providers)
-        contents = reader.read_since(before, with_silent=False)
+        contents = reader.read_since(before, include_unversioned=False)
         self.table = build(contents, (before, build(before)))
 
     def send(self, method, path, body=None):

@@ -20,7 +20,7 @@ def test_both_decide_alike(comparison, seeds):
         pytest.fail(report, pytrace=False)
 
 
-def test_what_nova_has_is_compared_here_or_elsewhere(peer, comparison):
+def test_every_filter_and_weigher_of_nova_is_compared(peer, comparison):
     assert {*peer.filters} - {*comparison.filters} == NOT_HERE
     assert comparison.weighers == peer.weighers
 

@@ -79,7 +79,7 @@ def test_every_yes_weight_and_rank_is_counted():
     assert decisions_in(ANSWER) == 2 + 2 + 1 + 2
 
 
-def test_what_does_not_matter_is_left_out():
+def test_shrunk_cloud_has_only_what_matters():
     def holds(cloud):
         known = [meta for h in cloud['hosts'] for meta in h.get('aggregates', ())]
         return any('size' in metadata for metadata in known)

@@ -11,10 +11,10 @@ import random
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement import contents
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers import api
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints, NodeSize
@@ -68,7 +68,7 @@ def test_a_first_load_gives_the_candidates_of_placement(
     query_seeds, tmp_path, monkeypatch
 ):
     """It guesses what it would read of a large cloud in turns."""
-    monkeypatch.setattr(contents, 'AT_ONCE', 0)
+    monkeypatch.setattr(api, 'AT_ONCE', 0)
     guessed = 0
     for number, same_cloud in itertools.groupby(
         query_seeds, lambda seed: seed // SEEDS_OF_A_CLOUD
@@ -88,11 +88,11 @@ def test_a_first_load_gives_the_candidates_of_placement(
                 writer.claim(rng, providers)
             known = sizes(providers)
             hints = CloudHints(known.copy, lambda: worlds.AGGREGATES)
-            loaded = PlacementApiContents(adapter, 1.0).read(hints)
+            loaded = ApiReader(adapter, 1.0).read(hints)
             guessed += len(loaded.guessed)
             assert loaded.knows(worlds.AGGREGATES)
             engine = sa.create_engine(f'sqlite:///{path}')
-            exact = build(PlacementContents(Database(engine)).read())
+            exact = build(DatabaseReader(Database(engine)).read())
             engine.dispose()
         for seed in same_cloud:
             text = worlds.query(random.Random(seed), providers)

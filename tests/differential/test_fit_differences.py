@@ -102,7 +102,7 @@ def test_golden_cases_go_through_both(fit_comparison):
 
 
 @pytest.mark.parametrize('name', SHOWN)
-def test_a_fit_is_told_as_a_golden_case(fit_comparison, name):
+def test_fit_is_written_as_a_golden_case(fit_comparison, name):
     case = CASES[name]
     asked = {key: value for key, value in case.items() if key != 'expected'}
     made = fit_comparison.golden_case(asked)['expected']
@@ -138,7 +138,7 @@ def test_the_judge_sees_what_does_not_fit(name, path, value, about):
     assert about in '; '.join(judged(name, path, value))
 
 
-def test_what_does_not_matter_is_left_out():
+def test_shrunk_fit_has_only_what_matters():
     def holds(case):
         requests = case['pci_requests'] or {'nova_object.data': {'requests': ()}}
         return bool(requests['nova_object.data']['requests'])

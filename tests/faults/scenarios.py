@@ -142,7 +142,7 @@ SCENARIOS = {
         'Another host is taken at once, without a sleep.',
     ),
     'F14': Scenario(
-        'Placement is away, or restarted behind a load balancer',
+        'Placement is unavailable, or restarted behind a load balancer',
         'Requests wait until it answers, and are then decided from the start, in the '
         'order in which they came; those that do not need it go on, and one that takes '
         'long holds up the others for a second. Only when '
@@ -282,8 +282,8 @@ SCENARIOS = {
         'A clock that stays wrong: files are as old as it says an hour later.',
     ),
     'F40': Scenario(
-        'A request cannot undo its claims in time: placement is away, or others claim '
-        'on the same hosts',
+        'A request cannot undo its claims in time: placement is unavailable, or others '
+        'claim on the same hosts',
         'They stay in the journal. A worker of the machine undoes them, one after '
         'another, from at most 5 s after the moment when placement answers.',
         'Without a journal they stay; the log names them. A claim that is older than '
@@ -316,7 +316,7 @@ SCENARIOS = {
         'alternate, until a conductor uses it.',
     ),
     'F44': Scenario(
-        'Keystone is away when the token has ended',
+        'Keystone is unavailable when the token has ended',
         'As for F14: requests wait for placement until there is a token.',
     ),
     'F45': Scenario(
@@ -335,6 +335,13 @@ SCENARIOS = {
         'killed hold their hosts until recovery. Where the API database refuses, or '
         'hangs, which one request in five seconds waits for, the members are those '
         'that the request names.',
+    ),
+    'F47': Scenario(
+        'A POST with the claims of several requests is lost, refused, hangs or fails, '
+        'or its worker is killed',
+        'Each request keeps its own outcome: a refused POST is split, and each finds '
+        'out what became of its claim. A claim that no request was answered with is '
+        'undone. A write that hangs holds up no other for more than two seconds.',
     ),
 }
 

@@ -227,7 +227,7 @@ def test_a_run_without_a_fault_violates_nothing(run):
     run.audit.check(*ALL)
 
 
-def test_what_a_caller_left_that_gave_up_is_reported_where_it_is_allowed(run):
+def test_allowed_leftover_of_a_caller_that_gave_up_is_reported(run):
     call = run.audit.sent(['a'])
     run.audit.gave_up(call)
     run.books.by_consumer['a'] = {H1}

@@ -65,7 +65,7 @@ def let_go(made, takes_s=SHORT_S):
     ('it waits for a sign of life', 30, 1),
 )
 @pytest.mark.scenario('F11', 'I2')
-def test_who_gave_up_before_his_turn_gets_no_claim(
+def test_caller_that_gave_up_in_the_queue_gets_no_claim(
     made, connect, caplog, expires_s, timeout_s
 ):
     made.proxy.on('PUT', CLAIM, proxy.stuck)
@@ -183,7 +183,7 @@ def test_a_claim_is_undone_when_the_reply_queue_vanishes_before_the_answer(
     'behind_s', [pytest.param(90, id='behind'), pytest.param(-90, id='ahead')]
 )
 @pytest.mark.scenario('F11', 'I6')
-def test_another_clock_of_the_broker_refuses_nobody(made, connect, behind_s):
+def test_skewed_clock_of_the_broker_refuses_no_request(made, connect, behind_s):
     made.serve()
     caller = connect(behind_s=behind_s)
     for _ in range(2):

@@ -234,7 +234,7 @@ UNHEARD_OF = {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}}
     ),
     ('a dead placement', 'user', {}, proxy.drop, 'Placement did not answer.'),
 )
-def test_the_caller_may_be_told_why(cloud, level, request_, fault, said):
+def test_error_text_has_reasons_if_configured(cloud, level, request_, fault, said):
     hosts = [Host('h1', disabled=True), Host('h2', down=True)]
     made = cloud(hosts, novasched={'no_valid_host_detail': level})
     if fault:
@@ -305,7 +305,7 @@ def test_the_filter_of_zones_knows_that_there_is_no_such_zone(cloud):
     assert ask(made, availability_zone='az2') == [['h2']]
 
 
-def test_an_aggregate_that_placement_does_not_know_is_told_of(cloud, caplog):
+def test_aggregate_unknown_to_placement_is_logged(cloud, caplog):
     made = cloud(ZONES)
     scheduler = made.compose()
 

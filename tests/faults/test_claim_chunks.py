@@ -57,7 +57,7 @@ def test_a_chunk_for_which_there_is_no_room_any_more_undoes_all(roomy, new_uuid)
     assert roomy.held() == held
 
 
-def test_what_another_claims_for_a_server_of_a_chunk_stays(roomy):
+def test_claim_of_another_for_a_server_of_a_chunk_stays(roomy):
     held = held_before_the_second(roomy)
     with pytest.raises(errors.RequestError):
         ask(roomy)

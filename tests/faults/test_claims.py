@@ -144,7 +144,7 @@ def test_a_claim_that_arrives_late_adds_nothing(cloud):
     ('of three together', 3, 'POST'),
 )
 @pytest.mark.scenario('F16', 'I2')
-def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
+def test_claim_that_cannot_be_looked_up_is_rolled_back(made, count, method):
     made.proxy.on(method, CLAIMS, proxy.lose, times=2)
     made.proxy.on('GET', CLAIM, proxy.answers(500, b'oops'), times=2)
     with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
@@ -357,7 +357,7 @@ def test_a_move_that_was_made_again_and_answered_is_not_undone(
 
 @pytest.mark.scenario('F41', 'I4')
 @pytest.mark.parametrize('by_a_scheduler', [False, True])
-def test_what_was_claimed_for_a_new_consumer_is_not_undone(
+def test_claim_for_a_recreated_consumer_is_not_rolled_back(
     made, new_uuid, by_a_scheduler
 ):
     server, kept = new_uuid(), {}
@@ -475,7 +475,7 @@ def test_an_odd_capacity_is_none(made):
             made.placement.release(uuid)
 
 
-def test_what_a_newer_attempt_claimed_is_not_wiped(made):
+def test_claim_of_a_newer_attempt_is_not_rolled_back(made):
     one_by_one(made)
     uuids = new_uuids(2)
 

@@ -201,7 +201,7 @@ def test_databases_lost_meanwhile_are_named_until_they_are_back(consoles):
     assert consoles.answer(f'/hosts/{HOST}').status == 200
 
 
-def test_under_gunicorn_it_is_shown_and_ends_when_it_is_told_to(consoles):
+def test_console_under_gunicorn_serves_and_ends_on_sigterm(consoles):
     gunicorn = consoles.start_in_gunicorn()
     assert consoles.is_shown()
     assert consoles.answer('/hosts', Host='elsewhere.test').status == 403

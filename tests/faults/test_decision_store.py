@@ -178,9 +178,7 @@ def test_a_disk_that_is_not_to_be_written_makes_records_wait(make_store, mount):
 
 
 @pytest.mark.scenario('F35')
-def test_what_was_written_is_read_from_a_disk_that_is_not_to_be_written(
-    make_store, mount
-):
+def test_records_are_read_from_a_read_only_disk(make_store, mount):
     disk = mount('rw')
     store = make_store(disk / 'decisions')
     store.write(3)

@@ -90,7 +90,7 @@ def test_a_killed_workers_claim_is_undone_at_the_next_start_if_it_was_not_answer
 
 
 @pytest.mark.scenario('F3', 'I2')
-def test_what_a_move_held_before_is_restored(made, connect, workers):
+def test_recovery_restores_the_source_of_a_move(made, connect, workers):
     consumer = str(uuid.uuid4())
     made.hold(consumer, h1={'VCPU': 2})
     # The first is refused, as it does not know of the other host.

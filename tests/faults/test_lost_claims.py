@@ -153,7 +153,7 @@ def test_each_of_several_servers_is_answered_with_its_own_host(cloud):
 
 
 @pytest.mark.scenario('F16', 'I4')
-def test_a_claim_that_never_arrived_is_made_anew(cloud):
+def test_claim_that_never_arrived_is_made_again(cloud):
     made = cloud(HOSTS, novasched=PATIENT)
     uuids = new_uuids()
     waiting = Delivery(made, uuids, claim=proxy.drop)

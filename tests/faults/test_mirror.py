@@ -17,9 +17,9 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db import engines
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror import pace
+from novasched.placement_copy import refresh
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from novasched.runtime.periodic import PeriodicRunner
 from tests.cases import cases
@@ -55,7 +55,7 @@ LATE_S = 8.0
 WAIT_S = 30
 READER = 'reader'
 PASSWORD = 'reader-secret'
-LOGGERS = ('novasched.mirror.copy', 'novasched.cluster.periodic')
+LOGGERS = ('novasched.placement_copy.copy', 'novasched.cluster.periodic')
 
 
 class Seen:
@@ -142,7 +142,7 @@ class Seen:
 
     def read(self):
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        return PlacementContents(Database(engine)).read()
+        return DatabaseReader(Database(engine)).read()
 
     def _run(self, *statements):
         with self._engine.connect() as connection:
@@ -205,9 +205,9 @@ class Mirrored:
 
     def __init__(self, made, engine, caplog, patience_s):
         self.cloud = made
-        reader = PlacementContents(Database(engine))
+        reader = DatabaseReader(Database(engine))
         self.scheduler = made.compose(providers=reader)
-        self.mirror = self.scheduler.mirror
+        self.mirror = self.scheduler.copy
         inner = vars(self.mirror).get('_inner', self.mirror)
         inner._patience_s = patience_s
         self._caplog = caplog
@@ -257,8 +257,8 @@ def mirrored(cloud, seen, gate, caplog, monkeypatch):
     """Make it: `mirrored(patience_s, timeout_s)`; by default a request waits as long as
     a busy machine may need, and the time limit is the real one."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(pace, 'INTERVAL_S', 0.1)
-    monkeypatch.setattr(pace, 'SHARE', 1.0)
+    monkeypatch.setattr(refresh, 'INTERVAL_S', 0.1)
+    monkeypatch.setattr(refresh, 'SHARE', 1.0)
     with contextlib.ExitStack() as stack:
         made = cloud(HOSTS)
         conf = make_conf(placement_database={'connection': gate.url(seen.url)})
@@ -315,7 +315,7 @@ def reader(seen, gate):
     """A reader by way of the gate."""
     conf = make_conf(placement_database={'connection': gate.url(seen.url)})
     engine = engines.placement_engine(conf)
-    yield PlacementContents(Database(engine))
+    yield DatabaseReader(Database(engine))
     engine.dispose()
 
 
@@ -329,7 +329,7 @@ def test_a_connection_that_is_lost_before_a_read_is_a_failure_of_the_store(
     assert reader.read().class_names
 
 
-def test_what_is_read_at_once_is_of_one_moment(reader, mirrored, new_uuid):
+def test_rows_read_together_are_of_one_moment(reader, mirrored, new_uuid):
     made, _ = mirrored
 
     def held(connection):
@@ -426,7 +426,7 @@ def test_a_database_that_hangs_delays_requests_once(mirrored, gate, new_uuid, li
 
 def same(mirror, seen):
     """Whether the copy is what the account sees."""
-    table, whole = mirror._table, build(seen.read())
+    table, whole = mirror._copy.table, build(seen.read())
     return (
         list(table.uuids) == list(whole.uuids)
         and table.ids.tolist() == whole.ids.tolist()
@@ -460,7 +460,7 @@ def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uui
     seen.show_earlier()
     gate.cut()
     wait_until(lambda: same(found.mirror, seen), WAIT_S, 'the other provider')
-    assert again in found.mirror._table.uuids
+    assert again in found.mirror._copy.table.uuids
     assert not found.asked()
 
 

@@ -78,7 +78,7 @@ def test_an_evacuation_that_fails_keeps_what_the_source_has(made, new_uuid):
     assert made.amounts(server) == {'h1': ON_HOST, 'storage': {'DISK_GB': 1}}
 
 
-def test_an_evacuation_that_nobody_knows_of_leaves_what_another_claimed(made, new_uuid):
+def test_evacuation_of_unknown_fate_keeps_a_claim_of_another(made, new_uuid):
     server = new_uuid()
     made.hold(server, h1=ON_HOST)
 

@@ -133,7 +133,7 @@ def test_one_whose_time_is_over_ends_as_it_would_have_at_once(cloud, callers, au
 
 
 @pytest.mark.scenario('F14', 'I2', 'I7')
-def test_a_stop_lets_nobody_wait(cloud, url, connect, daemons, audit):
+def test_stop_ends_all_waits(cloud, url, connect, daemons, audit):
     audit.settle_s = SETTLE_S
     made = cloud(HOSTS, DEFAULT={'transport_url': url})
     daemon = daemons(made, novasched=PATIENT).start()
@@ -149,7 +149,7 @@ def test_a_stop_lets_nobody_wait(cloud, url, connect, daemons, audit):
 
 
 @pytest.mark.scenario('F14', 'I6', 'I7')
-def test_those_that_wait_hold_up_nobody(cloud, url, connect, daemons, audit):
+def test_waiting_requests_delay_no_others(cloud, url, connect, daemons, audit):
     audit.settle_s = SETTLE_S
     made = cloud(HOSTS, DEFAULT={'transport_url': url})
     running = daemons(
@@ -235,12 +235,12 @@ def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_pass
     clients = callers(made)
     clients.boot(room=True)
     clients.wait()
-    keystone.is_away = True
+    keystone.is_unavailable = True
     outage = Outage(made, proxy.answers(401, b'it has ended'))
     calls = [clients.boot(room=True) for _ in range(AT_ONCE)]
     time.sleep(OUTAGE_S / 3)
     assert not any(call.answers for call in calls)
-    keystone.is_away = False
+    keystone.is_unavailable = False
     outage.ends()
     clients.wait()
     audit.check(*ALL)
@@ -255,7 +255,7 @@ def test_two_minutes_without_keystone(cloud, callers, audit, by_password):
     keystone, clients = by_password(made), callers(made)
     clients.boot(room=True)
     clients.wait()
-    keystone.is_away, start = True, time.monotonic()
+    keystone.is_unavailable, start = True, time.monotonic()
     outage, early, late = Outage(made, proxy.answers(401, b'it has ended')), [], []
     for sent_s in range(0, 120, 4):
         wait_until(lambda at=start + sent_s: time.monotonic() > at, WAIT_S, 'its turn')
@@ -264,7 +264,7 @@ def test_two_minutes_without_keystone(cloud, callers, audit, by_password):
         elif sent_s > 95:
             late.append(clients.boot(2, room=True))
     wait_until(lambda: time.monotonic() > start + 120, WAIT_S, 'the end')
-    keystone.is_away = False
+    keystone.is_unavailable = False
     outage.ends()
     clients.wait()
     assert {call.failure.name for call in early} == {'NoValidHost'}

@@ -21,9 +21,9 @@ import requests
 from novasched import app
 from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines, tables
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import CELL0_UUID
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -256,11 +256,11 @@ class Cloud:
         if store is None:
             store = self.placement_contents()
         scheduler = self.compose(providers=store)
-        scheduler.mirror.keep_up()
+        scheduler.copy.keep_up()
         self.faults.seen.clear()
         return scheduler
 
-    def placement_contents(self, kind=PlacementContents):
+    def placement_contents(self, kind=DatabaseReader):
         """A reader of placement's database."""
         url = f'sqlite:///{self._directory}/placement.sqlite'
         engine = engines.cell_engine(self.conf, url)

@@ -74,20 +74,20 @@ def test_two_requests_get_a_node_each(two_nodes):
     assert len(made.held()) == 2
 
 
-def test_what_was_picked_before_a_reload_is_not_given_again(two_nodes):
+def test_pick_before_a_reload_is_not_given_again(two_nodes):
     made, kept = two_nodes(), Kept()
     assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h1']]
     assert made.ask(made.serve(kept=kept), new_uuids(), **pinned()) == [['h2']]
 
 
-def test_what_is_picked_during_a_reload_is_not_given_again(two_nodes):
+def test_pick_during_a_reload_is_not_given_again(two_nodes):
     made, kept = two_nodes(), Kept()
     before, successor = made.serve(kept=kept), made.serve(kept=kept)
     assert made.ask(before, new_uuids(), **pinned()) == [['h1']]
     assert made.ask(successor, new_uuids(), **pinned()) == [['h2']]
 
 
-def test_what_ends_while_a_reload_begins_is_given_again(two_nodes):
+def test_pick_that_ends_during_a_reload_is_given_again(two_nodes):
     made, kept, uuids = two_nodes(), Kept(), new_uuids()
     before = made.serve(kept=kept)
     assert made.ask(before, uuids, **pinned()) == [['h1']]
@@ -162,7 +162,7 @@ def test_a_row_that_shows_the_pick_is_believed(two_nodes):
     assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
 
 
-def test_what_was_undone_is_forgotten(two_nodes):
+def test_pick_of_a_rolled_back_request_is_forgotten(two_nodes):
     made = two_nodes()
     scheduler = made.compose()
     with pytest.raises(errors.NoValidHost):
@@ -182,14 +182,14 @@ def test_members_that_come_one_by_one_are_kept_apart(make):
 
 
 @pytest.mark.parametrize('assume_picks', [True, False])
-def test_what_placement_counts_is_not_assumed(make, assume_picks):
+def test_resources_that_placement_counts_are_not_assumed(make, assume_picks):
     made = make(PLAIN, [], assume_picks=assume_picks)
     scheduler = made.compose()
     for uuid in new_uuids(3):
         assert made.ask(scheduler, [uuid]) == [['h1']]
 
 
-def test_what_a_filter_limits_is_assumed(cloud):
+def test_instances_limited_by_a_filter_are_assumed(cloud):
     limits = {'enabled_filters': ['NumInstancesFilter'], 'max_instances_per_host': 1}
     made = cloud(PLAIN, filter_scheduler=limits)
     scheduler = made.compose()

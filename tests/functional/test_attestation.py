@@ -192,7 +192,9 @@ def test_a_server_that_is_not_there(made, caplog):
     assert 'The attestation server https://127.0.0.1' in caplog.text
 
 
-def test_a_server_for_which_nobody_vouches(server, made, caplog):
+def test_attestation_server_without_a_trusted_certificate_is_not_asked(
+    server, made, caplog
+):
     assert passed(made(attestation_server_ca_file=None)) == []
     assert server.requests == []
     assert 'CERTIFICATE_VERIFY_FAILED' in caplog.text

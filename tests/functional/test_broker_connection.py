@@ -164,7 +164,7 @@ def test_one_broker_of_several_is_enough(plain):
         check(f'rabbit://a:b@127.0.0.1:{closed},a:b@127.0.0.1:{plain.port}/')
 
 
-def test_the_login_is_that_of_the_options(plain):
+def test_login_method_comes_from_the_options(plain):
     check(url_of(plain), rabbit_login_method='EXTERNAL')
     assert plain.logins == ['EXTERNAL']
 

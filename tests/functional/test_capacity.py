@@ -13,9 +13,9 @@ from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, row
-from novasched.inspection.copies import Copies
 from novasched.objects.request_spec import RequestGroup
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.on_demand import CopyOnDemand
+from novasched.placement_copy.readers.api import ApiReader
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
@@ -66,8 +66,8 @@ def opened(made):
 
     def read(aggregates):
         """Read all anew."""
-        store = PlacementApiContents(made.adapter, 1.0)
-        return Copies(store, hints_of(reader.view))(aggregates)
+        store = ApiReader(made.adapter, 1.0)
+        return CopyOnDemand(store, hints_of(reader.view))(aggregates)
 
     return Capacity(reader, read)
 
@@ -369,7 +369,7 @@ class TestCommand:
         assert text.splitlines()[3].startswith('1 host of 1 cell, read now; placement ')
         assert text.endswith('Not counted: 1 disabled.\n')
 
-    def test_what_if(self, made_of):
+    def test_slots_follow_hypothetical_changes(self, made_of):
         made = made_of([Host('h1'), Host('h2')])
         words = ('--flavor', SMALL_FLAVOR, '--what-if', 'remove h2')
         _, answer, _ = run(made, *words, '--what-if', 'add 2 like h1')

@@ -85,7 +85,7 @@ def where(made, tmp_path):
         (ExplainDecision, [named_uuid('s2'), '--long']),
     ],
 )
-def test_decisions_are_those_of_the_files(made, where, kind, words, form):
+def test_console_prints_the_decisions_of_the_files(made, where, kind, words, form):
     if form == 'text' and kind is not ExplainDecision:
         form = 'table'
     own = run(kind, *words, '--local', form=form, app=App(config_file=[made.file]))
@@ -102,7 +102,7 @@ def test_long_lists_come_page_by_page(where, monkeypatch):
     assert len(rows) == 4
 
 
-def test_what_is_not_kept(where):
+def test_missing_decision_exits_with_3(where):
     for what in ('d-0000000000000', 'req-none', named_uuid('none')):
         code, answer, _ = run(ExplainDecision, what, '--console', where)
         assert (code, answer['id']) == (3, None)
@@ -146,7 +146,7 @@ def test_the_cloud_is_as_the_console_knows_it(where):
         (PlanBoot, ['--flavor', 'nonsense'], 'it answers: '),
     ],
 )
-def test_what_it_cannot_be_asked_is_refused(where, kind, words, text):
+def test_question_unsuited_to_a_console_is_refused(where, kind, words, text):
     form = 'table' if kind is ListDecisions else 'json'
     with pytest.raises(errors.OptionError, match=text):
         run(kind, *words, '--console', where, form=form)
@@ -176,7 +176,7 @@ def odd():
         thread.join()
 
 
-def test_what_is_no_console_is_said(odd, tmp_path, monkeypatch):
+def test_odd_answer_or_address_of_a_console_is_named(odd, tmp_path, monkeypatch):
     monkeypatch.setenv('OS_TOKEN', 'secret')
     url = f'http://{HERE}:{odd.server_port}'
     for path, text in (

@@ -94,7 +94,7 @@ def test_a_plan_says_what_would_change_the_answer(reader):
     assert reader.plan(larger)['fits'] == 5
 
 
-def test_a_changed_option_is_that_of_one_plan(made, reader):
+def test_changed_option_applies_to_one_plan(made, reader):
     filters = 'option filter_scheduler.enabled_filters=AvailabilityZoneFilter'
     order = PlanOrder(flavor=SMALL, zone='az2', count=3)
     assert reader.plan(order)['fits'] == 2
@@ -103,7 +103,7 @@ def test_a_changed_option_is_that_of_one_plan(made, reader):
     assert reader.plan(order)['fits'] == 2
 
 
-def test_a_plan_that_makes_no_sense(reader):
+def test_invalid_plan_is_an_option_error(reader):
     for order in (
         PlanOrder(),
         PlanOrder(flavor='huge'),
@@ -199,7 +199,7 @@ def test_health(reader):
     assert found['free_slots'] == []
 
 
-def test_what_no_enabled_filter_checks_is_named(made, reader):
+def test_demand_that_no_enabled_filter_checks_is_named(made, reader):
     add_flavor(made)
     spec = {'flavor_id': 7, 'key': 'hw:numa_nodes', 'value': '2'}
     made.add('api', server_tables.flavor_extra_specs, **spec)
@@ -426,7 +426,7 @@ def test_a_changed_option_shows_no_other_one(made, reader):
     assert '$api_database' in str(raised.value)
 
 
-def test_flavors_in_full_are_told_apart(reader):
+def test_flavors_written_in_full_stay_distinct(reader):
     two = (SMALL, 'vcpus=2,ram=4096,disk=10')
     rows = reader.capacity(CapacityOrder(flavors=two))['rows']
     assert [row['flavor'] for row in rows] == list(two)

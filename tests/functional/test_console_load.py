@@ -34,7 +34,7 @@ __all__ = ['serve']
 
 
 class TestLoad:
-    def test_who_finds_the_queue_full_is_told_to_come_back(self, serve):
+    def test_request_beyond_the_full_queue_gets_503(self, serve):
         app = Waiting()
         where = serve(app, threads=2)
         places = 2 + 2 * web_server.WAITING_PER_THREAD
@@ -99,7 +99,7 @@ class TestLoad:
             wait_until(lambda: server._ahead, END_S, 'the request sent ahead')
             yield app, where, made
 
-    def test_a_request_sent_ahead_lets_those_of_others_before(self, ahead):
+    def test_requests_of_others_precede_pipelined_requests(self, ahead):
         app, where, clients = ahead
         with connected(where) as other:
             other.sendall(get('/other'))
@@ -139,7 +139,7 @@ class TestLoad:
         assert ask(where, '/here').text == '/here'
 
     @pytest.mark.parametrize('name', ['x', 'client.sock', '\0x', ''])
-    def test_what_a_client_at_a_socket_has_bound_its_own_to_does_not_matter(
+    def test_client_at_a_socket_has_no_address(
         self, serve, tmp_path, monkeypatch, name
     ):
         def addressed(environ, start_response):
@@ -233,9 +233,7 @@ class TestLoad:
         assert (f'and is {is_set_to} now' in caplog.text) == bool(is_set_to)
 
     @pytest.mark.parametrize('kind', ['unix', 'tcp'])
-    def test_what_is_being_answered_is_finished_at_the_end(
-        self, tmp_path, kind, caplog
-    ):
+    def test_request_in_progress_is_answered_at_the_end(self, tmp_path, kind, caplog):
         by_path = Address(path=str(tmp_path / 'console.sock'))
         listen = by_path if kind == 'unix' else LOCAL
         app = Waiting()
@@ -260,7 +258,7 @@ class TestLoad:
             connected(where)
         assert caplog.text == ''
 
-    def test_what_was_sent_before_the_end_is_answered(self, monkeypatch):
+    def test_request_sent_before_the_end_is_answered(self, monkeypatch):
         """The thread that reads is busy while a client asks and another connects."""
         turn = web_server.ConsoleServer._turn
         busy, may_go_on = threading.Event(), threading.Event()

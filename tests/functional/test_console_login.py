@@ -92,7 +92,7 @@ def test_a_browser_is_led_to_the_form_and_back(url, path):
 
 @pytest.mark.parametrize('path', [*PATHS, '/api/v1/hosts', '/metrics'])
 @pytest.mark.parametrize('token', [{}, {'X-Auth-Token': 'none that there is'}])
-def test_another_client_is_told_that_it_needs_a_token(url, path, token):
+def test_request_without_a_valid_token_gets_401(url, path, token):
     answer = get(f'{url}{path}', **token)
     assert (answer.status_code, answer.json()['status']) == (401, 401)
     assert 'X-Auth-Token' in answer.json()['error']
@@ -227,7 +227,7 @@ def test_a_keystone_that_hangs_leaves_threads_for_others(identity, tmp_path):
 
 
 @pytest.mark.parametrize('path', ['/static/../hosts', '/static/', '/login/x'])
-def test_what_needs_no_token_shows_no_more(url, path):
+def test_paths_without_a_token_show_no_page(url, path):
     forged = {'X-Identity-Status': 'Confirmed', 'X-Roles': 'admin', 'X-User-Id': 'x'}
     session = requests.Session()
     asked = requests.Request('GET', url, headers=forged).prepare()
@@ -253,7 +253,7 @@ def test_no_header_of_a_client_says_who_it_is(path):
     assert {name for name in seen[0] if name.startswith('HTTP_')} == left
 
 
-def test_who_has_logged_out_needs_another_token(url, identity):
+def test_logout_ends_the_token(url, identity):
     token = token_of(url, 'reader')
     answer = log_out(url, f'{login.COOKIE}={token}')
     assert (answer.status_code, answer.headers['Location']) == (303, '/login')
@@ -346,7 +346,7 @@ def test_a_token_is_revoked_whatever_version_the_url_names(identity, tmp_path, e
     assert token not in identity.tokens
 
 
-def test_keystone_away_is_said_and_nobody_gets_in(tmp_path):
+def test_unavailable_keystone_is_named_and_admits_no_user(tmp_path):
     with keystone.running() as gone:
         text = keystone.CONF.format(url=gone.url)
     with console(conf_of(tmp_path / 'nova.conf', text)) as url:
@@ -357,7 +357,7 @@ def test_keystone_away_is_said_and_nobody_gets_in(tmp_path):
 
 
 @pytest.mark.parametrize('text', ['', '[keystone_authtoken]\nauth_type = token\n'])
-def test_what_keystone_needs_is_asked_for_at_the_start(tmp_path, text):
+def test_incomplete_keystone_options_end_the_start(tmp_path, text):
     conf = conf_of(tmp_path / 'nova.conf', text)
     with pytest.raises(errors.OptionError, match='keystone_authtoken'):
         login.wrap(app.create(GivenReader()), conf)

@@ -142,7 +142,7 @@ def test_a_server_that_boots_from_a_volume_can_be_planned_again(client):
     assert f'--like {newest["id"]}' in page.text('section', id='result')
 
 
-def test_hosts_of_a_square_are_those_of_its_label(client):
+def test_square_links_to_the_hosts_of_its_label(client):
     page = seen(client, f'/hosts?name=h1,{"h4"}&flavor={FLAVOR}')
     names = [text for _, text in page.all('th', scope='row')]
     assert names == ['h1', 'h4']

@@ -90,7 +90,7 @@ def may_look(enforcer, who):
         )
     ),
 )
-def test_what_is_not_understood_keeps_from_starting(build, tmp_path, text, said):
+def test_malformed_policy_file_ends_the_start(build, tmp_path, text, said):
     with pytest.raises(errors.OptionError) as raised:
         build(text)
     assert str(raised.value).startswith(FILE)
@@ -109,9 +109,7 @@ def test_what_is_not_understood_keeps_from_starting(build, tmp_path, text, said)
         ('policy_dirs = more', DIRECTORIES, '{}/more/gone.yaml cannot be read: '),
     ],
 )
-def test_what_cannot_be_read_keeps_from_starting(
-    build, tmp_path, options, option, said
-):
+def test_unreadable_policy_file_ends_the_start(build, tmp_path, options, option, said):
     (tmp_path / 'more').mkdir()
     (tmp_path / 'more' / 'gone.yaml').symlink_to(tmp_path / 'none')
     with pytest.raises(errors.OptionError) as raised:
@@ -147,7 +145,7 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
         )
     ),
 )
-def test_what_is_understood_is_honoured(build, text, allowed):
+def test_valid_policy_decides_access(build, text, allowed):
     enforcer = build(text)
     for who in (NOBODY, A, B, READER):
         assert may_look(enforcer, who) == (who in allowed), who
@@ -210,7 +208,7 @@ def hold(build):
     return held
 
 
-def test_whatever_a_file_says_it_opens_to_nobody_by_mistake(hold):
+def test_random_policy_file_never_admits_an_unauthorized_user(hold):
     @given(files)
     @hostile.examples(100)
     def each(text):

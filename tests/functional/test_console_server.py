@@ -89,7 +89,7 @@ class TestListening:
             assert ask(where, '/here').text == '/here'
         assert not path.exists()
 
-    def test_what_a_killed_console_left_is_replaced(self, serve, tmp_path):
+    def test_socket_of_a_killed_console_is_replaced(self, serve, tmp_path):
         path = str(tmp_path / 'console.sock')
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(path)
@@ -166,7 +166,7 @@ class TestHeaders:
         assert answer.headers['Connection'] == 'close'
         assert answer.text
 
-    def test_what_fails_has_them_and_tells_nothing(self, serve):
+    def test_failed_page_has_the_headers_and_no_details(self, serve):
         def broken(environ, start_response):
             raise ZeroDivisionError('a secret')
 
@@ -249,7 +249,7 @@ class TestHost:
             assert ask(where, Host='Console.Test:80').status == 200
             assert ask(where, Host='localhost').status == 403
 
-    def test_with_keystone_any_name_will_do(self):
+    def test_any_host_name_is_served_with_keystone(self):
         with console(LOCAL, has_keystone=True) as where:
             assert ask(where, Host='anything.test').status == 200
 
@@ -287,7 +287,7 @@ class TestOrigin:
         for path in ('/', '/plan', '/login/', '/login/x'):
             assert login(path, **own).status == 405
 
-    def test_where_nobody_is_asked_there_is_nothing_to_log_in_to(self, address):
+    def test_console_without_a_login_has_no_login_page(self, address):
         own = {'Origin': 'http://localhost:9109'}
         assert ask(address, '/login', 'POST', **own).status == 405
 

@@ -12,7 +12,7 @@ from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid
@@ -164,8 +164,8 @@ def test_slots_of_the_flavors_in_use(made):
     assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
 
 
-def test_what_a_host_has_is_shown_where_slots_cannot_be_counted(made):
-    class OnlyTrees(PlacementApiContents):
+def test_resources_are_shown_without_a_count_of_slots(made):
+    class OnlyTrees(ApiReader):
         def read(self, hints):
             raise errors.StoreFailed('Placement', 'it hurts')
 

@@ -306,7 +306,7 @@ QUESTIONS = {
 }
 
 
-def test_what_takes_too_long_is_ended(made):
+def test_question_over_its_time_limit_is_ended(made):
     ended = set()
     with console.opened(made.conf, sources(made), work_s=-1.0) as reader:
         for _ in range(2):  # the second time nothing is still at work

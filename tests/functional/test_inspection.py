@@ -123,14 +123,14 @@ class TestRefusals:
             ('find', {'color': 1}),
         ],
     )
-    def test_what_makes_no_sense_is_typed(self, method, arguments):
+    def test_invalid_argument_is_a_typed_error(self, method, arguments):
         endpoint = InspectionEndpoint(log_of(), 'here')
         with pytest.raises(oslo_messaging.ExpectedException) as raised:
             getattr(endpoint, method)({}, **arguments)
         problem = raised.value.exc_info[1].__cause__
         assert isinstance(problem, errors.InvalidRequest)
 
-    def test_what_makes_no_sense_is_one_line(self, client, caplog):
+    def test_invalid_argument_is_one_log_line(self, client, caplog):
         with caplog.at_level(logging.INFO, 'novasched.rpc.server'):
             (reply,) = client.ask([HOST], 'find', limit=0)
         assert reply.problem.startswith('answers ')
@@ -138,9 +138,7 @@ class TestRefusals:
         lines = [r for r in caplog.records if r.name == 'novasched.rpc.server']
         assert [line.exc_info for line in lines] == [None]
 
-    def test_two_are_answered_at_once_and_the_next_is_told_so(
-        self, made, slow, monkeypatch
-    ):
+    def test_third_question_at_once_is_refused_as_busy(self, made, slow, monkeypatch):
         monkeypatch.setattr(inspection_client, 'BUSY_PAUSE_S', 60)  # no second try
         client = InspectionClient(made.transport, 20)
         asked = [
@@ -157,7 +155,7 @@ class TestRefusals:
             thread.join()
         assert answer(client, 'find', 'slow') == []
 
-    def test_who_has_another_interface_is_recognised(self, made):
+    def test_scheduler_without_this_interface_is_recognised(self, made):
         target = oslo_messaging.Target(topic='scheduler', server='other')
         server = StoppableServer(made.transport, target, Dispatcher([BaseEndpoint()]))
         server.start()
@@ -168,7 +166,7 @@ class TestRefusals:
             server.wait()
         assert (reply.problem, reply.has_no_log) == (NO_LOG, True)
 
-    def test_who_hangs_delays_nobody(self, made, recorded, slow):
+    def test_hung_scheduler_does_not_delay_the_answer(self, made, recorded, slow):
         started = time.monotonic()
         asked = InspectionClient(made.transport).ask([HOST, 'slow'], 'find')
         replies = {each.host: each for each in asked}

@@ -115,7 +115,7 @@ def test_a_sign_of_life_costs_no_pick(make):
     assert len(made.decisions) == 1
 
 
-def test_servers_of_one_request_are_decided_anew_together(make):
+def test_servers_of_one_request_are_decided_again_together(make):
     made, scheduler, computes = make()
     for host in ('h0', 'h2'):
         computes.disable(host)

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
@@ -69,7 +69,7 @@ def test_rows_that_placement_does_not_see_cost_no_copy(cloud, caplog):
     assert len(offered(made, 'resources=VCPU:1,MEMORY_MB:64,DISK_GB:1')) == 2
     scheduler = made.mirrored()
     made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
-    scheduler.mirror.keep_up()
+    scheduler.copy.keep_up()
     made.ask(scheduler, new_uuids(), vcpus=1, **SMALL, availability_zone='az1')
     assert [each.from_copy for each in made.decisions] == [True, True]
     said = [line for line in caplog.messages if 'are left out' in line]
@@ -78,14 +78,14 @@ def test_rows_that_placement_does_not_see_cost_no_copy(cloud, caplog):
 
 def test_a_database_that_was_set_back_is_read_as_a_whole(cloud):
     made = cloud([Host('h1'), Host('h2')])
-    reader = PlacementContents(Database(engine_of(made)))
+    reader = DatabaseReader(Database(engine_of(made)))
     before = reader.read()
     write(
         made,
         'UPDATE resource_providers SET generation = generation - 1 WHERE id = 1',
         'UPDATE inventories SET total = 5 WHERE resource_provider_id = 2',
     )
-    after = build(reader.read_since(before, with_silent=False))
+    after = build(reader.read_since(before, include_unversioned=False))
     assert after.inventories['VCPU'].capacity.tolist() == [8, 5]
 
 
@@ -100,7 +100,7 @@ def test_placement_is_not_asked_for_candidates(cloud):
     with pytest.raises(errors.NoValidHost):
         made.ask(scheduler, new_uuids(), vcpus=2, **SMALL)
     assert not made.faults.seen
-    assert not scheduler.mirror.fallbacks
+    assert not scheduler.copy.fallbacks
 
 
 def test_every_host_is_considered(cloud):
@@ -111,7 +111,7 @@ def test_every_host_is_considered(cloud):
     assert len(offered(made, 'resources=VCPU:1&limit=1')) == 1
 
 
-def test_what_was_freed_without_a_word_is_found(cloud):
+def test_silently_freed_resources_are_found(cloud):
     made = cloud([Host('h1', vcpus=2)])
     (other,) = new_uuids()
     claim(made, 'h1', other, 2)
@@ -120,12 +120,12 @@ def test_what_was_freed_without_a_word_is_found(cloud):
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
-def test_what_others_took_costs_a_refusal_and_the_next_host(cloud):
+def test_claim_of_another_costs_a_refusal_and_the_next_host(cloud):
     made = cloud([Host('h1', memory_mb=16384), Host('h2')])
     scheduler = made.mirrored()
     claim(made, 'h1', *new_uuids(), 8)
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
-    scheduler.mirror.keep_up()
+    scheduler.copy.keep_up()
     made.faults.seen.clear()
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
     assert made.faults.seen == {'PUT': 1}
@@ -189,7 +189,7 @@ def test_the_same_hosts_are_chosen_as_with_placement(cloud, seed):
         assert chosen == answer(made, asked, request)
         found.add(str(chosen))
     assert len(found) > 3
-    assert not computed.mirror.fallbacks
+    assert not computed.copy.fallbacks
 
 
 def answer(made, scheduler, request):

@@ -395,12 +395,12 @@ class TestMetrics:
         took = 'novasched_scheduling_attempt_duration_seconds_count{result="scheduled"}'
         assert before[took] == '3.0'
 
-    def test_what_is_under_way_is_forgotten_with_the_worker(self, seen):
+    def test_requests_in_flight_end_with_their_worker(self, seen):
         before, after = seen
         assert before['novasched_requests_in_flight'] == '2.0'
         assert after.get('novasched_requests_in_flight', '0.0') == '0.0'
 
-    def test_the_age_of_a_cell_is_that_of_the_oldest_view(self, seen):
+    def test_age_of_a_cell_comes_from_the_oldest_view(self, seen):
         before, after = seen
         age = float(before['novasched_cell_state_age_seconds{cell="cell1"}'])
         assert 2 <= age < 60

@@ -40,7 +40,7 @@ class TestServing:
         with pytest.raises(FileNotFoundError):
             serving.ask(str(path), '/hello', 20)
 
-    def test_what_a_dead_process_left_is_replaced(self, endpoint, tmp_path):
+    def test_socket_of_a_dead_process_is_replaced(self, endpoint, tmp_path):
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(tmp_path / 'h.sock'))
         endpoint({'/hello': hello}, 'h.sock')

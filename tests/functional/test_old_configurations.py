@@ -206,7 +206,7 @@ def test_a_configuration_of_a_release(configure, case, renamed):
     assert conf.filter_scheduler.ram_weight_multiplier == case.ram_multiplier
 
 
-def test_old_names_are_told_once(configure, renamed):
+def test_old_option_name_is_logged_once(configure, renamed):
     conf = configure('[DEFAULT]\nscheduler_max_attempts = 9\n')
     assert [conf.scheduler.max_attempts for _ in range(2)] == [9, 9]
     assert renamed() == [

@@ -199,7 +199,7 @@ def test_claim_and_undo(client, context, nodes, claim, held, consumer):
     assert client.undo(context, [claimed]) == {}
 
 
-def test_what_another_claimed_the_same_again_is_kept(
+def test_rollback_keeps_the_same_claim_made_again(
     client, context, nodes, claim, held, consumer
 ):
     claimed = claim(consumer, 0)
@@ -278,7 +278,7 @@ def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):
     assert faults.asked == ['GET', *requests_]
 
 
-def test_a_claim_that_nobody_knows_of_is_undone(
+def test_claim_of_unknown_fate_is_rolled_back(
     client, context, candidate, held, faults, consumer
 ):
     one = candidate(0)

@@ -5,8 +5,8 @@ the real placement answers, and ours of the same database."""
 import pytest
 import sqlalchemy as sa
 
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.table import SHARES
@@ -60,7 +60,7 @@ class Cloud:
                 connection.exec_driver_sql(statement, values)
 
     def table(self):
-        return build(PlacementContents(Database(self.engine)).read())
+        return build(DatabaseReader(Database(self.engine)).read())
 
     def theirs(self, query):
         """The candidates of placement, or its status if that is an error."""

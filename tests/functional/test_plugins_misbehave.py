@@ -91,7 +91,7 @@ def test_a_filter_that_hangs_holds_up_its_own_request_only(made, caplog):
     assert 'with 2 host(s) in run 1; the time budget is 2.5 s' in line
 
 
-def test_what_a_filter_changes_on_hosts_ends_with_its_request(made):
+def test_changes_of_a_filter_on_hosts_end_with_its_request(made):
     scheduler = made.compose()
     assert len(made.ask(scheduler, new_uuids(), **doing('change'))) == 1
     assert len(made.ask(scheduler, new_uuids())) == 1

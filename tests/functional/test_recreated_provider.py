@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
 from tests.functional.conftest import Host, named_uuid, new_uuids
 
 VERSION = '1.36'
@@ -66,7 +66,7 @@ def mirrored(request):
     def run(made):
         if request.param == 'database':
             return made.mirrored()
-        return made.mirrored(PlacementApiContents(made.adapter, share=1.0))
+        return made.mirrored(ApiReader(made.adapter, share=1.0))
 
     return run
 
@@ -99,10 +99,10 @@ def test_recreated_host_is_not_answered_for_what_it_has_lost(
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h1']]
     for consumer in made.held():
         made.adapter.delete(f'/allocations/{consumer}')
-    scheduler.mirror._read(with_silent=True)
+    scheduler.copy._read(include_unversioned=True)
     providers.recreate('h1', **others)
     if looks:
-        scheduler.mirror._read(with_silent=False)
+        scheduler.copy._read(include_unversioned=False)
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h2']]
 
 
@@ -115,9 +115,9 @@ def test_look_for_changes_finds_a_recreated_provider(gold_cloud, mirrored):
     providers.recreate('h1', traits=[])
 
     def traits():
-        table = scheduler.mirror.current(60).table
+        table = scheduler.copy.current(60).table
         return table.summary(table.rows_by_uuid[uuid])['traits']
 
     assert GOLD in traits()
-    scheduler.mirror._read(with_silent=False)
+    scheduler.copy._read(include_unversioned=False)
     assert traits() == []

@@ -139,7 +139,7 @@ def test_the_endpoints_understand_every_request(name):
 
 
 @pytest.mark.parametrize('name', [name for name in REQUESTS if name.startswith('rpc/')])
-def test_what_the_manager_is_asked(name):
+def test_captured_message_reaches_the_manager_with_its_arguments(name):
     arguments = read(name)['args']
     manager = Manager([])
     sent_by(manager, read(name))

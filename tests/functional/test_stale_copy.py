@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched_lab.resource_providers import provide
 from tests.cases import cases
 from tests.examples import scaled
@@ -68,7 +68,7 @@ class Providers:
         self._put(f'{url}/inventories/VCPU', body, '1.26')
 
 
-class Stored(PlacementContents):
+class Stored(DatabaseReader):
     """Placement's database, with what comes right before the next look at picks."""
 
     before = None
@@ -106,7 +106,7 @@ def by_database():
 @pytest.fixture
 def by_api():
     def mirrored(made):
-        return made.mirrored(PlacementApiContents(made.adapter, share=1.0))
+        return made.mirrored(ApiReader(made.adapter, share=1.0))
 
     return mirrored
 
@@ -136,11 +136,11 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
     scheduler = request.getfixturevalue(reader)(made)
     change(providers)
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h2']]
-    assert scheduler.mirror.void_picks == 1
+    assert scheduler.copy.void_picks == 1
     assert [each.from_copy for each in made.decisions] == [True]
 
 
-def test_what_does_not_matter_to_a_request_costs_no_pick(cloud):
+def test_irrelevant_change_does_not_void_a_pick(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
     providers = Providers(made)
     scheduler = made.mirrored()
@@ -149,7 +149,7 @@ def test_what_does_not_matter_to_a_request_costs_no_pick(cloud):
     providers.reserves('h1', 1)
     zone = {'availability_zone': 'az1'}
     assert made.ask(scheduler, new_uuids(), **SMALL, **zone) == [['h1']]
-    assert scheduler.mirror.void_picks == 0
+    assert scheduler.copy.void_picks == 0
 
 
 def test_no_alternate_is_fit_no_more(cloud):
@@ -210,7 +210,7 @@ def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
     assert [each.from_copy for each in made.decisions] == [True, False]
 
 
-def test_where_most_have_left_all_is_decided_anew(cloud):
+def test_many_void_picks_cause_a_new_query(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
     providers = Providers(made)
@@ -220,7 +220,7 @@ def test_where_most_have_left_all_is_decided_anew(cloud):
     asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
     assert asked == [['h13']]
     assert [len(each.hosts) for each in made.decisions] == [14, 1]
-    assert scheduler.mirror.void_picks == 9
+    assert scheduler.copy.void_picks == 9
 
 
 def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
@@ -238,7 +238,7 @@ def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
     assert asked == [['h2']]
     assert [each.from_copy for each in made.decisions] == [True, False]
     assert 'could not be verified' in made.decisions[-1].fallback
-    scheduler.mirror.keep_up()
+    scheduler.copy.keep_up()
     assert made.ask(scheduler, new_uuids(), **SMALL) == [['h1']]
     assert made.decisions[-1].from_copy
 
@@ -253,7 +253,7 @@ def test_a_defect_of_the_look_costs_no_request(cloud, caplog):
 
     store.before = breaks
     assert made.ask(scheduler, new_uuids(), **SMALL) == [['h1']]
-    assert scheduler.mirror.fallbacks == {'defect': 1}
+    assert scheduler.copy.fallbacks == {'defect': 1}
     assert 'what nobody thought of' in caplog.text
 
 
@@ -303,7 +303,7 @@ def test_no_host_is_answered_that_placement_would_not_offer(cloud):
     answered = 0
     for _ in range(scaled(60)):
         if rng.random() < 0.3:
-            scheduler.mirror.keep_up()
+            scheduler.copy.keep_up()
         for _ in range(rng.randrange(3)):
             change()
         if rng.random() < 0.5:
@@ -324,7 +324,7 @@ def test_no_host_is_answered_that_placement_would_not_offer(cloud):
         assert bool(found[0]) == bool(offers)
         answered += bool(found[0])
     assert answered
-    assert scheduler.mirror.void_picks
+    assert scheduler.copy.void_picks
 
 
 def offered(made, wanted):

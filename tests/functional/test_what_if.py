@@ -8,13 +8,13 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.commands.plan import PlanBoot
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.inspection import capacity, plan, session
 from novasched.inspection.catalogue import flavor_of
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.what_if import WhatIf
-from novasched.placement import contents
+from novasched.placement_copy.readers import api
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from tests import factories
 from tests.functional.conftest import Host
@@ -169,9 +169,9 @@ def test_the_age_of_what_a_plan_is_made_of(made):
 
 def test_the_same_by_the_database_of_placement(made, monkeypatch):
     """Changes do the same to what is guessed of capacities and to what is known."""
-    monkeypatch.setattr(contents, 'AT_ONCE', 0)
+    monkeypatch.setattr(api, 'AT_ONCE', 0)
     engine = sa.create_engine(f'sqlite:///{made.placement_path}')
-    exact = PlacementContents(Database(engine)).read()
+    exact = DatabaseReader(Database(engine)).read()
     engine.dispose()
     changes = ['add 1 like rack1-b', 'ratio VCPU=3.0', 'remove rack2-a']
     what_if = WhatIf.of(changes)
@@ -222,7 +222,7 @@ def test_words_that_are_no_change(change, words):
         ('option filter_scheduler.ram_weight_multiplier= ', 'is no change|no value'),
     ],
 )
-def test_changes_that_make_no_sense(made, change, words):
+def test_invalid_changes_are_refused(made, change, words):
     with pytest.raises(errors.OptionError, match=words) as raised:
         slots(made, change)
     assert '--what-if' in str(raised.value)

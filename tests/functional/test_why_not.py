@@ -56,7 +56,7 @@ def test_servers_that_hold_what_a_host_lacks_are_named(why_not):
     assert 'Pages: db has 2 since 2026-11-22T12:00:00Z: novasched host h1 ' in text
 
 
-def test_what_no_filter_looks_at_is_said(made, why_not):
+def test_demand_that_no_enabled_filter_checks_is_noted(made, why_not):
     words = ('h1', '--flavor', 'vcpus=1,ram=512,disk=1,hw:numa_nodes=1')
     assert why_not(*words)[1]['notes'] == []
     made.conf.set_override('enabled_filters', ['ComputeFilter'], 'filter_scheduler')

@@ -58,7 +58,9 @@ def dicts_of(spec):
     ('objects and alternates', True, True, ['h1', 'h2', 'h3']),
 )
 @pytest.mark.parametrize('named', [True, False], ids=['named', 'not named'])
-def test_what_is_returned(made, call, objects, alternates, hosts, named):
+def test_answer_has_the_form_that_the_request_asks_for(
+    made, call, objects, alternates, hosts, named
+):
     uuids = new_uuids()
     found = call(
         spec_obj=made.request(),

@@ -54,7 +54,7 @@ BODIES = [
 
 @pytest.mark.parametrize('body', BODIES)
 @pytest.mark.scenario('F26', 'I7')
-def test_a_message_that_is_no_request_harms_nobody(
+def test_malformed_message_harms_no_later_request(
     scheduler, wire, next_request_is_served, body
 ):
     wire.publish(body)

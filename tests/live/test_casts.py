@@ -100,7 +100,7 @@ def test_instances_that_come_and_go_decide_for_anti_affinity(
     eventually(lambda: place(**request) == 'node-1', 'the re-read')
 
 
-def test_casts_about_what_nobody_knows_harm_nobody(scheduler, place, new_uuid):
+def test_casts_about_unknown_things_harm_no_request(scheduler, place, new_uuid):
     run = scheduler.client.run
     run('update_instance_info', host='nosuch', uuids=[new_uuid()])
     run('update_instance_info', host='nosuch', uuids=[])

@@ -167,7 +167,7 @@ def test_a_start_and_a_reload_do_not_wait_for_a_paused_cell(
 
 
 @pytest.mark.scenario('F25', 'I6')
-def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(asked, cells, claims):
+def test_cell_with_silent_computes_is_kept_and_logged(asked, cells, claims):
     assert host(asked, claims) == 'node-1'
     ago = datetime.timedelta(seconds=90)
     with cells.beats:

@@ -78,7 +78,7 @@ def test_a_cell_that_fails_over_fails_no_request(start, cell_gate, claims, event
     assert took_s > FAILOVER_S / 2
     assert host(asked, claims) == 'node-1'
     over.join()
-    eventually(lambda: 'answers again after' in asked.log, 'the end is logged')
+    eventually(lambda: 'is available again after' in asked.log, 'the end is logged')
 
 
 @pytest.mark.scenario('F22', 'I6')

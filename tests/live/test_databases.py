@@ -134,7 +134,7 @@ def test_a_database_that_is_missing_is_named(server, opened):
     assert 'database-secret' not in str(failed.value)
 
 
-def test_a_wrong_password_is_told_and_not_shown(mariadb, opened):
+def test_wrong_password_is_reported_and_not_shown(mariadb, opened):
     engine = opened(mariadb.url('mysql').replace('database-secret', 'bad-secret'))
     with pytest.raises(errors.OptionError, match='access denied') as failed:
         engines.check(engine, engines.MAIN)
@@ -156,7 +156,7 @@ def test_a_statement_that_hangs_is_given_up(server, tables_of_ours, opened):
     store.close()
 
 
-def test_what_is_read_comes_from_the_replica(server, tables_of_ours):
+def test_reads_come_from_the_replica(server, tables_of_ours):
     url, replica = (server.create_database(f'lag_{name}') for name in ('main', 'slave'))
     conf = conf_for(url)
     conf.set_override('slave_connection', replica, 'database')
@@ -228,7 +228,9 @@ def test_a_cell_is_asked_by_one_connection_that_sees_all_that_is_committed(
     assert caplog.messages == []
 
 
-def test_who_waits_for_a_pool_of_one_gets_its_connection(tables_of_ours, eventually):
+def test_waiting_thread_gets_the_connection_of_a_pool_of_one(
+    tables_of_ours, eventually
+):
     url = tables_of_ours.cell.url.render_as_string(hide_password=False)
     conf = conf_for(url)
     for option, value in (('max_pool_size', 1), ('max_overflow', 0)):

@@ -69,7 +69,7 @@ def test_another_is_named_with_its_option(url, check):
     assert "arg 'auto_delete' for exchange 'nova'" in refused.value.problem
 
 
-def test_what_picks_are_shared_by_is_compared_too(url, check):
+def test_exchange_of_shared_picks_is_compared(url, check):
     with kombu.Connection(url.replace('rabbit:', 'amqp:')) as connection:
         name = f'{FANOUT}_fanout'
         made = kombu.Exchange(name, 'fanout', durable=False, auto_delete=False)

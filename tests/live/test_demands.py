@@ -89,7 +89,7 @@ class TestTraits:
         claims.expect(reply.uuid)
         assert reply.hosts == [host]
 
-    def test_a_trait_that_nobody_has_finds_nothing(self, scheduler, placement, marked):
+    def test_trait_of_no_host_finds_no_host(self, scheduler, placement, marked):
         placement.put(f'/traits/{GOLD}', None)
         specs = {f'trait:{GOLD}': 'required'}
         with pytest.raises(PeerError) as raised:

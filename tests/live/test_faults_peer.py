@@ -77,7 +77,7 @@ def test_the_client_gets_the_class_itself(answers, kind):
 
 
 @pytest.mark.parametrize('kind', [kind for kind in CASES if '.' not in kind])
-def test_what_nova_lacks_is_a_remote_error(answers, kind):
+def test_errors_unknown_to_nova_are_remote_errors(answers, kind):
     assert 'oslo_messaging.rpc.client.RemoteError' in answers[kind]['kinds']
     assert answers[kind]['exc_type'] == kind
 

@@ -263,7 +263,7 @@ def test_the_database_away_hides_the_others_alone(controllers, decided):
     assert warning.startswith('other schedulers are not known: ')
 
 
-def test_a_hung_scheduler_delays_nobody(controllers, decided, third, answers):
+def test_hung_scheduler_does_not_delay_answers(controllers, decided, third, answers):
     controllers.decisions(third).of_server(decided[FIRST])  # all is imported now
     merged = controllers.decisions(third)
     with hung(controllers.daemons[SECOND].process):
@@ -354,7 +354,7 @@ def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
     assert isinstance(found, list) or found['v'] == 1
 
 
-def test_a_dead_scheduler_delays_nobody(controllers, decided, third, answers):
+def test_dead_scheduler_does_not_delay_answers(controllers, decided, third, answers):
     controllers.decisions(third).of_server(decided[FIRST])
     merged = controllers.decisions(third)
     controllers.daemons[SECOND].process.kill()

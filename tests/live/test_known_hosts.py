@@ -23,8 +23,8 @@ from keystoneauth1.session import Session
 
 from novasched import errors
 from novasched.db import tables
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement_copy.readers.database import DatabaseReader
 from tests.computes import UNFIT, Computes
 from tests.examples import scaled
 from tests.functional.conftest import CELLS, Cloud, Host, new_uuids
@@ -159,7 +159,7 @@ def test_no_answer_names_an_unfit_host_and_no_fit_host_is_missed(
         made = OnServers(tmp_path, adapter, hosts, options, stack, None, 'http://')
         engine = sa.create_engine(database, pool_size=10)
         stack.callback(engine.dispose)
-        contents = PlacementContents(Database(engine))
+        contents = DatabaseReader(Database(engine))
         scheduler = made.serve(providers=contents)
         lives = Lives(made)
         answers = run(made, scheduler, lives, seconds)

@@ -232,7 +232,7 @@ def test_cells_and_hosts_are_made_and_listed_alike(sides):
 
 
 @pytest.mark.parametrize('sides', ['sqlite'], indirect=True)
-def test_a_collision_is_told_alike(sides):
+def test_collision_is_reported_as_by_nova(sides):
     make_cells(sides)
     for side in sides:
         side.add('one', tables.compute_nodes, node(uuid='0' * 36))

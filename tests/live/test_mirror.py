@@ -18,12 +18,12 @@ import time
 import pytest
 
 from novasched.db import engines
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.mirror import copy
-from novasched.mirror.claims import MirroredPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
+from novasched.placement_copy import copy
+from novasched.placement_copy.claims import PlacementWithCopy
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import Candidates, ClaimRefused, ClaimUnknown
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
@@ -96,7 +96,7 @@ def reader(url):
     """Reads its database as a scheduler does."""
     conf = make_conf(placement_database={'connection': url})
     engine = engines.placement_engine(conf)
-    yield PlacementContents(Database(engine))
+    yield DatabaseReader(Database(engine))
     engine.dispose()
 
 
@@ -206,7 +206,7 @@ def check_pause(served, churn, changing, reader, rng):
     """Nobody writes: what the copy answers is what placement answers, or a new copy
     where placement fails, as it does on PostgreSQL when a trait is forbidden."""
     assert changing.rows(OVER) == []
-    whole = copy.PlacementMirror(reader, SYSTEM_CLOCK)
+    whole = copy.CopyKeeper(reader, SYSTEM_CLOCK)
     whole.keep_up()
     for number in range(ASKED_IN_PAUSE):
         asked = query(rng)
@@ -241,8 +241,8 @@ def test_a_copy_serves_while_others_write(
         yield
         took_s.append(time.monotonic() - began)
 
-    mirror = copy.PlacementMirror(reader, SYSTEM_CLOCK, measure=measure, patience_s=60)
-    placement = MirroredPlacement(PlacementClient(adapter), mirror)
+    mirror = copy.CopyKeeper(reader, SYSTEM_CLOCK, measure=measure, patience_s=60)
+    placement = PlacementWithCopy(PlacementClient(adapter), mirror)
     served, ended = Served(mirror, placement, churn), threading.Event()
 
     def upkeep():
@@ -273,8 +273,8 @@ def test_a_copy_serves_while_others_write(
         ended.set()
         mirror.stop()
         keeper.join(30)
-    mirror._read(with_silent=True)
-    assert comparable(mirror._table) == comparable(build(reader.read()))
+    mirror._read(include_unversioned=True)
+    assert comparable(mirror._copy.table) == comparable(build(reader.read()))
     there = changing.consumers()
     for consumer, amounts in served.held.items():
         # What a device held goes with it, if it went just then.

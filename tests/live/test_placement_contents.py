@@ -16,10 +16,10 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import errors
-from novasched.db import placement
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers import database
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints
 from novasched.resources import Query
@@ -38,10 +38,10 @@ class Mirrored:
         self.placement = Placement(directory, url)
         self.placement.start()
         self.engine = sa.create_engine(url)
-        self.reader = PlacementContents(Database(self.engine))
+        self.reader = DatabaseReader(Database(self.engine))
         http = Session(auth=token_endpoint.Token(self.placement.url, 'admin'))
         adapter = Adapter(http, endpoint_override=self.placement.url)
-        self.api = PlacementApiContents(adapter, share=1.0)
+        self.api = ApiReader(adapter, share=1.0)
         self.writer = worlds.Writer(self.send)
         self.writer.names()
 
@@ -112,14 +112,14 @@ def test_changes_are_read_as_a_full_load_reads_them(mirrored):
         consumer = mirrored.writer.claim(rng, listed[: number + 1])
         consumers += [consumer] if consumer else []
         if number % 5 == 4:
-            contents = mirrored.reader.read_since(contents, with_silent=False)
+            contents = mirrored.reader.read_since(contents, include_unversioned=False)
     for consumer in consumers[::2]:
         mirrored.writer.release(consumer)
     top, child = next(p for p in listed if not p['parent']), listed[-1]
     mirrored.writer.move(child, top['uuid'])
     leaf = next(p for p in listed if p['parent'] and not p['inventories'])
     mirrored.writer.delete(leaf)
-    contents = mirrored.reader.read_since(contents, with_silent=True)
+    contents = mirrored.reader.read_since(contents, include_unversioned=True)
     assert consumers
     assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
     there = build(contents).rows_by_uuid
@@ -131,7 +131,7 @@ def exact(api):
     hints = CloudHints(aggregates=lambda: worlds.AGGREGATES)
     contents = api.read(hints)
     while contents.guessed:
-        contents = api.read_since(contents, with_silent=False)
+        contents = api.read_since(contents, include_unversioned=False)
     return contents
 
 
@@ -165,7 +165,7 @@ def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
         change()
         seen = looked_at()
         known = [
-            reader.read_since(contents, with_silent=False)
+            reader.read_since(contents, include_unversioned=False)
             for reader, contents in zip(readers, known, strict=True)
         ]
         for now, contents in zip(seen, known, strict=True):
@@ -254,7 +254,7 @@ def test_the_api_says_what_the_tables_say(mirrored, request, seed):
     def check(contents):
         read = mirrored.reader.read()
         assert by_names(contents, has_exact_room) == by_names(read, has_exact_room)
-        assert mirrored.api.read_since(contents, with_silent=True) is contents
+        assert mirrored.api.read_since(contents, include_unversioned=True) is contents
 
     contents = exact(mirrored.api)
     check(contents)
@@ -264,15 +264,15 @@ def test_the_api_says_what_the_tables_say(mirrored, request, seed):
         mirrored.writer.create(provider)
         consumers += [mirrored.writer.claim(rng, listed[: number + 1])]
         if number % 4 == 3:
-            contents = mirrored.api.read_since(contents, with_silent=False)
+            contents = mirrored.api.read_since(contents, include_unversioned=False)
             check(contents)
     top = next(p for p in listed if not p['parent'])
     mirrored.writer.move(listed[-1], top['uuid'])
-    check(mirrored.api.read_since(contents, with_silent=False))
+    check(mirrored.api.read_since(contents, include_unversioned=False))
     assert any(consumers[::2])
     for consumer in filter(None, consumers[::2]):
         mirrored.writer.release(consumer)
-    check(mirrored.api.read_since(contents, with_silent=True))
+    check(mirrored.api.read_since(contents, include_unversioned=True))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_text_that_the_server_cut_is_not_believed(mirrored, monkeypatch):
     for each in worlds.providers(random.Random(3)):
         mirrored.writer.create(each)
     # The shortest that the server takes; several rows of four numbers are left whole.
-    monkeypatch.setattr(placement, 'MAX_TEXT', 4)
+    monkeypatch.setattr(database, 'MAX_TEXT', 4)
     with pytest.raises(errors.StoreFailed, match='a text that was cut'):
         mirrored.reader.read()
 
@@ -335,7 +335,7 @@ def test_a_text_that_the_server_cut_is_not_believed(mirrored, monkeypatch):
 def test_a_table_that_is_not_there(mirrored):
     engine = sa.create_engine('sqlite://')
     with pytest.raises(errors.StoreFailed, match='no such table'):
-        PlacementContents(Database(engine)).read()
+        DatabaseReader(Database(engine)).read()
     engine.dispose()
 
 

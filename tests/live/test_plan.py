@@ -182,7 +182,7 @@ def test_a_database_of_a_cell_that_is_stopped_costs_little_and_is_named(flow, pl
         flow.cloud.update('api', 'cell_mappings', back, name='cell2')
 
 
-def test_what_there_is_not_is_an_error(plan):
+def test_missing_host_or_flavor_is_an_error(plan):
     code, answer, said = plan('plan', 'drain', 'flow-9')
     assert (code, answer) == (1, None)
     assert 'there is no host flow-9. Did you mean flow-' in said

@@ -55,7 +55,7 @@ from tests.live.peer import PeerError
     ),
 )
 @pytest.mark.scenario('F26', 'I8')
-def test_what_the_endpoint_does_not_serve(
+def test_unserved_version_namespace_or_method_fails_as_in_nova(
     scheduler, version, namespace, method, class_, text
 ):
     with pytest.raises(PeerError) as raised:
@@ -79,7 +79,7 @@ def test_the_module_of_a_dispatcher_error(wire):
 
 @pytest.mark.ours
 @pytest.mark.parametrize('method', ['reset', 'periodic_tasks', 'init_host', 'select'])
-def test_what_is_not_of_the_interface_cannot_be_called(wire, method):
+def test_method_outside_the_interface_cannot_be_called(wire, method):
     _, failure = wire.call(wire_.message(method=method))
     assert failure['class'] == 'NoSuchMethod'
 

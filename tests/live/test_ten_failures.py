@@ -216,7 +216,7 @@ def test_the_first_screen_has_the_cause_and_what_would_have_to_change(cloud, nam
 
 
 @pytest.mark.parametrize('name', ALIKE_NOW)
-def test_what_a_host_says_now_is_what_it_said_then(cloud, name):
+def test_current_verdict_of_a_host_equals_its_record(cloud, name):
     """While nothing changes, each host fails first what the record says of it:
     a host of each stage is asked."""
     order, _, _ = FAILURES[name]

@@ -17,9 +17,9 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import errors
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
 from tests.examples import scaled
 from tests.functional.conftest import Cloud, Host, named_uuid, new_uuids
 from tests.live.servers.placement import Placement
@@ -81,11 +81,11 @@ class Moves:
 def by_database(made, url, adapter):
     engine = sa.create_engine(url, pool_size=10)
     made.stack.callback(engine.dispose)
-    return PlacementContents(Database(engine))
+    return DatabaseReader(Database(engine))
 
 
 def by_api(made, url, adapter):
-    return PlacementApiContents(adapter, share=0.2)
+    return ApiReader(adapter, share=0.2)
 
 
 @pytest.mark.exhaustive('minutes of writers for each way to read placement')
@@ -116,7 +116,7 @@ def test_no_server_is_outside_of_the_aggregate_of_its_tenant(
         moves = Moves(made)
         scheduler = made.mirrored(reader(made, gate.url(database), adapter))
         answers = run(made, scheduler, moves, gate, seconds)
-        scheduler.mirror.stop()
+        scheduler.copy.stop()
     outside = [
         each
         for each in answers
@@ -124,7 +124,7 @@ def test_no_server_is_outside_of_the_aggregate_of_its_tenant(
     ]
     assert outside == []
     assert len(answers) > seconds
-    assert scheduler.mirror.void_picks
+    assert scheduler.copy.void_picks
 
 
 class Answer(NamedTuple):
@@ -161,8 +161,8 @@ def run(made, scheduler, moves, gate, seconds):
     def look():
         while time.monotonic() < end:
             time.sleep(LOOK_EVERY_S)
-            scheduler.mirror.invalidate([])
-            scheduler.mirror.keep_up()
+            scheduler.copy.invalidate([])
+            scheduler.copy.keep_up()
 
     def pause():
         time.sleep(3 * seconds / 8)

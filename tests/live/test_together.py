@@ -245,7 +245,7 @@ def ask_audited(cloud, audit, machine, policy, number, members):
 @pytest.mark.parametrize('number', range(KILLS))
 @pytest.mark.parametrize('killed', ['worker', 'scheduler'])
 @pytest.mark.scenario('F46', 'I1', 'I2', 'I3', 'I4', 'I5')
-def test_what_is_killed_amid_them_leaves_nothing(
+def test_killed_worker_or_scheduler_leaves_no_claim_in_a_group(
     equal_hosts, placement, machines, claims, eventually, killed, number
 ):
     """One of two machines loses a worker, or all; these are started again, as systemd

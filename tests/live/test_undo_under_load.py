@@ -106,7 +106,7 @@ def undo_late(claims, request, wanted, meanwhile):
 
 @pytest.mark.exhaustive('minutes of load; an outage leaves claims in the first tier')
 @pytest.mark.scenario('F40', 'I2')
-def test_what_a_busy_placement_leaves_is_undone_by_recovery(
+def test_recovery_undoes_claims_that_a_busy_placement_left(
     server, adapters, hosts, others, tmp_path
 ):
     adapter = adapters()

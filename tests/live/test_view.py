@@ -300,9 +300,7 @@ def test_a_late_write_that_looks_old_is_found_by_the_marks_of_all(ask, asked, cl
     assert (every, row) == (('compute_nodes', HOSTS), ('compute_nodes', 1))
 
 
-def test_a_move_that_nobody_told_of_is_found_by_one_question(
-    ask, asked, scheduler, cloud
-):
+def test_unreported_move_is_found_by_one_query(ask, asked, scheduler, cloud):
     member = str(uuid.uuid4())
     group = factories.group(members=[member])
     for number in range(HOSTS):

@@ -147,7 +147,7 @@ def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, 
         assert '\n' not in queue['details']
 
 
-def test_a_placement_that_nobody_serves_is_a_warning_and_no_valid_host(daemon):
+def test_missing_placement_is_a_warning_and_no_valid_host(daemon):
     nobody = f'http://127.0.0.1:{free_port()}'
     alone = daemon(placement={'endpoint_override': nobody})
     warnings = [line for line in alone.log.splitlines() if ' WARNING ' in line]

@@ -74,7 +74,7 @@ def test_5_the_check_says_which_release(cloud, release):
     assert verdicts['Older than N-1 computes'] == (0, None)
 
 
-def test_6_the_oldest_computes_are_those_of_the_release(cloud, release):
+def test_6_oldest_accepted_computes_follow_the_release(cloud, release):
     before = cloud.rows('cell1', 'services', host='peer-1')[0]['version']
     try:
         found = []

@@ -99,12 +99,12 @@ def test_every_field_of_a_request_is_there(text):
     assert [name for name in names if not hasattr(made, name)] == []
 
 
-def test_what_is_not_as_in_nova_is_listed(text):
+def test_every_exception_from_novas_surface_is_listed(text):
     missing = [row for row in surface_exceptions.page_rows() if row not in text]
     assert missing == []
 
 
-def test_the_public_names_are_those_of_the_page(text):
+def test_public_names_of_the_page_exist(text):
     for module, names in re.findall(
         r'^from (novasched\.[\w.]+) import \(?([\w,\s]+?)\)?$', text, re.M
     ):

@@ -163,7 +163,7 @@ def test_every_host_has_a_weight(hosts, request):
 
 @given(hosts=host_tables)
 @examples(50)
-def test_whatever_aggregates_say_can_be_told_the_operator(hosts):
+def test_warning_of_any_aggregate_metadata_has_a_text(hosts):
     for warning in Profile(FILTERS, WEIGHERS).config_warnings(hosts.aggregates.values):
         assert warning.text
 

@@ -246,7 +246,7 @@ def test_the_search_of_nova_leaves_out_nothing_that_matters(question):
 
 @given(question=questions() | tight_questions())
 @examples(150)
-def test_what_is_found_can_be_had(question):
+def test_found_fit_uses_free_cpus_and_pages(question):
     cells, guest, limits, devices, pack = question
     attempt = fit(cells, guest, limits, devices(), pack)
     if not attempt.fits:
@@ -266,7 +266,7 @@ def test_what_is_found_can_be_had(question):
 
 @given(question=questions() | tight_questions())
 @examples(150)
-def test_what_is_found_can_be_booked(question):
+def test_found_fit_can_be_booked(question):
     cells, guest, limits, devices, pack = question
     attempt = fit(cells, guest, limits, devices(), pack)
     if not attempt.fits:

@@ -38,7 +38,7 @@ def shown(url):
 
 
 @given(PASSWORDS, PLACES)
-def test_what_is_said_of_a_database_holds_no_part_of_its_password(password, place):
+def test_shown_url_holds_no_part_of_its_password(password, place):
     text = shown(place.format(password))
     assert not any(part in text for part in PARTS), text
 

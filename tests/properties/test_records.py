@@ -74,7 +74,7 @@ def test_decode_undoes_encode(value):
 
 @given(st.lists(records(), max_size=5, unique_by=lambda record: record.head.id))
 @examples(40)
-def test_what_was_written_is_read(many):
+def test_written_records_are_read_unchanged(many):
     # A file holds a list of hosts once: under a hash there is always the same one.
     lists = {key: names for each in many for key, names in each.host_lists.items()}
     profiles = {key: value for each in many for key, value in each.profiles.items()}

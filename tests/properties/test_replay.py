@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.log import CollectedRecords
 from novasched.decision_log.reading import DecisionFiles
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.writing import DecisionWriter
 from novasched.objects.context import RequestContext
 from novasched.scheduler.outline import host_names

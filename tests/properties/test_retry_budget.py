@@ -20,10 +20,9 @@ from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.manager.manager import SchedulerManager
-from novasched.mirror.state import Current
 from novasched.objects.context import RequestContext
+from novasched.placement_copy import PlacementCopy
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
-from novasched.providers.contents import build
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import consume
@@ -40,7 +39,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
-from tests.unit.mirror.providers import FakeProviders
+from tests.unit.placement_copy.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']
@@ -103,7 +102,9 @@ class Placement(FakePlacement):
         if self.trouble('claims'):
             status = self.trouble.rng.choice([0, 409, 409, 409, 503, 503])
             is_busy = status == 409 and self.trouble('claims')
-            return ClaimRefused(status, 'no', None, is_busy, is_away=status in (0, 503))
+            return ClaimRefused(
+                status, 'no', None, is_busy, is_unavailable=status in (0, 503)
+            )
         return super().claim(*args, **kwargs)
 
     def claim_all(self, context, wanted, *args):
@@ -151,14 +152,14 @@ class Mirror:
     def current(self, max_age_s):
         nodes = {} if self.trouble('lags') else self.placement.summaries
         shown = FakeProviders(**dict.fromkeys([*nodes, OTHER], 8)).read()
-        return Current(build(shown), 0.0, shown)
+        return PlacementCopy.of(shown, self.as_of)
 
     def want(self, aggregates):
         """It is read anew for each look."""
 
     def still_offered(self, picks):
         if self.trouble('unverified'):
-            raise errors.MirrorError('it hangs')
+            raise errors.CopyError('it hangs')
         return [not self.trouble('void') for _ in picks]
 
     def claimed(self, taken):
@@ -212,17 +213,17 @@ class Assumed:
         pick.origin, pick.first = origin, request.instance_uuid
         return SimpleNamespace(pick=pick, number=number, order=None)
 
-    def later(self, key, number):
+    def picks_after(self, key, number):
         if not self.trouble('others'):
             return []
         host = SimpleNamespace(cell_uuid=key[0], uuid=key[1])
         request = factories.request(instance_uuid=OTHER, memory_mb=10**6)
         return [self.pick(host, request, 'other', 2)]
 
-    def have_gone(self, picks):
+    def any_forgotten(self, picks):
         return self.trouble('released')
 
-    def await_return(self, picks):
+    def wait_for_echo(self, picks):
         """They are back at once."""
 
     def remove(self, picks):

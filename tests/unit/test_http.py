@@ -105,7 +105,7 @@ def test_the_environment_is_read_once_for_each_server(from_conf):
     ('no auth_url', 'auth_type = password', '[{}]'),
     ('an unknown interface', 'valid_interfaces = private', '[{}] valid_interfaces'),
 )
-def test_options_that_make_no_sense(group, from_conf, text, option):
+def test_invalid_option_is_named(group, from_conf, text, option):
     with pytest.raises(errors.OptionError) as caught:
         from_conf(text)
     assert caught.value.option == option.format(group)

@@ -14,8 +14,8 @@ from novasched import errors
 from novasched.http import PROBE_S
 from novasched.outages import (
     ANSWER_TAKES_S,
-    FIRST_LOOK_S,
-    LAST_LOOK_S,
+    FIRST_PAUSE_S,
+    LEAST_WAIT_S,
     LONGEST_REST_S,
     MOST_ALONE,
     MOST_AT_ONCE,
@@ -71,15 +71,15 @@ def outages(service, clock):
 class Waiter(threading.Thread):
     """A request that waits; ``went_on`` is whether it was not in vain."""
 
-    def __init__(self, outages, caller=None, away=AWAY, clock=SYSTEM_CLOCK):
+    def __init__(self, outages, caller=None, unavailable=AWAY, clock=SYSTEM_CLOCK):
         super().__init__(daemon=True)
         self.patience = OutagePatience(outages, caller or FakeCaller(), clock)
-        self.away = away
+        self.unavailable = unavailable
         self.went_on = None
         self.start()
 
     def run(self):
-        self.went_on = self.patience.wait(self.away)
+        self.went_on = self.patience.wait(self.unavailable)
 
 
 def eventually(holds, seconds=20):
@@ -89,7 +89,7 @@ def eventually(holds, seconds=20):
     assert holds()
 
 
-def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
+def test_waiting_request_goes_on_once_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     waiter = Waiter(outages)
     eventually(lambda: service.probes)
@@ -104,9 +104,11 @@ def test_who_waits_goes_on_when_the_service_answers(service, outages, caplog):
     assert outages.waited_for('placement') == ''
     eventually(lambda: len(caplog.messages) == 2)
     begun, ended = caplog.messages
-    assert begun == 'Requests wait for placement, which is away: connection refused'
-    assert ended.startswith('Placement answers again after ')
-    assert ended.endswith('1 requests have waited for it, of 0 the time was over')
+    assert (
+        begun == 'Requests wait for placement, which is unavailable: connection refused'
+    )
+    assert ended.startswith('Placement is available again after ')
+    assert ended.endswith(': 1 requests waited, 0 timed out')
 
 
 def test_they_go_on_in_their_order_twice_as_many_while_all_goes_well(service, outages):
@@ -175,7 +177,7 @@ def test_a_service_that_breaks_off_again_ends_the_turns(service, outages, clock)
     assert (third.went_on, again.went_on) == (None, None)
 
 
-def test_who_came_first_goes_on_first_however_late_it_waits(service, outages):
+def test_earliest_request_goes_on_first(service, outages):
     late = Waiter(outages, clock=FakeClock(seconds=2.0))
     eventually(lambda: outages.now() and outages.now()[0].waiting == 1)
     early = Waiter(outages, clock=FakeClock(seconds=1.0))
@@ -240,7 +242,7 @@ def test_one_that_fails_again_waits_again(service, outages):
     eventually(lambda: other.went_on or again.went_on)
 
 
-def test_outages_that_follow_soon_are_told_once(service, outages, caplog):
+def test_outages_in_quick_succession_are_logged_once(service, outages, caplog):
     caplog.set_level(logging.DEBUG, 'novasched')
     service.is_back.set()
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
@@ -269,12 +271,12 @@ class Unhurried(Outages):
 )
 def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
     service.is_back.set()
-    outages, away = Unhurried(service.probe), {'a cell': 'gone'}
+    outages, unavailable = Unhurried(service.probe), {'a cell': 'gone'}
     patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
     for _ in range(MOST_TIMES):
-        assert patience.wait(away)
+        assert patience.wait(unavailable)
     outages.served += others
-    assert patience.wait(away) == goes_on
+    assert patience.wait(unavailable) == goes_on
     assert patience.is_over != goes_on
     assert outages.rests[:5] == [0.4, 0.8, 1.6, LONGEST_REST_S, LONGEST_REST_S]
     outages.close()
@@ -310,7 +312,7 @@ def test_all_services_are_waited_for(service):
     outages = Outages(
         30.0, {'placement': service.probe, 'the network': others.probe}.get
     )
-    waiter = Waiter(outages, away={**AWAY, 'the network': 'no answer in time'})
+    waiter = Waiter(outages, unavailable={**AWAY, 'the network': 'no answer in time'})
     service.is_back.set()
     eventually(lambda: [each.service for each in outages.now()] == ['the network'])
     assert waiter.went_on is None
@@ -321,16 +323,18 @@ def test_all_services_are_waited_for(service):
 
 
 @cases(
-    'patience_s, caller, away',
+    'patience_s, caller, unavailable',
     ('nobody waits', 0.0, FakeCaller(), AWAY),
     ('no caller, as for a dry run', 30.0, NO_CALLER, AWAY),
     ('a caller that will have gone', 30.0, FakeCaller(answer_left_s=3.0), AWAY),
     ('nothing is away', 30.0, FakeCaller(), {}),
     ('nobody can say whether it is back', 30.0, FakeCaller(), {'memcached': 'gone'}),
 )
-def test_what_is_not_waited_for(service, patience_s, caller, away):
+def test_request_without_patience_caller_or_probe_does_not_wait(
+    service, patience_s, caller, unavailable
+):
     outages = Outages(patience_s, {'placement': service.probe}.get)
-    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(away)
+    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(unavailable)
     assert (service.probes, outages.now()) == (0, [])
 
 
@@ -354,8 +358,8 @@ def test_attempts_that_hung_for_all_the_time_are_followed_by_two_more(service):
     outages.close()
 
 
-def test_who_waits_hears_of_a_look_that_hung_and_was_made_again():
-    assert FIRST_LOOK_S + 2 * PROBE_S < LAST_LOOK_S
+def test_least_wait_outlasts_a_probe_that_hung_and_its_repetition():
+    assert FIRST_PAUSE_S + 2 * PROBE_S < LEAST_WAIT_S
 
 
 def test_a_caller_that_gives_up_ends_it(outages):
@@ -365,7 +369,7 @@ def test_a_caller_that_gives_up_ends_it(outages):
     assert outages.now()[0].waiting == 0
 
 
-def test_a_stop_lets_nobody_wait(outages):
+def test_stop_ends_all_waits(outages):
     waiter = Waiter(outages)
     eventually(lambda: outages.now() and outages.now()[0].waiting)
     outages.close('another')

@@ -58,7 +58,7 @@ def test_whole_numbers(text, is_read):
 @pytest.mark.parametrize(
     'read', [parsing.parse_json, lambda text: parsing.parse_toml(f'a = {text}')]
 )
-def test_what_is_nested_too_deep_is_no_text(read):
+def test_deeply_nested_text_is_refused(read):
     with pytest.raises(parsing.NestedTooDeep):
         read(DEEP)
 
@@ -79,7 +79,7 @@ def nested(depth):
     ],
     ids=['a property of an image', 'a message', 'an object'],
 )
-def test_what_is_nested_too_deep_is_no_request(read):
+def test_deeply_nested_request_is_refused(read):
     with pytest.raises(errors.InvalidRequest, match='nested too deep'):
         read()
 

@@ -243,7 +243,7 @@ def test_a_weigher_without_a_module_is_no_path(conf):
         weighers(conf, 'weight_classes = RAMWeigher')
 
 
-def test_what_a_function_gives_besides_filters_is_left_out(conf):
+def test_other_values_of_a_filter_function_are_left_out(conf):
     text = f'available_filters = {HERE}.with_others\nenabled_filters = '
     assert names(filters(conf, f'{text}OddHosts')) == ['OddHosts']
     with pytest.raises(errors.FilterNotFound, match='NoPlugin'):
@@ -294,7 +294,7 @@ def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
     ("nova's", 'nova.scheduler.filters.x.Riddle', 'lends plugins no'),
     ('a function that raises', f'{HERE}.no_filters', 'RuntimeError'),
 )
-def test_what_is_no_class_is_named(conf, path, problem):
+def test_path_that_is_no_class_is_named(conf, path, problem):
     with pytest.raises(errors.ClassNotFound, match=problem) as raised:
         filters(conf, f'available_filters = {path}')
     assert str(raised.value).startswith(f'Class {path} could not be found: ')

@@ -164,7 +164,7 @@ class TestLog:
         assert json.loads(made)['message'] == 'rabbit://u:****@h/'
         assert 'secret' not in made
 
-    def test_what_cannot_be_formatted_is_for_the_handler(self):
+    def test_unformattable_record_is_left_to_the_handler(self):
         with pytest.raises(TypeError):
             logged(logging.Formatter('%(message)s'), '%s %s', ('x',))
 

@@ -152,5 +152,5 @@ def test_a_profile_has_filters_of_a_release(release):
     assert len(profile.filters[2].apply(factories.hosts(), factories.request())) == 0
 
 
-def test_names_are_those_of_the_option():
+def test_names_of_releases_are_the_choices_of_the_option():
     assert releases.NAMES[:3] == ('auto', '29', '2024.1')

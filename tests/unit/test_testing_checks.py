@@ -17,7 +17,7 @@ BOTH = testing.hosts(num_instances=[0, 5])
 WHY = 'h1 (too-many-instances: 5 instances, limit 5)'
 
 
-def test_what_holds_is_silent():
+def test_assertion_that_holds_is_silent():
     testing.assert_passes(FILTER, FREE, REQUEST)
     testing.assert_rejects(FILTER, FULL, REQUEST)
     testing.assert_rejects(FILTER, FULL, REQUEST, 'too-many-instances')
@@ -41,7 +41,7 @@ def test_what_holds_is_silent():
         f'not not-enough-ram: {WHY}',
     ),
 )
-def test_what_does_not_hold_is_said(check, hosts, code, said):
+def test_failed_assertion_says_why(check, hosts, code, said):
     with pytest.raises(AssertionError, match=re.escape(said)):
         check(FILTER, hosts, REQUEST, *code)
 
@@ -91,6 +91,6 @@ def test_a_plugin_is_made_as_the_service_makes_it(path, text, name, value):
     assert getattr(testing.load(path, text), name) == value
 
 
-def test_what_is_no_plugin_is_not_loaded():
+def test_class_that_is_no_plugin_is_not_loaded():
     with pytest.raises(errors.ClassNotFound, match='correct type'):
         testing.load('pathlib.Path')

@@ -70,9 +70,9 @@ class RunDemo(Command):
         parser.add_argument(
             '--placement',
             metavar='URL',
-            help='use the placement service at this URL, which must take the token '
-            '"admin" (auth_strategy = noauth2), instead of one in the process; '
-            'what was made there is deleted in the end',
+            help='use the placement service at this URL instead of one in the process. '
+            'It must take the token "admin" (auth_strategy = noauth2). All that was '
+            'made there is deleted in the end',
         )
         parser.add_argument(
             '--hosts',

@@ -65,7 +65,7 @@ class ListServers(ServerLister):
         parser = super().get_parser(prog_name)
         for name in ('host', 'status', 'cell'):
             parser.add_argument(
-                f'--{name}', metavar=name.upper(), help=f'those of one {name} only'
+                f'--{name}', metavar=name.upper(), help=f'servers of one {name} only'
             )
         return parser
 

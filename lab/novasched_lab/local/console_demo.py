@@ -20,11 +20,11 @@ from novasched.app import decisions
 from novasched.console import cloud
 from novasched.db import engines, tables
 from novasched.db.cells import UrlDefaults
-from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
-from novasched.inspection import dry
+from novasched.inspection import dry_run
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
+from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import Placement
 from novasched.providers.diagnosis import STATUS_DISABLED
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -175,7 +175,7 @@ class DemoCloud:
             api_engine=self._api,
             make_cell_engine=self._make_engine,
             placement=self._adapter,
-            notifier=dry.SilentNotifier(),
+            notifier=dry_run.SilentNotifier(),
             clock=SYSTEM_CLOCK,
             rng=random.Random(),
         )
@@ -186,7 +186,7 @@ class DemoCloud:
 
     def live(self, requests: int, rng: random.Random) -> None:
         """Let the last hour pass, with so many requests."""
-        contents = PlacementContents(Database(self._engine(f'sqlite:///{self._path}')))
+        contents = DatabaseReader(Database(self._engine(f'sqlite:///{self._path}')))
         given = app.Dependencies(
             api_engine=self._api,
             make_cell_engine=self._make_engine,
@@ -214,8 +214,8 @@ class DemoCloud:
         )
         try:
             reader.view.load()
-            if reader.mirror is not None:
-                reader.mirror.keep_up()
+            if reader.copy is not None:
+                reader.copy.keep_up()
             hour = BusyHour(
                 hosts=self._hosts,
                 node_ids=self._node_ids,

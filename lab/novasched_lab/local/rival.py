@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from keystoneauth1.adapter import Adapter
 
@@ -38,18 +39,14 @@ class RivalPlacement:
         context: RequestContext,
         consumer_uuid: str,
         candidate: Candidate,
-        version: str,
-        project_id: str | None,
-        user_id: str | None,
-        adds: bool = False,
+        *args: Any,
+        **more: Any,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate, after the other one."""
         if self.is_faster:
             self.is_faster = False
             self._take_memory(next(iter(candidate['allocations'])))
-        return self._inner.claim(
-            context, consumer_uuid, candidate, version, project_id, user_id, adds
-        )
+        return self._inner.claim(context, consumer_uuid, candidate, *args, **more)
 
     def _take_memory(self, provider: str) -> None:
         url = f'/resource_providers/{provider}'

@@ -176,7 +176,7 @@ def test_help_does_not_wait_for_what_only_the_demo_needs():
     ('help without a command', [], 'demo '),
     more=[('the commands', ['--help'], 'demo ')],
 )
-def test_what_the_command_says_about_itself(novasched, args, expected):
+def test_help_and_version_are_printed(novasched, args, expected):
     run = novasched(*args)
     assert run.returncode == 0, run.stderr
     assert expected in run.stdout

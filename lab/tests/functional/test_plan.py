@@ -16,7 +16,7 @@ from novasched import app, errors
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
 from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
-from novasched.inspection import dry, session
+from novasched.inspection import dry_run, session
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer
@@ -62,7 +62,7 @@ def plan(whole, kind, *words, form='json'):
         api_engine=api_engine,
         make_cell_engine=lambda url: engines.read_only(make(url)),
         placement=whole.cloud.adapter,
-        notifier=dry.SilentNotifier(),
+        notifier=dry_run.SilentNotifier(),
         clock=SYSTEM_CLOCK,
         rng=random.Random(),
     )
@@ -344,7 +344,7 @@ def test_a_cell_that_is_away_is_named(made):
         assert (code, said) == (4, warning)
 
 
-def test_a_request_like_that_of_a_server_is_asked_again(made):
+def test_request_of_a_server_is_planned_again(made):
     words = (*SMALL, '--availability-zone', 'zone-cell2')
     assert run_lab(made, BootServers, 'web', *words)[0] == 0
     code, planned, _ = plan(made, PlanBoot, '--like', 'web', '--count', '4')

@@ -119,7 +119,7 @@ def test_a_consumer_that_another_changes_is_left():
         Allocations(adapter).swap(context(), 'i', 'm')
 
 
-def test_what_cannot_be_read_is_not_swapped():
+def test_unreadable_allocation_is_not_swapped():
     with pytest.raises(errors.AllocationUpdateFailed):
         Allocations(Adapter(Answer(500))).swap(context(), 'i', 'm')
 

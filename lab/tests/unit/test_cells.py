@@ -62,7 +62,7 @@ def test_all_but_cell0_have_computes():
     assert cells.link('one').computes is None  # it has no broker
 
 
-def test_a_cell_that_is_mapped_anew_is_opened_anew():
+def test_remapped_cell_is_opened_again():
     cells, opened = made(cell('one'))
     cells.with_computes()
     cells._api.listed = [cell('one', 'sqlite:///other')]

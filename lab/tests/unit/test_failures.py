@@ -32,5 +32,5 @@ def test_the_message(problem, message):
     ('a defect', oslo_messaging.RemoteError('KeyError'), False),
     ('no answer', oslo_messaging.MessagingTimeout(), False),
 )
-def test_who_answers_that_there_is_no_host(problem, expected):
+def test_no_valid_host_is_recognised_in_every_form(problem, expected):
     assert is_no_valid_host(problem) == expected

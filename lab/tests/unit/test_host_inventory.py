@@ -62,7 +62,7 @@ def test_the_provider_of_a_host():
     }
 
 
-def test_what_is_used_of_a_host_is_reserved():
+def test_usage_of_a_host_is_reserved():
     usage = Usage(vcpus=5, memory_mb=512, disk_gb=3)
     found = host_inventory.provider_of(SimulatedHost('a'), usage).inventories
     assert {name: each.reserved for name, each in found.items()} == {

@@ -123,7 +123,7 @@ def test_conductors(transport):
         oslo_messaging.MessageUndeliverable(None, None, None, None),
     ),
 )
-def test_what_is_not_sent_is_one_error(problem):
+def test_delivery_failures_become_one_error(problem):
     with pytest.raises(oslo_messaging.MessageDeliveryFailure), sending():
         raise problem
 

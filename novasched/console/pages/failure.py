@@ -75,7 +75,7 @@ def _advice(status: int, problem: Exception) -> list[str]:
     if isinstance(problem, TookTooLong):
         return ['Scheduling goes on, and nothing was claimed.']
     if status == 503:
-        return ['Scheduling goes on. See which part is away on the page Health.']
+        return ['Scheduling goes on. See which part is unavailable on the page Health.']
     return []
 
 

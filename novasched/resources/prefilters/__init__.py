@@ -72,8 +72,8 @@ Use placement to determine availability zones.
 Ask placement only for hosts in the aggregates whose metadata item
 ``availability_zone`` is the requested zone. The aggregates must be known to
 placement under the same uuids. Later releases of nova have no such switch and
-always do so; with False, the hosts of all zones are candidates, and a filter
-has to leave out those of other zones. A zone without aggregates restricts
+always do so. With False, the hosts of all zones are candidates, and a filter
+has to leave out the hosts of other zones. A zone without aggregates restricts
 nothing here; AvailabilityZoneFilter leaves out the hosts of other zones then,
 too.
 """,

@@ -43,7 +43,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
                     'instance of the request, changes what is asked for',
                 ),
             ],
-            help='How NUMA nodes of instances are placed on those of a host.',
+            help='How NUMA nodes of instances are placed on the NUMA nodes of a host.',
         )
     ],
 }

@@ -43,7 +43,7 @@ def test_hosts(name):
     ('a field that is not described', {'more': 1}),
     ('a time that is a number', {'at': 5}),
 )
-def test_what_differs_is_not_valid(wrong):
+def test_differing_explanation_is_not_valid(wrong):
     record, _ = screens.SCREENS['scheduled']
     assert not VALIDATOR.is_valid({**explanation(record), **wrong})
 

@@ -230,7 +230,7 @@ def test_hosts(name, regold):
     compare(name, host_as_text(made, Style(80)), regold)
 
 
-def test_what_a_host_says_now_comes_after_what_it_said_then():
+def test_current_verdict_comes_after_the_recorded_one():
     made = explanation(records.unschedulable())
     made['of_host'] = of_host(records.unschedulable(), 'cmp-010')
     made['now'] = {'text': 'passes all filters.'}

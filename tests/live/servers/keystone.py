@@ -30,7 +30,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         asked = self.rfile.read(int(self.headers.get('Content-Length', 0)))
-        if self.server.keystone.is_away:
+        if self.server.keystone.is_unavailable:
             self._answer(503, {'error': {'code': 503, 'title': 'Unavailable'}})
         elif WRONG in asked.decode():
             self._answer(401, {'error': {'code': 401, 'title': 'Unauthorized'}})
@@ -53,13 +53,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 class Keystone:
     """A thread that hands out tokens with a catalogue of one service.
 
-    ``issued`` counts the tokens; none is while it ``is_away``.
+    ``issued`` counts the tokens; none is while it ``is_unavailable``.
     """
 
     def __init__(self):
         self.placement_url = None
         self.issued = 0
-        self.is_away = False
+        self.is_unavailable = False
         self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
         self._server.daemon_threads = True
         self._server.keystone = self

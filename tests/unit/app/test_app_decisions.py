@@ -8,18 +8,18 @@ import pytest
 from novasched.app.decisions import LogMaker
 from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.store import DecisionStore
-from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
-from novasched.placement.diagnosing import INTERVAL_S
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.configuration import make_conf
 from tests.fakes import FakeView
-from tests.unit.mirror.providers import FakeProviders
 from tests.unit.observability.recorder import FakeRecorder
+from tests.unit.placement_copy.providers import FakeProviders
 
 
 class WaitingForever:
@@ -47,12 +47,12 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     store = DecisionStore(PendingRecords(waiting, print), waiting, None, None)
     conf = make_conf(novasched={'placement_diagnosis': has_diagnosis})
     make_log = LogMaker(conf, dependencies, store)
-    mirror = PlacementMirror(FakeProviders(), SYSTEM_CLOCK)
+    mirror = CopyKeeper(FakeProviders(), SYSTEM_CLOCK)
     log = make_log(view, Profile((), ()), mirror)
     *tasks, (_, of_worker) = make_log.tasks(Outages(), PickMetrics(recorder))
     of_worker()
     for interval_s, task in tasks:
-        assert (interval_s, task.__name__) == (INTERVAL_S, 'complete_diagnoses')
+        assert (interval_s, task.__name__) == (DIAGNOSE_EVERY_S, 'complete_diagnoses')
         task()
     counted = recorder.counts['novasched_placement_diagnoses_total', 'none']
     assert counted == int(has_diagnosis)

@@ -4,9 +4,9 @@
 import pytest
 
 from novasched import app
-from novasched.db.placement import PlacementContents
-from novasched.inspection.dry import SilentNotifier
-from novasched.placement.contents import PlacementApiContents
+from novasched.inspection.dry_run import SilentNotifier
+from novasched.placement_copy.readers.api import ApiReader
+from novasched.placement_copy.readers.database import DatabaseReader
 from tests.configuration import make_conf
 
 
@@ -33,7 +33,7 @@ def make_sources(tmp_path):
 
 def test_the_engine_of_placements_database_is_disposed_of(make_sources):
     with make_sources(has_placement=True) as sources:
-        assert isinstance(sources.providers, PlacementContents)
+        assert isinstance(sources.providers, DatabaseReader)
         assert not sources.keeps_copy
         engine = sources.providers._database.engine
         pool = engine.pool
@@ -42,4 +42,4 @@ def test_the_engine_of_placements_database_is_disposed_of(make_sources):
 
 def test_without_its_database_placement_is_read_by_its_api(make_sources):
     with make_sources(has_placement=False) as sources:
-        assert isinstance(sources.providers, PlacementApiContents)
+        assert isinstance(sources.providers, ApiReader)

@@ -92,7 +92,7 @@ def with_conductor(conf, version):
     ('34 with computes of 33', 74, 72, None),
     ('34 with computes of 32', 74, 70, 72),
 )
-def test_the_oldest_compute_is_that_of_the_release(cloud, conductor, compute, oldest):
+def test_oldest_accepted_compute_follows_the_release(cloud, conductor, compute, oldest):
     conf = cloud(compute)
     with_conductor(conf, conductor)
     if oldest is None:
@@ -219,7 +219,7 @@ def test_a_wrong_value_is_named_before_anything_is_tried(
         r'\[api_database\] connection: ',
     ),
 )
-def test_what_is_unknown_is_named(configure, cloud, text, error, words):
+def test_unknown_plugin_or_option_value_is_named(configure, cloud, text, error, words):
     with pytest.raises(error, match=words):
         preflight.check(configure(text))
 
@@ -310,7 +310,7 @@ def rewrite(configure, tmp_path):
     return run
 
 
-def test_what_is_read_again_is_known_to_all_who_know_the_configuration(rewrite):
+def test_reread_configuration_reaches_all_holders(rewrite):
     rewrite('[filter_scheduler]\nenabled_filters = ComputeFilter\n')
     assert rewrite.conf.filter_scheduler.enabled_filters == ['ComputeFilter']
     rewrite('')
@@ -333,7 +333,7 @@ def test_what_is_read_again_is_known_to_all_who_know_the_configuration(rewrite):
         errors.ClassNotFound,
     ),
 )
-def test_what_makes_no_sense_leaves_all_as_it_was(rewrite, text, problem):
+def test_invalid_configuration_changes_nothing(rewrite, text, problem):
     with pytest.raises(problem):
         rewrite(text)
     assert rewrite.conf.scheduler.max_attempts == 3

@@ -26,7 +26,7 @@ def intended(journal, caller=NO_CALLER, wanted=WANTED):
     return made
 
 
-def test_what_is_claimed_is_written_down(journal):
+def test_intent_is_journalled_before_the_claim(journal):
     intended(journal, wanted=WANTED[:1])
     assert journal.intents == [Intent('req-1', 'a', 'project', {'p': {'VCPU': 1}})]
     assert journal.told == []
@@ -45,14 +45,14 @@ def test_only_what_is_open_is_settled_and_left(journal):
     assert journal.told == [('a', 'settled'), ('b', 'left')]
 
 
-def test_what_a_defect_interrupted_is_to_be_undone(journal):
+def test_claims_of_a_broken_request_are_handed_to_recovery(journal):
     claim_journal = intended(journal)
     claim_journal.end(KeyError())
     claim_journal.end(KeyError())
     assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
 
 
-def test_what_a_request_could_not_undo_is_to_be_undone(journal):
+def test_unresolved_claim_is_handed_to_recovery(journal):
     claim_journal = intended(journal)
     taken = [claim_journal.take('a') for _ in range(2)]
     assert taken[1] is None
@@ -89,14 +89,14 @@ def test_an_undo_that_fails_is_made_again_later(journal):
     assert journal.told == [('a', 'answering'), ('a', 'to be undone')]
 
 
-def test_nobody_known_has_the_answer_at_once(journal):
+def test_claim_without_a_known_caller_is_settled_at_once(journal):
     claim_journal = intended(journal, wanted=WANTED[:1])
     claim_journal.check_caller()
     claim_journal.answer()
     assert journal.told == [('a', 'answering'), ('a', 'settled')]
 
 
-def test_a_caller_that_is_gone_is_told(journal):
+def test_check_raises_once_the_caller_is_gone(journal):
     with pytest.raises(CallerGone) as raised:
         ClaimJournal(journal, FakeCaller(GONE)).check_caller()
     assert str(raised.value) == 'No caller waits for this request any more: it hung up'

@@ -94,7 +94,7 @@ def test_a_claim_that_raises_undoes_the_earlier_ones(context):
     ('somebody else is at work', {'b'}, errors.AllocationUpdateFailed, False),
     ('it holds something already', {'a'}, errors.AlreadyClaimed, False),
 )
-def test_who_changes_the_consumer_after_a_claim_was_lost(
+def test_own_late_claim_that_changes_the_consumer_is_waited_for(
     context, in_flight, problem, is_waited_for
 ):
     placement = FakePlacement(script=[problem('a', 'changed')])
@@ -133,7 +133,7 @@ class UndoneClaims(NoRecorder):
         self.outcomes.append(([one.consumer_uuid for one in wanted], outcome, text))
 
 
-def test_what_is_undone_is_recorded(context):
+def test_rollback_is_recorded_with_each_failed_undo(context):
     placement, recorder = FakePlacement(), UndoneClaims()
     placement.unundone = {'a'}
     with pytest.raises(errors.NoValidHost):
@@ -144,7 +144,7 @@ def test_what_is_undone_is_recorded(context):
     assert (left, outcome, bool(text)) == (['a'], 'unknown', True)
 
 
-def test_what_is_undone_after_the_answer_is_not_recorded(context):
+def test_rollback_after_the_answer_is_not_recorded(context):
     recorder, caller = UndoneClaims(), FakeCaller()
     placement = FakePlacement()
     with claims_of(placement, context, caller=caller, recorder=recorder) as claims:
@@ -176,7 +176,7 @@ def test_the_claims_of_an_interrupted_undo_stay_in_the_journal(context):
     assert told == [('a', 'left')]
 
 
-def test_what_a_consumer_held_before_is_what_undoing_is_told(context):
+def test_rollback_restores_what_the_consumer_held_before(context):
     placement = FakePlacement(before=BEFORE)
     with contextlib.suppress(errors.NoValidHost):
         claim_all(placement, context, 1, then=errors.NoValidHost(''))
@@ -249,7 +249,7 @@ def test_several_are_refused_together(context):
     assert placement.undone == []
 
 
-def test_several_of_which_nobody_knows_are_all_undone(context):
+def test_joint_claims_of_unknown_fate_are_all_rolled_back(context):
     placement = FakePlacement()
     placement.together = 'unknown'
     with pytest.raises(errors.AllocationUpdateFailed):
@@ -257,7 +257,7 @@ def test_several_of_which_nobody_knows_are_all_undone(context):
     assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
 
 
-def test_claims_are_told_before_they_are_tried(context, caplog):
+def test_claims_are_logged_before_they_are_tried(context, caplog):
     caplog.set_level(logging.DEBUG, 'novasched')
     claim_all(FakePlacement(), context, 1)
     claim_together(FakePlacement(), context, 'bc')
@@ -512,7 +512,7 @@ def test_claims_for_several_are_written_down_together(context):
     assert journal.told == [('a', 'settled'), ('b', 'settled')]
 
 
-def test_what_cannot_be_undone_is_undone_later(context, caplog):
+def test_failed_rollback_is_handed_to_recovery(context, caplog):
     placement = FakePlacement()
     placement.unundone = {'a'}
     told = journalled(placement, context, then=errors.NoValidHost(''))
@@ -535,7 +535,7 @@ def test_the_claims_of_a_caller_that_is_gone_are_undone(context):
     assert told == [('a', 'settled')]
 
 
-def test_who_has_no_claims_may_be_gone(context):
+def test_request_without_claims_does_not_check_its_caller(context):
     gone = FakeCaller(CallerGone('hung up'))
     with claims_of(FakePlacement(), context, caller=gone) as claims:
         claims.check_caller()

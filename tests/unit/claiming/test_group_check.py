@@ -114,7 +114,7 @@ def cloud():
     return Cloud()
 
 
-def test_who_sees_a_member_on_its_host_yields(cloud):
+def test_request_that_sees_a_member_on_its_host_takes_another(cloud):
     cloud.holds(A, 'h1')
     assert cloud.ask(B) == ['h2']
     assert cloud.placement.tried == [(B, cloud.nodes['h1']), (B, cloud.nodes['h2'])]
@@ -177,7 +177,7 @@ def test_where_another_stays_there_is_none():
 @pytest.mark.parametrize(
     'filters, policy', [(APART, 'anti-affinity'), (TOGETHER, 'affinity')]
 )
-def test_a_member_that_was_placed_and_has_gone_holds_nobody_up(filters, policy):
+def test_member_that_has_left_blocks_no_request(filters, policy):
     cloud = Cloud(filters, names=['h1', 'h2'])
     assert cloud.ask(A, policy=policy) == ['h1']
     cloud.placement.held.pop(A)
@@ -186,7 +186,7 @@ def test_a_member_that_was_placed_and_has_gone_holds_nobody_up(filters, policy):
     assert cloud.ask(B, policy=policy) == [left]
 
 
-def test_who_stays_on_its_host_does_not_yield_to_who_is_there_too():
+def test_resize_on_the_same_host_never_aborts():
     cloud = Cloud(names=['h1'], runs={B: Member(B, 'h1')})
     cloud.holds(A, 'h1')
     assert cloud.ask(B, ignore_hosts=['h2']) == ['h1']
@@ -212,7 +212,7 @@ def test_affinity_goes_where_the_senior_is():
     assert cloud.ask(C, policy='affinity') == ['h3']
 
 
-def test_who_is_bound_to_hosts_that_all_have_left_goes_where_they_are():
+def test_affinity_request_follows_members_that_have_left_its_hosts():
     cloud = Cloud(TOGETHER)
     cloud.holds(A, 'h3')
     assert cloud.ask(B, instance_group=BOUND) == ['h3']
@@ -223,7 +223,7 @@ def test_who_is_bound_to_hosts_that_all_have_left_goes_where_they_are():
     assert cloud.placement.looked == 1
 
 
-def test_who_is_hindered_for_ever_gets_no_host(cloud):
+def test_aborts_for_members_that_follow_are_bounded(cloud):
     def chase(placement):
         placement.looks.append(chase)
         held = placement.held.get(B)
@@ -241,7 +241,7 @@ def test_who_is_hindered_for_ever_gets_no_host(cloud):
     assert len(cloud.placement.tried) == tried + 1
 
 
-def test_where_others_have_stayed_apart_nobody_yields_again_and_again():
+def test_split_affinity_group_ends_the_aborts_early():
     """Two members on two hosts, as a nova-scheduler has it."""
     cloud = Cloud(TOGETHER)
     cloud.holds(A, 'h1')
@@ -306,13 +306,13 @@ def test_soft_policies_count_who_was_placed_here(policy, enforced, first, second
     ('a host that is forced', {}, {'force_hosts': ['h1']}, 'anti-affinity'),
     ('no such filter', {'filters': ()}, {}, 'anti-affinity'),
 )
-def test_what_is_not_verified(parts, values, policy):
+def test_policy_is_not_verified_without_a_hard_enforced_group(parts, values, policy):
     cloud = Cloud(**parts)
     cloud.holds(A, 'h1')
     assert cloud.ask(B, policy=policy, **values) == ['h1']
 
 
-def test_without_the_api_database_the_members_are_those_of_the_request(cloud, caplog):
+def test_members_come_from_the_request_without_the_api_database(cloud, caplog):
     def fail(group_uuid):
         raise errors.StoreFailed('The API database', 'away')
 
@@ -324,7 +324,7 @@ def test_without_the_api_database_the_members_are_those_of_the_request(cloud, ca
 
 
 def test_a_placement_that_does_not_answer_is_waited_for(cloud):
-    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
+    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_unavailable=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(B)
     assert cloud.attempt.unavailable == {'placement': '503 Service Unavailable'}
@@ -338,7 +338,7 @@ def test_a_placement_that_does_not_say_is_believed(cloud, caplog):
     assert 'is not verified: placement does not say' in caplog.text
 
 
-def test_who_yields_ends_with_its_caller(cloud):
+def test_aborted_request_ends_with_its_caller(cloud):
     cloud.holds(A, 'h1')
     cloud.caller = FakeCaller(CallerGone('it took 60 s'))
     with pytest.raises(CallerGone):
@@ -347,7 +347,7 @@ def test_who_yields_ends_with_its_caller(cloud):
     assert cloud.placement.held.keys() == {A}
 
 
-def test_what_may_be_left_behind_gets_no_other_host(cloud):
+def test_failed_rollback_gets_no_other_host(cloud):
     cloud.holds(A, 'h1')
     cloud.placement.unundone = {B}
     with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):

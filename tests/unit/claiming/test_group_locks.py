@@ -73,7 +73,7 @@ class TestTurns:
             assert leave.is_set()
         assert caplog.messages == []
 
-    def test_nothing_is_kept_of_groups_that_nobody_uses(self):
+    def test_unused_group_locks_are_forgotten(self):
         turns = GroupLocks()
         with turns.of('group'), turns.of('other'):
             assert len(turns._turns) == 2

@@ -38,7 +38,7 @@ def test_the_first_of_each_host_come_first(caplog):
     ('it does not', {'mappings': {'': [PORT]}}, []),
     ('it is of an old placement', {}, []),
 )
-def test_groups_are_told_their_providers(candidate, expected):
+def test_request_groups_get_the_providers_of_the_candidate(candidate, expected):
     groups = [RequestGroup(requester_id='port', provider_uuids=[])]
     request = factories.request(requested_resources=groups)
     (group,) = with_providers(request, candidate).requested_resources
@@ -86,7 +86,7 @@ def test_candidates_that_take_from_no_node_are_filed_under_the_root(
     assert found == {uuid: [one] for uuid in filed}
 
 
-def test_summaries_without_roots_are_those_of_an_old_placement():
+def test_summaries_of_an_old_placement_without_roots_are_read():
     one = candidate('child')
     answer = Candidates((one,), VERSION, {'child': {}})
     assert by_provider(answer) == {'child': [one]}

@@ -36,13 +36,13 @@ from tests.fakes import (
 )
 
 FAR = Cell('far', 'far', None, None, disabled=False)
-GONE = ClaimRefused(503, 'away', is_away=True)
+GONE = ClaimRefused(503, 'away', is_unavailable=True)
 NO_HOST = errors.NoValidHost('no host')
 CANDIDATE = {'allocations': {'h1': {'resources': {'VCPU': 1}}}}
 WANTED = ClaimRequest('c', CANDIDATE, 'node')
 OTHER = ClaimRequest('c', {'allocations': {'h2': {'resources': {'VCPU': 1}}}})
 LATE = errors.AlreadyClaimed('c', 'it holds allocations already')
-SILENT = errors.StoreFailed('The API database', 'gone', away='the API database')
+SILENT = errors.StoreFailed('The API database', 'gone', unavailable='the API database')
 
 
 class Recorder(NoRecorder):
@@ -51,8 +51,8 @@ class Recorder(NoRecorder):
     def __init__(self):
         self.notes = []
 
-    def waited(self, away, seconds, *, again):
-        self.notes.append((dict(away), again))
+    def waited(self, unavailable, seconds, *, again):
+        self.notes.append((dict(unavailable), again))
 
 
 class Undoing(FakePlacement):
@@ -134,7 +134,7 @@ def missing(service, problem='connection refused', failure=NO_HOST):
     return outcome
 
 
-def test_what_succeeds_waits_for_nothing():
+def test_successful_attempt_waits_for_nothing():
     scene = Scene('hosts')
     assert scene.run() == 'hosts'
     assert scene.recorder.notes == []
@@ -142,14 +142,14 @@ def test_what_succeeds_waits_for_nothing():
 
 
 @cases(
-    'failed, away',
+    'failed, unavailable',
     ('placement', missing(PLACEMENT), {PLACEMENT: 'connection refused'}),
     ('a database', SILENT, {'the API database': str(SILENT)}),
 )
-def test_what_is_away_is_waited_for(failed, away):
+def test_unavailable_service_is_waited_for(failed, unavailable):
     scene = Scene(failed, failed, 'hosts')
     assert scene.run() == 'hosts'
-    assert scene.recorder.notes == [(away, True)] * 2
+    assert scene.recorder.notes == [(unavailable, True)] * 2
     assert [each.is_admitted for each in scene.attempts] == [False, True, True]
     scene.outages.close()
 
@@ -176,8 +176,8 @@ def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
     scene = Scene(NO_HOST, 'hosts')
     scene.view.silent = {'far'}
     assert scene.run() == 'hosts'
-    away = {'the database of cell far': 'it does not answer'}
-    assert scene.recorder.notes == [(away, True)]
+    unavailable = {'the database of cell far': 'it does not answer'}
+    assert scene.recorder.notes == [(unavailable, True)]
     scene.outages.close()
 
 
@@ -192,7 +192,7 @@ def test_a_cell_that_may_have_a_host_for_it_is_waited_for():
         {'caller': FakeCaller(answer_left_s=1.0)},
     ),
 )
-def test_what_is_not_waited_for_fails_at_once(outcome, more):
+def test_request_without_patience_or_outage_fails_at_once(outcome, more):
     scene = Scene(outcome, **more)
     with pytest.raises(errors.RequestError):
         scene.run()
@@ -324,7 +324,7 @@ def test_lost_claims_that_stand_for_some_instances_alone_are_undone():
     scene.outages.close()
 
 
-def test_what_was_undone_is_not_undone_once_more():
+def test_rolled_back_claim_is_not_rolled_back_again():
     class Asked(Undoing):
         def undo(self, context, claims, within_s=None, keeps_unknown=False):
             asked.append([claim.consumer_uuid for claim in claims])
@@ -392,7 +392,7 @@ def test_recovery_undoes_what_placement_got_before_a_claim_was_given_up(failure)
     scene.outages.close()
 
 
-def test_what_waits_is_the_successors():
+def test_waiting_request_is_handed_to_the_successor():
     scene = Scene(missing(PLACEMENT))
     scene.probe = lambda: False
     scene.caller.check = lambda: scene.outages.close('another')
@@ -400,7 +400,7 @@ def test_what_waits_is_the_successors():
 
 
 @cases('is_back', ('it is back', True), ('it stays away', False))
-def test_what_was_lost_is_undone_by_the_successor(is_back):
+def test_successor_rolls_back_the_lost_claim(is_back):
     """Which looks by itself before it decides, in the order in which all came."""
     before, after = Scene(), Scene('host', patience_s=0.5)
     before.outcomes = [before.loses()]

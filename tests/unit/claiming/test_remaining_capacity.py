@@ -37,14 +37,14 @@ class Unread(Mapping):
     ('a summary that is none', {'rp': None}, 9, True),
     ('an unknown capacity', summaries(capacity=None), 9, True),
 )
-def test_what_was_taken_is_gone(known, taken, fits):
+def test_own_claims_reduce_the_remaining_capacity(known, taken, fits):
     room = RemainingCapacity(known)
     for _ in range(taken):
         room.take(candidate())
     assert room.fits(candidate()) is fits
 
 
-def test_nobody_reads_the_summaries_before_something_is_taken_there():
+def test_summaries_are_unread_until_the_provider_is_used():
     room = RemainingCapacity(Unread())
     assert room.fits(candidate())
     room.take(candidate('other'))
@@ -58,7 +58,7 @@ def test_nobody_reads_the_summaries_before_something_is_taken_there():
     ('less', {'VCPU': 1}, True),
     ('of another class', {'MEMORY_MB': 512}, True),
 )
-def test_what_was_refused_is_not_worth_another_claim(wanted, fits):
+def test_refused_amount_is_not_tried_again(wanted, fits):
     room = RemainingCapacity({})
     room.refuse(candidate(VCPU=4), ('rp', 'VCPU'))
     room.refuse(candidate(VCPU=2), ('rp', 'VCPU'))
@@ -92,7 +92,7 @@ def test_a_copy_goes_its_own_way():
 
 
 @cases('taken, fits', ('one less', 1, True), ('as many again', 2, False))
-def test_what_was_refused_together_is_not_worth_another_claim(taken, fits):
+def test_amounts_refused_together_are_not_tried_again(taken, fits):
     room = RemainingCapacity({})
     room.refuse_all([candidate(), candidate('other'), candidate()], ('rp', 'VCPU'))
     room.refuse_all([candidate()] * 3, ('rp', 'VCPU'))

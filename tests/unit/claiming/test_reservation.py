@@ -118,7 +118,7 @@ def test_a_request_counts_its_own_picks_once(cloud):
     ('one by one', ['claimed'] * 2, 'refused', ['h1', 'h2']),
     ('after a refusal', ['refused'], 'refused', ['h2', 'h3']),
 )
-def test_what_could_not_be_claimed_is_not_assumed(cloud, script, together, expected):
+def test_failed_claim_leaves_no_pick(cloud, script, together, expected):
     cloud.placement.script = script
     cloud.placement.together = together
     assert cloud.ask(A, B) == expected
@@ -153,7 +153,7 @@ def test_once_claims_are_undone_what_was_picked_is_forgotten(cloud):
     assert len(cloud.assumed) == 0
 
 
-def test_what_fails_is_forgotten_before_its_group_goes_on(cloud):
+def test_failed_group_request_leaves_no_pick(cloud):
     cloud.placement.script = ['claimed', *['refused'] * 3]
     work = cloud.work([A, B], instance_group=factories.group())
     with pytest.raises(errors.NoValidHost):
@@ -206,7 +206,7 @@ def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
     assert len(cloud.assumed) == 0
 
 
-def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
+def test_request_without_claims_sees_picks_and_leaves_none(cloud):
     cloud.ask(A)
     work = schedule_request(
         RequestContext(overwrite=False), factories.request(), None, None, None, False
@@ -249,7 +249,7 @@ class Meanwhile(BaseHostFilter):
     ('of one', [A], ['h3']),
     ('of several', [A, B], ['h3', 'h1']),
 )
-def test_who_is_behind_decides_again(uuids, expected, caplog):
+def test_request_decides_again_after_a_pick_of_its_host(uuids, expected, caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     filter_ = Meanwhile()
     cloud = Cloud([filter_])
@@ -268,7 +268,7 @@ def test_the_picks_of_a_request_do_not_put_it_behind():
     assert found[:4] == [(A, 8000), (C, 7488), (B, 7488), (B, 6976)]
 
 
-def test_nobody_is_behind_for_ever(caplog):
+def test_conflicts_with_other_requests_are_bounded(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     filter_ = Meanwhile()
     cloud = Cloud([filter_], names=['h1'])
@@ -290,7 +290,7 @@ def test_each_instance_may_be_behind_as_often(caplog):
     assert len([m for m in caplog.messages if 'meanwhile' in m]) == 2 * times
 
 
-def test_who_decides_again_asks_no_host_again_that_was_refused():
+def test_repeated_decision_skips_refused_hosts():
     filter_ = Meanwhile()
     cloud = Cloud([filter_])
     filter_.others = [lambda: cloud.ask(C, ignore_hosts=['h1'])]
@@ -385,9 +385,11 @@ class TestOtherSchedulers:
         view = other.assumed.see(lambda: other.hosts)
         request = factories.request(instance_uuid=uuid)
         made = other.assumed.add(view.hosts.state(place), view.base, request)
-        return lambda: cloud.assumed.hear(replace(made.pick, origin='other', **more))
+        return lambda: cloud.assumed.apply_remote(
+            replace(made.pick, origin='other', **more)
+        )
 
-    def test_what_they_picked_is_seen(self, make):
+    def test_picks_of_other_schedulers_are_seen(self, make):
         cloud = make()
         self.other(cloud, A)()
         assert cloud.ask(B) == ['h2']
@@ -413,10 +415,10 @@ class TestOtherSchedulers:
 
         class Hearing(NoRecorder):
             def claimed(self, wanted, outcome, text):
-                hear()
+                apply_remote()
 
         cloud = make()
-        hear, cloud.recorder = self.other(cloud, A), Hearing()
+        apply_remote, cloud.recorder = self.other(cloud, A), Hearing()
         wanted = ClaimRequest(B, cloud.placement.offered[0])
         lost = UnresolvedClaim(ClaimUnknown(B, 'lost'), STANDS, None, wanted, VERSION)
         cloud.adopts = {B: lost}
@@ -437,14 +439,14 @@ class TestOtherSchedulers:
             cloud.ask(B)
         assert (cloud.placement.held, len(cloud.assumed)) == ({}, 1)
 
-    def test_nobody_yields_for_ever(self, make):
+    def test_aborts_for_another_scheduler_are_bounded(self, make):
         """The other one leaves each time, and comes back during the claim."""
         cloud = make(names=['h1'])
         comes = self.other(cloud, A)
         undo = cloud.placement.undo
 
         def leave(*args, **kwargs):
-            cloud.assumed.hear_end(A, 'other')
+            cloud.assumed.end_remote(A, 'other')
             return undo(*args, **kwargs)
 
         cloud.placement.undo = leave
@@ -456,7 +458,7 @@ class TestOtherSchedulers:
         filter_ = Meanwhile(B)
         cloud = make(1, filter_, names=['h1'])
         self.other(cloud, A)()
-        filter_.others = [lambda: cloud.assumed.hear_end(A, 'other')]
+        filter_.others = [lambda: cloud.assumed.end_remote(A, 'other')]
         assert cloud.ask(B) == ['h1']
         with pytest.raises(errors.NoValidHost):
             cloud.ask(C)
@@ -472,11 +474,11 @@ class TestOtherSchedulers:
         cloud = make(2, names=['h1'])
         comes = self.other(cloud, C)
         self.other(cloud, D)()
-        later, found = cloud.assumed.later, []
+        later, found = cloud.assumed.picks_after, []
 
         def gone(*args):
-            cloud.assumed.hear_end(C, 'other')
-            cloud.assumed.later = later
+            cloud.assumed.end_remote(C, 'other')
+            cloud.assumed.picks_after = later
             return later(*args)
 
         filter_ = Meanwhile()
@@ -487,7 +489,7 @@ class TestOtherSchedulers:
             profile=replace(profile, filters=filters),
             on_decision=lambda decision: found.append(len(decision.ranked)),
         )
-        cloud.assumed.later = gone
+        cloud.assumed.picks_after = gone
         filter_.others = [comes]
         assert cloud.ask(A) == ['h1']
         assert found == [1, 1]
@@ -498,7 +500,7 @@ class TestOtherSchedulers:
 
         def come_second():
             (mine,) = cloud.assumed.see(lambda: cloud.hosts).picks
-            cloud.assumed.come_back({B: mine.number})
+            cloud.assumed.acknowledge({B: mine.number})
             comes()
 
         cloud.placement.meanwhile = [come_second]
@@ -518,16 +520,16 @@ class TestOtherSchedulers:
         cloud = make(names=['h1', 'h2', 'h3', 'h4'])
         cloud.placement.script = ['claimed']  # so each is claimed alone
 
-        def come_back(uuid):
+        def acknowledge(uuid):
             picks = cloud.assumed.see(lambda: cloud.hosts).picks
             (number,) = (one.number for one in picks if one.pick.uuid == uuid)
-            cloud.assumed.come_back({uuid: number})
+            cloud.assumed.acknowledge({uuid: number})
 
         def cross():
             for other, place in others.items():
                 self.other(cloud, other, place, first=next(iter(others)))()
-            come_back(C)
+            acknowledge(C)
 
-        cloud.placement.meanwhile = [lambda: come_back(B), cross]
+        cloud.placement.meanwhile = [lambda: acknowledge(B), cross]
         assert cloud.ask(B, C) == expected
         assert bool(cloud.placement.undone) == (expected != ['h1', 'h2'])

@@ -111,7 +111,7 @@ def cloud():
     return Cloud()
 
 
-def test_who_sees_its_host_over_capacity_takes_another(cloud):
+def test_request_leaves_a_host_over_capacity(cloud):
     cloud.placement.looks = [cloud.races('h1', 2)]
     assert cloud.ask(A) == ['h2']
     assert [consumer for consumer, _ in cloud.placement.undone] == [A]
@@ -158,7 +158,7 @@ def test_nothing_is_asked_where(cpus, parts):
     assert cloud.placement.looked == 0
 
 
-def test_what_a_consumer_held_before_is_none_of_its_doing(cloud):
+def test_earlier_allocation_of_the_consumer_is_not_counted_against_it(cloud):
     held = {cloud.nodes['h1']: {'resources': {'VCPU': 9}}}
     cloud.placement.before = {'allocations': held}
     cloud.placement.looks = [cloud.races('h1', 2)]
@@ -179,7 +179,7 @@ def test_of_servers_that_were_claimed_alone_the_last_one_yields(cloud):
 
 
 def test_a_placement_that_does_not_answer_is_waited_for(cloud):
-    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_away=True)]
+    cloud.placement.looks = [lambda _: QueryFailed(503, 'away', is_unavailable=True)]
     with pytest.raises(errors.AllocationUpdateFailed):
         cloud.ask(A)
     assert cloud.attempt.unavailable.keys() == {PLACEMENT}

@@ -71,7 +71,7 @@ def look(caplog):
     return make
 
 
-def test_an_aggregate_that_placement_does_not_know_is_told_with_its_cure(look):
+def test_aggregate_unknown_to_placement_is_logged_with_its_remedy(look):
     asked, said = look(aggregate(1, 'h2', 'h1'), h1=['other'])('agg-1')
     assert asked == ['uuid-1']
     assert said == [
@@ -89,16 +89,18 @@ def test_an_aggregate_that_placement_does_not_know_is_told_with_its_cure(look):
     ('an unknown host', [aggregate(1, 'h9')], 'agg-1', {}, 0),
     ('not one of nova', [aggregate(1, 'h1')], 'agg-2', {}, 0),
 )
-def test_nothing_is_told_of_others(look, aggregates, wanted, known, asks):
+def test_known_or_unreadable_aggregate_is_not_logged(
+    look, aggregates, wanted, known, asks
+):
     asked, said = look(*aggregates, **known)(wanted)
     assert (len(asked), said) == (asks, [])
 
 
-def test_nothing_is_told_where_the_hosts_are_not_known(look):
+def test_unknown_hosts_log_nothing(look):
     assert look(aggregate(1, 'h1'), view=Silent, h1=[])('agg-1') == ([], [])
 
 
-def test_it_is_told_once_until_it_is_mended(look):
+def test_missing_aggregate_is_logged_once_until_mended(look):
     run = look(aggregate(1, 'h1'), h1=[])
 
     def later(seconds, *known):

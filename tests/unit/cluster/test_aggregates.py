@@ -127,7 +127,7 @@ def test_no_aggregates_have_no_stamps():
     assert cloud.api.aggregates_read == 0
 
 
-def test_what_a_message_said_is_compared_with_the_database():
+def test_database_overrides_what_a_message_said():
     cloud = Cloud()
     cloud.view.update([aggregate(1, 'h3')])
     assert cloud.reader.current() == [aggregate(1, 'h1')]

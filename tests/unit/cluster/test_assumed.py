@@ -81,7 +81,9 @@ def conf():
     ('a soft policy', [], {'instance_group': factories.group('soft-affinity')}, True),
     ('a hard policy', [], {'instance_group': factories.group()}, False),
 )
-def test_what_placement_does_not_count_is_assumed(conf, filters, values, counts):
+def test_only_demands_that_placement_does_not_count_are_assumed(
+    conf, filters, values, counts
+):
     made = AssumedInstances.from_conf(conf, Profile(filters, ()))
     assert made.counts(factories.request(**values)) is counts
     columns = ['num_io_ops'] if filters else []
@@ -108,7 +110,7 @@ def test_a_pick_is_seen(cloud):
     assert cloud.hosts.free_ram_mb.tolist() == [8192] * 3
 
 
-def test_what_was_worked_out_is_kept_until_something_changes(cloud):
+def test_columns_are_computed_once_until_a_pick_or_a_row_changes(cloud):
     cloud.pick(1)
     first, second = (cloud.see().hosts.snapshot.column('free_ram_mb') for _ in '12')
     assert first is second
@@ -172,19 +174,19 @@ def test_members_of_a_group_are_seen(cloud):
     assert seen == [[B], [A], []]
 
 
-def test_who_looked_before_the_last_pick_is_told(cloud):
+def test_request_cannot_pick_a_host_that_another_picked_since_its_read(cloud):
     sight = cloud.see()
     mine = [A]
     cloud.pick(1, A)
     assert cloud.pick(1, B, after=sight.number, mine=mine) is not None
     assert cloud.pick(1, C, after=sight.number, mine=mine) is None
     assert cloud.pick(0, C, after=sight.number, mine=mine) is not None
-    picks = cloud.assumed.later(('cell1', 'uuid-h2'), sight.number)
+    picks = cloud.assumed.picks_after(('cell1', 'uuid-h2'), sight.number)
     assert [each.pick.uuid for each in picks] == [A, B]
-    assert cloud.assumed.later(('cell1', 'uuid-h3'), 0) == []
+    assert cloud.assumed.picks_after(('cell1', 'uuid-h3'), 0) == []
 
 
-def test_who_looked_before_a_row_showed_the_last_pick_is_told_too(cloud):
+def test_pick_shown_by_a_row_still_conflicts_with_an_earlier_read(cloud):
     before = cloud.see().number
     cloud.pick(1, A, memory_mb=1000)
     cloud.report(1, free_ram_mb=7192, vcpus_used=1)
@@ -290,7 +292,7 @@ class TestSecondRequest:
     def test_successor_takes_over_no_pick_that_is_not_granted(self, cloud):
         cloud.pick(1, memory_mb=1000)
         second, successor = cloud.pick(2, memory_mb=1000), AssumedInstances()
-        successor.take_over(cloud.assumed, 'other')
+        successor.inherit(cloud.assumed, 'other')
         assert len(successor) == 1
         cloud.assumed.granted([A], [second])
         seen = successor.see(lambda: cloud.hosts).hosts
@@ -304,21 +306,21 @@ class TestOthers:
     def other(self):
         return Cloud()
 
-    def hear(self, cloud, other):
+    def deliver(self, cloud, other):
         """Take in what the other has sent."""
         for uuid, pick, origin in other.sent:
             if pick is None:  # its own pick is over, or one that it has heard of
-                cloud.assumed.hear_end(uuid, '' if origin else 'other')
+                cloud.assumed.end_remote(uuid, '' if origin else 'other')
             else:
-                cloud.assumed.hear(replace(pick.pick, origin='other'))
+                cloud.assumed.apply_remote(replace(pick.pick, origin='other'))
         other.sent.clear()
 
     def test_their_picks_and_undos_are_seen(self, cloud, other):
         pick = other.pick(1, memory_mb=1000)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [8192, 7192, 8192]
         other.assumed.remove([pick])
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [8192] * 3
         assert cloud.sent == []
 
@@ -329,21 +331,21 @@ class TestOthers:
         other.report(2, free_ram_mb=7192, vcpus_used=1)
         other.see()
         cloud.assumed.clock = other.clock
-        cloud.assumed.take_over(other.assumed, 'other')
+        cloud.assumed.inherit(other.assumed, 'other')
         assert cloud.free_ram_mb == [8192, 7192, 8192]
         other.assumed.remove([shown, pick])
         assert cloud.free_ram_mb == [8192] * 3
         assert cloud.sent == []
 
     def test_a_successor_has_what_the_one_before_goes_on_to_pick(self, cloud, other):
-        cloud.assumed.take_over(other.assumed, '')
+        cloud.assumed.inherit(other.assumed, '')
         pick = other.pick(1, memory_mb=1000)
         assert cloud.free_ram_mb == [8192, 7192, 8192]
         other.assumed.remove([pick])
         assert cloud.free_ram_mb == [8192] * 3
         assert (len(other.sent), cloud.sent) == (2, [])
 
-    def test_what_has_grown_before_is_not_what_a_successor_took_over(
+    def test_growth_before_the_inheritance_explains_no_inherited_pick(
         self, cloud, other
     ):
         """Of two that take the same on a host, the row has shown one."""
@@ -352,65 +354,67 @@ class TestOthers:
         other.report(1, free_ram_mb=7192, vcpus_used=1)
         assert other.free_ram_mb == [8192, 6192, 8192]
         cloud.hosts = other.hosts
-        cloud.assumed.take_over(other.assumed, 'other')
+        cloud.assumed.inherit(other.assumed, 'other')
         assert cloud.free_ram_mb == [8192, 6192, 8192]
         cloud.report(1, free_ram_mb=6192, vcpus_used=2)
         assert cloud.free_ram_mb == [8192, 6192, 8192]
 
-    def test_what_a_successor_takes_over_ends_in_time(self, cloud, other):
+    def test_inherited_pick_keeps_its_remaining_time(self, cloud, other):
         other.pick(1, memory_mb=1000)
         other.clock.advance(assumed.FOR_S - 1)
         cloud.assumed.clock = other.clock
-        cloud.assumed.take_over(other.assumed, 'other')
+        cloud.assumed.inherit(other.assumed, 'other')
         assert cloud.free_ram_mb == [8192, 7192, 8192]
         other.clock.advance(2)
         assert cloud.free_ram_mb == [8192] * 3
 
-    def test_who_looked_before_is_told(self, cloud, other):
+    def test_request_cannot_pick_a_host_that_another_scheduler_picked_since(
+        self, cloud, other
+    ):
         before = cloud.see().number
         other.pick(1, A)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.pick(1, B, after=before) is None
 
     def test_an_instance_that_is_asked_for_again_elsewhere_is_not_where_it_was(
         self, cloud, other
     ):
         other.pick(1)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         cloud.assumed.remove_instances([A])
         assert (len(cloud.assumed), len(cloud.sent)) == (0, 1)
-        self.hear(other, cloud)
+        self.deliver(other, cloud)
         assert len(other.assumed) == 0
 
-    def test_an_end_that_comes_late_is_not_that_of_another_pick(self, cloud, other):
+    def test_late_end_does_not_end_a_pick_of_another_scheduler(self, cloud, other):
         """The other one gives up, and the same instance is asked for here meanwhile."""
         pick = other.pick(1)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         other.assumed.remove([pick])
         cloud.pick(0, memory_mb=1000)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [7192, 8192, 8192]
 
     def test_pick_of_another_scheduler_replaces_the_own_once_it_is_granted(
         self, cloud, other
     ):
         cloud.pick(0, memory_mb=1000)
-        self.hear(other, cloud)
+        self.deliver(other, cloud)
         pick = other.pick(1, memory_mb=1000)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [7192, 7192, 8192]
         other.assumed.granted([A], [pick])
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [8192, 7192, 8192]
         assert other.free_ram_mb == [8192, 7192, 8192]
 
     def test_refused_pick_of_another_scheduler_keeps_the_own(self, cloud, other):
         cloud.pick(0, memory_mb=1000)
-        self.hear(other, cloud)
+        self.deliver(other, cloud)
         pick = other.pick(1, memory_mb=1000)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         other.assumed.remove([pick])
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [7192, 8192, 8192]
         assert other.free_ram_mb == [7192, 8192, 8192]
 
@@ -419,32 +423,32 @@ class TestOthers:
     ):
         other.pick(1, memory_mb=1000)
         cloud.report(1, free_ram_mb=7192, vcpus_used=1)
-        self.hear(cloud, other)
+        self.deliver(cloud, other)
         assert cloud.free_ram_mb == [8192, 7192, 8192]
 
     def test_an_undo_of_what_is_not_known_is_nothing(self, cloud):
-        cloud.assumed.hear_end(A, 'other')
+        cloud.assumed.end_remote(A, 'other')
         assert len(cloud.assumed) == 0
 
     def test_they_take_so_much_memory_at_most(self, cloud, other):
         pick = other.pick(1).pick
         for number in range(assumed.MOST_PICKS + 2):
             request = pick.request.replaced(instance_uuid=str(number))
-            cloud.assumed.hear(replace(pick, request=request))
+            cloud.assumed.apply_remote(replace(pick, request=request))
         assert len(cloud.assumed) == assumed.MOST_PICKS
 
     def test_picks_of_unknown_hosts_push_out_no_pick_of_a_known_host(
         self, cloud, other
     ):
         pick = other.pick(1, memory_mb=1000).pick
-        cloud.assumed.hear(replace(pick, origin='other'))
+        cloud.assumed.apply_remote(replace(pick, origin='other'))
         cloud.pick(2, B, memory_mb=1000)
         assert cloud.free_ram_mb == [8192, 7192, 7192]
         cloud.pick(0, C, memory_mb=1000)  # no look shows its row yet
         for number in range(assumed.MOST_PICKS + 2):
             request = pick.request.replaced(instance_uuid=str(number))
             foreign = replace(pick, key=('cell1', str(number)), request=request)
-            cloud.assumed.hear(replace(foreign, origin='other'))
+            cloud.assumed.apply_remote(replace(foreign, origin='other'))
         assert len(cloud.assumed) == assumed.MOST_PICKS
         assert cloud.free_ram_mb == [7192, 7192, 7192]
 
@@ -454,8 +458,8 @@ class TestOthers:
         good = replace(other.pick(1, B, memory_mb=1000).pick, origin='other')
         request = RequestSpec(instance_uuid=A)
         for _ in range(2):
-            cloud.assumed.hear(good)
-            cloud.assumed.hear(replace(good, request=request))
+            cloud.assumed.apply_remote(good)
+            cloud.assumed.apply_remote(replace(good, request=request))
             assert cloud.free_ram_mb == [8192, 7192, 8192]
             assert len(cloud.assumed) == 1
         (line,) = caplog.messages
@@ -465,8 +469,8 @@ class TestOthers:
         good = replace(other.pick(1, B, memory_mb=1000).pick, origin='other')
         request = RequestSpec(instance_uuid=A)
         for pick in (replace(good, request=request), good):
-            cloud.assumed.hear(pick)
-        picks = cloud.assumed.later(good.key, 0)
+            cloud.assumed.apply_remote(pick)
+        picks = cloud.assumed.picks_after(good.key, 0)
         less = cloud.assumed.less(cloud.hosts, 1, picks)
         assert less.free_ram_mb.tolist() == [8192, 7192, 8192]
         assert len(cloud.assumed) == 1
@@ -480,12 +484,12 @@ class TestOthers:
 
     def test_a_message_that_does_not_come_back_is_waited_for_once(self, cloud):
         mine = cloud.pick(1)
-        cloud.assumed.await_return([mine])
-        cloud.assumed.come_back({})
+        cloud.assumed.wait_for_echo([mine])
+        cloud.assumed.acknowledge({})
         began_s = time.monotonic()
-        cloud.assumed.await_return([mine])
-        assert time.monotonic() - began_s >= assumed.RETURN_S
-        assert not cloud.assumed._comes_back
-        cloud.assumed.come_back({A: mine.number})
-        cloud.assumed.await_return([mine])
-        assert (mine.order, cloud.assumed._comes_back) == (1, True)
+        cloud.assumed.wait_for_echo([mine])
+        assert time.monotonic() - began_s >= assumed.ECHO_S
+        assert not cloud.assumed._echoes_arrive
+        cloud.assumed.acknowledge({A: mine.number})
+        cloud.assumed.wait_for_echo([mine])
+        assert (mine.order, cloud.assumed._echoes_arrive) == (1, True)

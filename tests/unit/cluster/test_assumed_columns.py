@@ -37,7 +37,7 @@ def test_shapes():
     assert given.tolist() == ['a', 'b', 'b']
 
 
-def test_what_tells_that_a_column_is_another():
+def test_column_identity_is_the_array_of_its_values_or_codes():
     codes = np.array([0])
     assert column_identity(codes) is codes
     assert column_identity(Categories(['a'], codes)) is codes

@@ -26,7 +26,7 @@ def test_the_second_pause(alone, answers_s, second_s):
     assert circuit.until_s == now_s + second_s
 
 
-def test_what_was_never_left_out_does_not_come_back():
+def test_closed_circuit_does_not_close_again():
     circuit = CircuitBreaker()
     assert not circuit.close(0)
     assert not circuit.is_open

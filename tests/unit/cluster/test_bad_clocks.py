@@ -261,7 +261,7 @@ def test_heartbeats_that_lag_behind_the_others_are_named_once(three, caplog):
     ('a compute that has ended', range(60, 360, 60)),
     ('heartbeats that differ by little', [29] * 3),
 )
-def test_what_is_no_clock_that_is_behind(three, caplog, behind_s):
+def test_ended_compute_and_small_differences_are_no_clock_skew(three, caplog, behind_s):
     for seconds in behind_s:
         beat(three, {'h2': seconds})
     assert caplog.messages == []

@@ -50,13 +50,15 @@ def uuids(found):
 
 
 @cases(
-    'away, broken',
+    'unavailable, broken',
     ('it stops', 'the database', set()),
     ('it refuses a password', '', {'b'}),
 )
-def test_a_cell_is_broken_by_what_does_not_end_by_itself(cells, stores, away, broken):
+def test_a_cell_is_broken_by_what_does_not_end_by_itself(
+    cells, stores, unavailable, broken
+):
     def refuse(name):
-        raise errors.StoreFailed('a cell', 'refused', away=away)
+        raise errors.StoreFailed('a cell', 'refused', unavailable=unavailable)
 
     store = stores.stores['b']
     store.on_call = refuse
@@ -131,7 +133,7 @@ def test_a_cell_that_keeps_failing_is_left_out(cells, stores):
     assert stores.stores['a'].calls == []
 
 
-def test_an_answer_in_between_starts_the_count_anew(cells, stores):
+def test_answer_resets_the_count_of_failures(cells, stores):
     for _ in range(FAILURES):
         stores.stores['a'].fail()
         for _ in range(FAILURES - 1):
@@ -217,7 +219,7 @@ def test_patience(stores, clock, gate, late, fails, patience_s, found):
     cells.close()
 
 
-def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
+def test_left_out_cell_is_logged_once(cells, stores, caplog):
     lose(cells, stores.stores['a'])
     for _ in range(3):
         cells.ask(version, cells.all(), probe=True)
@@ -229,7 +231,7 @@ def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
     assert len(warned) == FAILURES
 
 
-def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
+def test_late_cell_is_asked_over_new_connections(cells, stores, gate):
     hangs = stores.stores['a']
     hangs.on_call = lambda name: gate.wait(DEADLINE_S)
     hurry(cells)
@@ -388,7 +390,7 @@ def test_nothing_is_asked_after_closing(cells, stores):
     assert stores.forgotten[-1] is None
 
 
-def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
+def test_queued_call_is_not_made_after_closing(cells, stores, gate):
     found = stores.stores['a']
     found.on_call = lambda name: gate.wait(DEADLINE_S)
     asking = [

@@ -47,7 +47,7 @@ def test_the_clock_of_a_database(clock_skew, store, caplog, seconds, told):
     assert caplog.messages == told
 
 
-def test_that_a_clock_is_right_again_is_told(clock_skew, store, caplog):
+def test_corrected_clock_is_logged(clock_skew, store, caplog):
     caplog.set_level(logging.INFO)
     for seconds in (60, 0, 0, 60):
         store.ahead = seconds * SECOND

@@ -23,9 +23,7 @@ def config_warnings(aggregates):
     return ConfigWarnings(profile, aggregates)
 
 
-def test_an_odd_value_is_told_once_until_it_was_mended(
-    aggregates, config_warnings, caplog
-):
+def test_odd_value_is_logged_once_until_mended(aggregates, config_warnings, caplog):
     caplog.set_level(logging.INFO, 'novasched.cluster.aggregates')
     for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
         aggregates.update([aggregate])
@@ -34,7 +32,7 @@ def test_an_odd_value_is_told_once_until_it_was_mended(
     assert 'Could not decode max_io_ops_per_host' in caplog.messages[0]
 
 
-def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):
+def test_unchanged_aggregates_are_not_checked_again(aggregates, caplog):
     asked = []
 
     class Asked(AggregateIoOpsFilter):

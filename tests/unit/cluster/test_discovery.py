@@ -78,7 +78,7 @@ def test_the_leader_searches(rows, searched):
     assert searches.count == searched
 
 
-def test_where_the_leader_does_not_search_another_does_by_and_by():
+def test_follower_searches_every_tenth_time():
     searches = Searches()
     made = discovery(searches, scheduler('b'), scheduler('a'))
     for _ in range(2 * FOLLOWS_EVERY):
@@ -86,7 +86,7 @@ def test_where_the_leader_does_not_search_another_does_by_and_by():
     assert searches.count == 2
 
 
-def test_who_does_not_lead_says_who_does(caplog):
+def test_other_schedulers_log_the_current_leader(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     discovery(Searches(), scheduler('a'), scheduler('b')).discover_hosts()
     assert caplog.messages == ['Current leader is a, skipping discover hosts on b']
@@ -98,7 +98,7 @@ def test_a_worker_whose_sibling_searches_leaves_it_to_that():
     assert searches.count == 0
 
 
-def test_new_hosts_are_told_with_their_cells(caplog):
+def test_new_hosts_are_logged_with_their_cells(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     mapped = [(CELL, 'h1'), (CELL, 'h2'), (NAMELESS, 'h3')]
     made = discovery(Searches(Discovered(mapped=mapped)), scheduler('b'))
@@ -121,7 +121,7 @@ def test_a_collision_is_a_warning_once(caplog):
     ]
 
 
-def test_a_cell_that_fails_is_told_until_it_is_back(caplog):
+def test_failing_cell_is_logged_once_per_failure(caplog):
     failed = Discovered(failed=[errors.StoreFailed('c1', 'refused')])
     outcomes = [failed, failed, Discovered(), failed]
     made = discovery(Searches(*outcomes), scheduler('b'))
@@ -139,7 +139,7 @@ def test_a_cell_that_fails_is_told_until_it_is_back(caplog):
     ('a database is away', errors.StoreFailed('main', 'refused')),
     ('a defect', LookupError('a defect')),
 )
-def test_a_search_that_fails_is_told(problem, caplog):
+def test_failed_search_is_logged(problem, caplog):
     directory = FakeDirectory()
     directory.problem = problem
     made = Discovery(directory, 'b', FakeClock(), 60, Searches())
@@ -148,7 +148,7 @@ def test_a_search_that_fails_is_told(problem, caplog):
     assert record.message.startswith('The search for new hosts failed')
 
 
-def test_a_search_that_hangs_holds_up_nobody_and_is_alone():
+def test_hung_search_delays_no_task_and_is_not_repeated():
     let_go, entered = threading.Event(), threading.Event()
     count = []
 
@@ -187,6 +187,6 @@ def test_the_options_say_how_often(conf, interval, enabled, intervals):
     assert [interval_s for interval_s, _ in tasks] == intervals
 
 
-def test_without_services_nobody_leads(conf):
+def test_no_search_without_services(conf):
     conf.set_override('discover_hosts_in_cells_interval', 1, 'scheduler')
     assert discovery_tasks(conf, 'b', None, FakeClock(), Searches()) == []

@@ -36,7 +36,7 @@ class FakeServiceStore:
 
 
 @pytest.mark.parametrize('created', [True, False])
-def test_a_new_row_is_told_of(created):
+def test_new_services_row_is_notified(created):
     told = []
     Heartbeat(FakeServiceStore(created), 'me', 0, told.append).start()
     assert [(r.host, r.binary, r.topic, r.version) for r in told] == (
@@ -53,7 +53,7 @@ def test_beats_count_on_from_the_row():
     assert store.beats == [(7, 41), (7, 42)]
 
 
-def test_failures_are_told_once_and_so_is_their_end(caplog):
+def test_failures_are_logged_once_and_so_is_their_end(caplog):
     caplog.set_level('INFO')
     store = FakeServiceStore()
     heart = Heartbeat(store, 'me', 0)
@@ -68,7 +68,7 @@ def test_failures_are_told_once_and_so_is_their_end(caplog):
     ]
 
 
-def test_a_row_that_is_gone_is_told_of(caplog):
+def test_missing_services_row_is_logged(caplog):
     store = FakeServiceStore()
     heart = Heartbeat(store, 'me', 0)
     heart.start()

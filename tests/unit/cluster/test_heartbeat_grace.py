@@ -85,7 +85,7 @@ def told(caplog):
     ]
 
 
-def test_what_was_up_with_the_last_heartbeat_is_kept_for_a_while(cloud, caplog):
+def test_computes_up_at_the_last_heartbeat_stay_up_for_the_grace(cloud, caplog):
     cloud.clock.advance(61)
     for _ in range(3):
         assert cloud.up() == names(*ALL)
@@ -111,7 +111,7 @@ def test_filters_see_that_they_are_kept(cloud):
     assert seen == {oldest}
 
 
-def test_who_is_forced_down_meanwhile_is_not_kept(cloud):
+def test_compute_forced_down_during_the_grace_is_down(cloud):
     """As the read of a picked host shows before any look does."""
     cloud.clock.advance(61)
     assert cloud.up() == names(*ALL)
@@ -155,7 +155,7 @@ def test_our_clock_may_be_the_one_that_is_wrong(cloud):
     assert cloud.up() == []
 
 
-def test_without_a_grace_it_is_only_told(cloud, caplog):
+def test_silence_is_only_logged_without_a_grace(cloud, caplog):
     cloud.view.close()
     cloud.view = cloud.new_view(grace_s=0)
     cloud.clock.advance(61)
@@ -182,7 +182,9 @@ def seen(after_s):
     ('they went one by one', {2: seen(-100), 3: seen(-200)}, []),
     ('none was ever heard of', dict.fromkeys(ALL, OUT), []),
 )
-def test_who_is_kept(cloud, changes, kept):
+def test_grace_covers_only_computes_that_were_up_at_the_last_heartbeat(
+    cloud, changes, kept
+):
     for id_, fields in changes.items():
         cloud.set(id_, **fields)
     cloud.clock.advance(61)

@@ -121,7 +121,7 @@ def test_a_node_may_get_and_lose_its_uuid(three):
     assert three.by_uuid[uuid] == 0
 
 
-def test_nodes_with_the_same_uuid_are_told(three):
+def test_nodes_with_the_same_uuid_are_known(three):
     uuid = host(1)['uuid']
     three.apply({('b', 1): host(3, uuid=uuid)})
     assert three.duplicate_uuids == {uuid: [0, 2]}
@@ -177,7 +177,7 @@ def test_a_value_that_does_not_fit_changes_nothing(three):
     assert three.members == 1
 
 
-def test_what_cannot_be_read_is_warned_of_once_it_is_read(caplog):
+def test_unreadable_column_is_logged_once_when_first_read(caplog):
     columns = HostColumns()
     rows = [host(n, numa_topology='[7]', pci_stats='{}}') for n in (1, 2)]
     columns.apply({('a', n): row for n, row in enumerate(rows)})

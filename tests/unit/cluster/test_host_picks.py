@@ -16,7 +16,7 @@ from novasched.cluster.host_picks import (
     Pick,
     UsageRow,
     group_of,
-    takes,
+    usage_delta,
 )
 from novasched.scheduler.fit.fitting import Fitting
 from tests import factories
@@ -52,21 +52,23 @@ class Host:
     """A host with 8000 MiB, on which instances of 1000 MiB and a CPU are picked."""
 
     def __init__(self):
-        self.picks = HostPicks(0, row().stamp.used, row())
+        self.picks = HostPicks(0, row().version.used, row())
 
     def pick(self, uuid=A, *, group=None, memory_mb=1000, **values):
         request = factories.request(instance_uuid=uuid, memory_mb=memory_mb, **values)
-        plain = Pick(('cell1', 'uuid-h1'), 'h1', request, {}, row().stamp, group=group)
-        growth = takes(row(), plain, Fitting())
+        plain = Pick(
+            ('cell1', 'uuid-h1'), 'h1', request, {}, row().version, group=group
+        )
+        growth = usage_delta(row(), plain, Fitting())
         made = AssumedPick(
-            replace(plain, takes=growth), len(self.picks.picks) + 1, UNTIL_S
+            replace(plain, usage_delta=growth), len(self.picks.picks) + 1, UNTIL_S
         )
         self.picks.picks.append(made)
         return made
 
-    def settle(self, now_s=1.0, **usage):
+    def reconcile(self, now_s=1.0, **usage):
         self.picks.row = row(**usage)
-        return self.picks.settle(now_s)
+        return self.picks.reconcile(now_s)
 
     @property
     def kept(self):
@@ -104,38 +106,38 @@ def host():
 )
 def test_usage_shows_a_pick(host, usage, shown):
     host.pick()
-    assert host.settle(**usage) is shown
+    assert host.reconcile(**usage) is shown
     assert host.left == ([] if shown else [A])
 
 
 def test_one_without_memory_and_cpus_is_in_the_next_row(host):
     host.pick(memory_mb=0, vcpus=0)
-    assert not host.settle()
-    assert host.settle(seconds=1)
+    assert not host.reconcile()
+    assert host.reconcile(seconds=1)
 
 
 def test_each_growth_shows_one_pick(host):
     host.pick(A)
     host.pick(B)
-    host.settle(seconds=1, free_ram_mb=7000, vcpus_used=1)
+    host.reconcile(seconds=1, free_ram_mb=7000, vcpus_used=1)
     assert (host.left, host.free_ram_mb) == ([B], 6000)
-    host.settle(seconds=2, free_ram_mb=7000, vcpus_used=1)
+    host.reconcile(seconds=2, free_ram_mb=7000, vcpus_used=1)
     assert host.left == [B]
-    host.settle(seconds=3, free_ram_mb=6000, vcpus_used=2)
+    host.reconcile(seconds=3, free_ram_mb=6000, vcpus_used=2)
     assert (host.left, host.free_ram_mb) == ([], None)
 
 
 def test_the_pick_that_takes_just_that_is_shown(host):
     host.pick(A)
     host.pick(B, memory_mb=2000)
-    host.settle(seconds=1, free_ram_mb=6000, vcpus_used=1)
+    host.reconcile(seconds=1, free_ram_mb=6000, vcpus_used=1)
     assert host.left == [A]
 
 
-def test_what_left_before_hides_no_pick(host):
+def test_freed_usage_does_not_hide_a_later_pick(host):
     host.pick()
-    host.settle(seconds=1, free_ram_mb=9000)
-    host.settle(seconds=2, free_ram_mb=8000, vcpus_used=1)
+    host.reconcile(seconds=1, free_ram_mb=9000)
+    host.reconcile(seconds=2, free_ram_mb=8000, vcpus_used=1)
     assert host.left == []
 
 
@@ -182,30 +184,30 @@ def test_what_left_before_hides_no_pick(host):
 )
 def test_cells_and_devices_show_those_who_take_them(host, values, usage, shown):
     host.pick(**values)
-    assert host.settle(seconds=1, **usage) is shown
+    assert host.reconcile(seconds=1, **usage) is shown
 
 
-def test_once_a_pick_came_to_nothing_its_growth_was_that_of_another(host):
+def test_growth_of_a_removed_pick_shows_another(host):
     first = host.pick(A)
     host.pick(B)
-    host.settle(seconds=1, free_ram_mb=7000, vcpus_used=1)
+    host.reconcile(seconds=1, free_ram_mb=7000, vcpus_used=1)
     host.picks.remove(first)
-    host.settle(seconds=1, free_ram_mb=7000, vcpus_used=1)
+    host.reconcile(seconds=1, free_ram_mb=7000, vcpus_used=1)
     assert host.left == []
 
 
 def test_a_pick_that_is_never_shown_is_forgotten(host):
     host.pick()
-    host.settle(UNTIL_S - 1, seconds=1)
+    host.reconcile(UNTIL_S - 1, seconds=1)
     assert host.left == [A]
-    assert not host.settle(UNTIL_S, seconds=1)
+    assert not host.reconcile(UNTIL_S, seconds=1)
     assert host.kept == []
 
 
 def test_where_the_host_is_gone_a_pick_waits(host):
     host.pick()
     host.picks.row = None
-    assert not host.picks.settle(1.0)
+    assert not host.picks.reconcile(1.0)
     assert (host.left, host.free_ram_mb) == ([A], None)
 
 
@@ -219,12 +221,12 @@ def test_where_the_host_is_gone_a_pick_waits(host):
 def test_a_pick_is_known_for_longer_than_it_counts(host, now_s, group, kept):
     host.pick(group=group)
     shown = {'seconds': 1, 'free_ram_mb': 7000, 'vcpus_used': 1}
-    assert host.settle(1.0, **shown)
-    host.settle(now_s, **shown)
+    assert host.reconcile(1.0, **shown)
+    host.reconcile(now_s, **shown)
     assert (host.kept, host.free_ram_mb) == (kept, None)
 
 
-def test_what_a_host_has_left(host):
+def test_values_are_the_row_less_all_due_picks(host):
     host.pick(A)
     values = host.picks.values(Fitting())
     assert values == {

@@ -54,7 +54,7 @@ def message(text):
     ('it disagrees', ['says a b', 'lists a'], None),
     ('it disagrees, then agrees', ['says a b', 'lists a', 'lists a'], {'a'}),
 )
-def test_what_is_believed(messages, believed):
+def test_instances_are_believed_once_messages_give_the_whole_list(messages, believed):
     found = view(*map(message, messages)).reported('h1')
     assert (None if found is None else set(found)) == believed
 
@@ -74,7 +74,7 @@ def test_a_list_that_disagrees_is_logged(caplog, before, line):
     assert line in caplog.text
 
 
-def test_what_a_request_was_given_is_its_own():
+def test_changed_copy_of_a_request_changes_no_other():
     known = view(('update', told('a', 'b')))
     known.reported('h1')['z'] = 'stub'
     assert set(known.reported('h1')) == {'a', 'b'}
@@ -109,7 +109,7 @@ class Compared:
         return None if found is None else set(found)
 
 
-def test_a_move_that_nobody_told_of_is_found(caplog, table):
+def test_unreported_move_is_found_by_a_comparison(caplog, table):
     caplog.set_level('INFO')
     known = Compared(h1=['x', 'y'], h2=['z'])
     known.rows = [('a', instance('x', 'h1')), ('a', instance('z', 'h2'))]
@@ -125,7 +125,7 @@ def test_a_move_that_nobody_told_of_is_found(caplog, table):
     assert known.reported('h1') == {'x'}
 
 
-def test_what_was_found_is_a_list_that_messages_complete(table):
+def test_messages_complete_the_list_that_was_read(table):
     known = Compared(h1=['x', 'y'])
     known.rows = [('a', instance('x', 'h1'))]
     known.ask(table)
@@ -140,7 +140,7 @@ def test_what_was_found_is_a_list_that_messages_complete(table):
     ('one less', ('delete', 'y'), {'x'}),
     ('the same', ('sync', ['x', 'y']), {'x', 'y'}),
 )
-def test_what_a_host_says_while_it_is_read_counts(table, message, believed):
+def test_message_during_a_read_counts(table, message, believed):
     known = Compared(h1=['x', 'y'])
     method, argument = message
     known.on_read = lambda: getattr(known.view, method)('h1', argument)
@@ -149,7 +149,7 @@ def test_what_a_host_says_while_it_is_read_counts(table, message, believed):
     assert known.reported('h1') == believed
 
 
-def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
+def test_unused_lists_are_not_compared_and_the_first_use_reads(table):
     known = Compared(h1=['x', 'y'], h2=['z'])
     known.rows = [('a', instance('x', 'h1')), ('a', instance('v', 'h2'))]
     known.compare()
@@ -161,7 +161,7 @@ def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
     assert (known.reported('h1'), known.reported('h2')) == ({'x', 'y'}, {'z'})
 
 
-def test_after_a_comparison_that_failed_nobody_is_believed_until_the_next(table):
+def test_failed_comparison_disbelieves_all_lists_until_the_next(table):
     known = Compared(h1=['x', 'y'])
     known.rows = [('a', instance(uuid, 'h1')) for uuid in 'xy']
 

@@ -192,7 +192,7 @@ def test_a_service_whose_update_has_no_time_serves(cloud, caplog):
     assert len(named(caplog)) == 1
 
 
-def test_what_was_told_of_a_cell_is_told_again_when_it_comes_back(cloud, caplog):
+def test_invalid_row_is_named_again_when_its_cell_comes_back(cloud, caplog):
     put(cloud, 1, NOON, host=None)
     found = cloud.api.found_cells
     for _ in range(2):

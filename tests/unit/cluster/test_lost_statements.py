@@ -51,7 +51,7 @@ def test_a_cell_that_keeps_losing_connections_is_left_out(cloud):
     assert [cell.uuid for cell in cloud.view.cells.unavailable()] == ['a']
 
 
-def test_what_was_slow_to_fail_is_not_tried_again():
+def test_slow_failure_is_not_tried_again():
     tries = []
 
     def read():

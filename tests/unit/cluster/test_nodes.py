@@ -78,7 +78,7 @@ def test_the_next_asks_for_what_changed_since_the_last_began(reader):
     assert reader.store.calls == ['news']
 
 
-def test_without_a_change_nothing_is_made_anew(reader):
+def test_columns_stay_without_a_change(reader):
     before = reader.nodes.changes
     reader.read()
     reader.read(complete=True)
@@ -265,13 +265,13 @@ def test_nothing_is_remembered_of_answers_before_a_full_read(reader):
     reader.store.change(1, NOON, vcpus_used=5)
     reader.read()
     reader.read(complete=True)
-    assert reader.nodes.cells['a'].seen == {}
+    assert reader.nodes.cells['a'].node_reads == {}
 
 
 # Cells that are forgotten.
 
 
-def test_a_cell_that_is_forgotten_is_read_anew(reader):
+def test_forgotten_cell_is_read_again_in_full(reader):
     reader.nodes.forget({'a', 'unknown'})
     assert reader.hosts() == {}
     reader.read()
@@ -305,7 +305,7 @@ def test_a_new_node_brings_its_service(reader):
     assert reader.store.calls == ['news']
 
 
-def test_another_write_within_a_second_is_seen_and_no_row_read_in_vain(reader):
+def test_second_write_within_a_second_is_seen_and_read_once(reader):
     """It leaves the mark as it is."""
     reader.store.change(1, reader.clock.utcnow(), pci_stats='one')
     reader.read()
@@ -363,7 +363,7 @@ def test_a_service_that_is_deleted_is_noticed_and_looked_for_no_more(reader):
     assert reader.hosts() == {'h2': 1}
 
 
-def test_a_service_that_is_made_anew_is_known(reader):
+def test_recreated_service_is_known(reader):
     reader.store.delete_service('h1', NOON)
     reader.read()
     reader.store.services['h1'] = service('h1', id=99, created_at=NOON)
@@ -382,7 +382,7 @@ def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
     known = reader.services
     assert [known.knows(host) for host in ('h1', 'h2', 'h3')] == [False, True, True]
     reader.read(all_services=True)
-    assert reader.nodes.cells['a'].heard == {}
+    assert reader.nodes.cells['a'].service_reads == {}
 
 
 def test_of_two_lists_of_services_the_later_counts(reader):

@@ -131,7 +131,7 @@ def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clo
     made.stop()
 
 
-def test_what_never_ends_holds_up_nothing_else(chores, clock):
+def test_hung_task_delays_no_other_task(chores, clock):
     end, done = threading.Event(), threading.Event()
     others = [(30, lambda: end.wait(DEADLINE_S)), (30, done.set)]
     made = PeriodicTasks(chores, clock, others=others)

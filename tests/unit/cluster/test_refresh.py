@@ -64,7 +64,7 @@ def test_callers_that_come_meanwhile_share_the_next_read(threads):
     assert read.began <= 1 + len(others)
 
 
-def test_a_read_that_raises_leaves_nobody_waiting(threads):
+def test_read_that_raises_leaves_no_caller_waiting(threads):
     read = Gated()
     refresh = Refresh(read, FakeClock())
     read.problems[1] = ValueError('first')
@@ -79,7 +79,7 @@ def test_a_read_that_raises_leaves_nobody_waiting(threads):
     refresh_again.result(DEADLINE_S)
 
 
-def test_a_failed_read_counts_for_nobody(threads):
+def test_failed_read_serves_no_caller(threads):
     clock = FakeClock()
     reads = []
 

@@ -145,7 +145,7 @@ def test_an_older_conductor_is_not_followed(cloud):
     assert followed == []
 
 
-def test_what_a_process_knows_outlives_a_reload():
+def test_learned_release_outlives_a_reload():
     known, row = KnownRelease(), (CONDUCTOR, 67, True)
     assert known.at_least(found(row)).release.number == 29
     known.learn(named('30'))

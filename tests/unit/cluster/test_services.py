@@ -168,7 +168,7 @@ def test_down_time(service_down_time, report_interval, expected, warns):
     ('memcached, which is refused later', 'mc', True),
     ('what nova has no more', 'zk', False),
 )
-def test_the_choices_of_servicegroup_driver_are_those_of_nova(driver, taken):
+def test_servicegroup_driver_has_novas_choices(driver, taken):
     conf = make_conf()
     if taken:
         conf.set_override('servicegroup_driver', driver)

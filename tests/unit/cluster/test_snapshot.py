@@ -49,7 +49,7 @@ def test_places(usable, duplicate_uuids, wanted, places):
     assert found.places(dict.fromkeys(wanted)).tolist() == places
 
 
-def test_a_service_is_that_of_the_cell_of_the_host():
+def test_host_has_the_service_of_its_own_cell():
     found = composed()
     table = HostTable(found.snapshot, np.array([0, 2]))
     column = found.service_column(table, Window.around(NOON, 60))

@@ -107,7 +107,7 @@ def threads():
         yield pool
 
 
-def test_who_asks_while_a_read_is_running_shares_the_next(threads):
+def test_requests_during_a_read_share_the_next_read(threads):
     rounds, entered, gate = [], threading.Semaphore(0), threading.Semaphore(0)
 
     def read(wanted):

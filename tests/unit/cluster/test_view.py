@@ -41,7 +41,7 @@ def test_requests_do_not_share_candidates_and_limits(cloud):
     assert (second.allocation_candidates, second.limits) == (['one'], {})
 
 
-def test_what_plugins_set_on_hosts_is_of_one_request(cloud):
+def test_attributes_set_by_plugins_stay_in_one_request(cloud):
     hosts = cloud.view.hosts(None)
     host = hosts.state(0)
     host.mark = host.stats['mark'] = 'red'

@@ -210,7 +210,7 @@ def test_a_request_may_stay_in_one_cell(cloud, of, shown):
 
 
 @cases('found', ('enabled', cell('e')), ('disabled', cell('e', disabled=True)))
-def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
+def test_unannounced_cell_is_looked_up(cloud, found):
     cloud.stores.stores['e'] = FakeCellStore()
     cloud.stores.stores['e'].add_host(8)
     cloud.api.found_cells.append(found)

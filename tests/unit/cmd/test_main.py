@@ -7,7 +7,7 @@ from novasched.cmd import main, manage
 
 
 @pytest.mark.parametrize('program', [main.main, manage.main])
-def test_nothing_that_makes_no_sense_is_suggested(program, capsys):
+def test_unknown_command_gets_no_unrelated_suggestion(program, capsys):
     assert program(['nothing']) != 0
     said = capsys.readouterr().err
     assert "Unknown command ['nothing']" in said

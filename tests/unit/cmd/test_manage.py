@@ -253,7 +253,7 @@ def test_discovery_by_service(synced, tables):
 
 
 @pytest.mark.parametrize('words', [(), ('--strict',), ('--by-service',)])
-def test_a_collision_with_another_discovery_is_told(synced, tables, words):
+def test_collision_with_another_discovery_is_an_error(synced, tables, words):
     synced('cell_v2', 'create_cell', '--name', 'c1')
     tables.add(declared.compute_nodes, node(host='h1'))
     tables.add(declared.services, service(host='h1'))
@@ -336,7 +336,7 @@ def test_debug_shows_where_it_failed(manage, tmp_path):
     assert 'Traceback' in failed.err
 
 
-def test_what_nobody_expects_is_told_in_one_line_too(synced):
+def test_unexpected_failure_is_one_line(synced):
     failed = synced('cell_v2', 'list_cells', '-c', 'none')
     assert failed.code == 255
     assert failed.err.startswith('novasched-manage: No recognized column names')

@@ -7,7 +7,7 @@ from novasched.cmd.scheduler import main
 from tests.cases import cases
 
 
-def test_the_version_is_told(capsys):
+def test_version_is_printed(capsys):
     with pytest.raises(SystemExit) as raised:
         main(['--version'])
     assert raised.value.code == 0
@@ -34,7 +34,7 @@ def test_the_help_names_the_options(capsys):
         'concurrency_backend',
     ),
 )
-def test_what_keeps_it_from_starting_is_one_line(tmp_path, capsys, text, words):
+def test_failure_to_start_is_one_line(tmp_path, capsys, text, words):
     path = tmp_path / 'no.conf'
     if text is not None:
         path.write_text(text)

@@ -29,7 +29,7 @@ def test_a_cloud_that_is_ready(cloud):
     assert code == 0
 
 
-def test_the_table_is_that_of_nova(cloud):
+def test_table_looks_like_novas(cloud):
     cloud.remove(declared.host_mappings)
     cloud.remove(declared.cell_mappings, uuid='uuid-1')
     code, out, err = cloud.run()
@@ -213,7 +213,7 @@ def add_pinned(cloud, **changes):
     cloud.zero.add(server_tables.flavor_extra_specs, *rows)
 
 
-def test_what_no_enabled_filter_checks_is_a_warning(cloud):
+def test_demand_that_no_enabled_filter_checks_is_a_warning(cloud):
     add_pinned(cloud)
     (rack,) = cloud.zero.add(declared.aggregates, {'uuid': 'a1', 'name': 'licensed'})
     kept = {'aggregate_id': rack, 'key': 'os_distro', 'value': 'windows'}
@@ -261,7 +261,7 @@ def test_a_cloud_without_flavors_of_its_own(cloud):
     assert cloud.judge()[1]['Policy'] == (SUCCESS, None)
 
 
-def test_what_does_nothing_is_a_warning(cloud):
+def test_option_without_effect_is_a_warning(cloud):
     more = '[filter_scheduler]\nuse_baremetal_filters = True\n'
     code, verdicts = cloud.judge(more=more)
     result, details = verdicts['Options']
@@ -289,7 +289,7 @@ def test_what_does_nothing_is_a_warning(cloud):
         'there, unless a plugin does.',
     ),
 )
-def test_what_is_misspelt_is_a_warning(cloud, more, says):
+def test_misspelt_option_is_a_warning(cloud, more, says):
     code, verdicts = cloud.judge(more=more)
     assert (code, verdicts['Options']) == (WARNING, (WARNING, says))
 

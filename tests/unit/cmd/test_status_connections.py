@@ -75,7 +75,7 @@ def test_placement_must_be_reached(cloud, options, says):
     ('a region', 'region_name = Mars', 'internal or public in region Mars;'),
     ('a side', 'valid_interfaces = admin', 'interface admin in any region;'),
 )
-def test_what_the_catalog_lacks_is_named(cloud, options, says):
+def test_endpoint_missing_from_the_catalog_is_named(cloud, options, says):
     auth = f'auth_type = v3password\nauth_url = {cloud.endpoint}/v3\n{CREDENTIALS}'
     _, verdicts = cloud.judge(placement=f'endpoint_override =\n{auth}{options}\n')
     result, details = verdicts['Placement API']
@@ -146,7 +146,7 @@ def test_the_attestation_server_must_be_reached(cloud, options, says):
     assert details.startswith(f'[trusted_computing] {says}')
 
 
-def test_a_broker_that_nobody_serves_is_a_failure(cloud):
+def test_missing_broker_is_a_failure(cloud):
     url = f'rabbit://nova:s3cret@127.0.0.1:{free_port()}/'
     code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = {url}\n')
     result, details = verdicts['Message queue']
@@ -163,7 +163,7 @@ DEAD = (
 BROKER = '[DEFAULT] transport_url = rabbit://USER:PASSWORD@HOST:5672/VIRTUAL_HOST'
 
 
-def test_options_that_nobody_reads_are_named(cloud):
+def test_unread_options_are_named(cloud):
     more = f'{DEAD}[DEFAULT]\nrpc_backend = rabbit\nsql_connection = mysql://h/n\n'
     code, verdicts = cloud.judge(more=more)
     assert (code, verdicts['Options']) == (
@@ -182,7 +182,7 @@ def test_options_that_nobody_reads_are_named(cloud):
     )
 
 
-def test_options_that_nobody_reads_do_not_name_a_broker(cloud):
+def test_unread_options_do_not_name_a_broker(cloud):
     code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = rabbit://\n{DEAD}')
     assert (code, verdicts['Message queue']) == (
         FAILURE,
@@ -196,7 +196,7 @@ def test_options_that_nobody_reads_do_not_name_a_broker(cloud):
     )
 
 
-def test_a_broker_of_notifications_that_nobody_serves_is_a_failure(cloud):
+def test_missing_broker_of_notifications_is_a_failure(cloud):
     port = free_port()
     more = (
         '[oslo_messaging_notifications]\ndriver = messagingv2\n'

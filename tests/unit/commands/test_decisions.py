@@ -85,7 +85,7 @@ def test_decisions_are_listed(ask, words, expected):
     ('no number, even', ('--until', f'{"9" * 400}w'), 'is no time'),
     ('before the calendar', ('--since', '0001-01-01T00:00+14:00'), 'is no time'),
 )
-def test_values_that_make_no_sense_are_usage_errors(ask, capsys, words, said):
+def test_invalid_values_are_usage_errors(ask, capsys, words, said):
     with pytest.raises(SystemExit) as ended:
         ask(ListDecisions, *words)
     assert ended.value.code == USAGE
@@ -235,12 +235,12 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
         assert r'cmp-3\x1b[2J\u202e\n' in lines[-1]
 
 
-def test_what_cannot_be_followed_is_refused(ask):
+def test_follow_is_refused_for_csv(ask):
     with pytest.raises(errors.OptionError, match='--follow'):
         ask(ListDecisions, '--follow', form='csv')
 
 
-def test_a_machine_without_a_log_is_told_of(tmp_path):
+def test_missing_log_is_an_option_error(tmp_path):
     path = tmp_path / 'nova.conf'
     path.write_text(f'[novasched]\ndecisions_dir = {tmp_path}/none\n')
     with pytest.raises(errors.OptionError, match=f'looked into {tmp_path}/none, '):

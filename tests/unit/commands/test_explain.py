@@ -17,7 +17,7 @@ from novasched.db.server_names import NamedServers
 from novasched.decision_log import files, primitives
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
-from novasched.inspection.merged import MergedDecisions, OwnLog
+from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
@@ -89,7 +89,7 @@ class Explain(ExplainDecision):
         own = OwnLog(lambda: 'controller-1', DecisionFiles(directory), 'here')
         asker = Asker(self.decision, self.problem)
         others = OtherSchedulers(lambda: ['controller-2'], lambda: asker)
-        return MergedDecisions(own, others)
+        return AllDecisions(own, others)
 
 
 class InPart(Explain):
@@ -217,7 +217,7 @@ def test_every_host_with_long(explain):
     assert records.SERVER in text
 
 
-def test_what_became_of_a_host(explain):
+def test_outcome_of_one_host_is_explained(explain):
     words = ('d-06f3kd', '--host', 'cmp-010', '--then-only')
     _, answer, _ = explain(*words)
     VALIDATOR.validate(answer)
@@ -254,7 +254,7 @@ def test_an_option_that_is_no_such_leaves_what_was_then(explain):
     assert 'says now: max_attempts is no number' in said
 
 
-def test_what_a_host_says_now_in_short():
+def test_current_verdict_of_a_host_is_one_sentence():
     found = {'fits': True, 'rank': 2, 'of': 5, 'conditions': []}
     assert in_short(found) == 'it would be taken, rank 2 of 5.'
     conditions = [
@@ -293,7 +293,7 @@ def test_no_such_decision(explain, what, text):
     assert said.startswith(text)
 
 
-def test_who_did_not_answer_is_named(explain):
+def test_silent_schedulers_and_cells_are_named(explain):
     code, answer, said = explain('web-7', kind=InPart)
     assert code == ANSWERED
     assert answer['unanswered'] == ['controller-2']
@@ -325,7 +325,7 @@ def test_a_name_that_a_cell_which_is_away_may_have(explain):
     assert 'warning: cell cell3 does not answer' in said
 
 
-def test_without_databases_an_id_is_that_of_a_decision(explain):
+def test_unreadable_databases_make_an_id_a_decision(explain):
     class NoDatabases(Explain):
         servers_called = ExplainDecision.servers_called
 
@@ -340,7 +340,7 @@ def test_without_databases_an_id_is_that_of_a_decision(explain):
     ('none', 'db', 'no server called db'),
     ('a name like an id', 'd-typo?', 'no server called d-typo'),
 )
-def test_names_must_be_those_of_one_server(explain, what, problem):
+def test_name_must_belong_to_one_server(explain, what, problem):
     with pytest.raises(errors.OptionError, match=problem):
         explain(what)
 

@@ -19,7 +19,7 @@ class SameZone(BaseHostFilter):
         return zone_of(None, host_state.host) in members
 
 
-def test_zones_are_those_of_the_decision_at_hand_also_of_other_hosts():
+def test_zones_come_from_the_current_decision_for_all_hosts():
     one, two = (factories.aggregate(n, availability_zone=f'az{n}') for n in (1, 2))
     hosts = factories.hosts(
         host=['h1', 'h2', 'h3', 'h4'], aggregates=[(one,), (two,), (one,), ()]

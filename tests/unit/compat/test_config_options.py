@@ -88,7 +88,7 @@ def test_each_request_has_what_the_file_says(configure):
     assert config_options(conf) == (SAYS, None)
 
 
-def test_what_a_filter_writes_there_is_for_one_request(configure):
+def test_config_options_written_by_a_filter_last_one_request(configure):
     filter_ = Writes()
     driver = with_config_options(driver_of(filter_), configure(json.dumps(SAYS)))
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_without_options_the_driver_is_itself(configure, text, problem):
         assert f'filters.json, which cannot be read: {problem}' in line
 
 
-def test_a_file_that_is_missing_is_told(configure):
+def test_missing_file_is_a_warning(configure):
     conf = configure('{}')
     conf.set_override(driver_loading.JSON_FILE, '/nowhere/filters.json')
     _, line = config_options(conf)

@@ -92,7 +92,7 @@ def test_a_file_for_filters_that_is_missing(conf, tmp_path):
     ('no filter either', ['ComputeFilter'], 1),
     ('a filter does it', ['AvailabilityZoneFilter'], 0),
 )
-def test_zones_that_nobody_looks_at(conf, filters, warned):
+def test_unchecked_zones_are_a_warning(conf, filters, warned):
     conf.set_override('query_placement_for_availability_zone', False, 'scheduler')
     conf.set_override('enabled_filters', filters, 'filter_scheduler')
     assert len(list(deprecated_options.warnings(conf))) == warned

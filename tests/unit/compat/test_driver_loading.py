@@ -95,7 +95,7 @@ def test_a_name_leads_to_a_driver(conf, parts, name, kind):
     ('no class', f'{HERE}.no_class', 'no_class is no class.'),
     ('one that raises', f'{HERE}.Broken', 'Broken: TypeError('),
 )
-def test_what_is_no_driver_is_named(conf, parts, name, text):
+def test_invalid_driver_is_named(conf, parts, name, text):
     conf.set_override('driver', name, 'scheduler')
     with pytest.raises(errors.OptionError) as raised:
         driver_from_conf(conf, parts)

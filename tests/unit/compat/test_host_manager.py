@@ -62,7 +62,7 @@ def nodes(states):
     return [state.nodename for state in states]
 
 
-def test_all_hosts_are_those_of_now(manager, view):
+def test_all_hosts_come_from_a_refresh(manager, view):
     assert nodes(manager.get_all_host_states(None)) == ['n1', 'n2', 'n3', 'n4']
     assert view.refreshed == 1
 
@@ -107,7 +107,7 @@ def test_of_no_hosts_none_are_left(manager, seen):
     assert seen == []
 
 
-def test_what_a_host_took_counts_from_then_on(manager):
+def test_consumption_of_a_host_counts_from_then_on(manager):
     states = list(manager.get_all_host_states(None))
     request = factories.request(memory_mb=1500, vcpus=2, root_gb=1)
     states[3].consume_from_request(request)
@@ -126,7 +126,7 @@ def test_a_member_of_a_group_is_seen_on_its_host(manager):
     assert list(state.instances) == [factories.INSTANCE]
 
 
-def test_what_was_set_on_hosts_is_taken_along(hosts):
+def test_attributes_set_on_hosts_are_kept_in_the_table(hosts):
     states = [hosts.state(2), hosts.state(0)]
     states[0].free_ram_mb = 77
     states[1].colour = 'red'
@@ -204,7 +204,7 @@ def test_how_long_filters_took_is_known(manager, seen):
     assert decision.took_s.keys() == {'RamFilter'}
 
 
-def test_what_a_request_never_said_cannot_be_taken(manager):
+def test_consumption_of_an_empty_request_raises(manager):
     state = next(manager.get_all_host_states(None))
     with pytest.raises(errors.UnsetField):
         state.consume_from_request(RequestSpec())

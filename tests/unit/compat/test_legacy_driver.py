@@ -183,7 +183,7 @@ class TestGiven:
     ('no request', ('context',), r'takes \(context\), which'),
     ('too much', tuple('abcdefgh'), r'takes \(a, b, c, d, '),
 )
-def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
+def test_driver_with_unknown_parameters_is_named(parameters, problem):
     source = f'lambda self, {", ".join(parameters)}: []'
     cls = type('Odd', (), {'select_destinations': eval(source)})
     with pytest.raises(errors.OptionError, match=problem) as raised:
@@ -237,7 +237,7 @@ class TestAnswers:
         assert selection.allocation_request_version == VERSION
         assert list(offered.held) == [A]
 
-    def test_what_a_driver_left_of_the_candidates_counts(self, run, hosts):
+    def test_candidates_left_by_the_driver_count(self, run, hosts):
         host = hosts.state(0)
         host.allocation_candidates = [candidate('uuid-h1', 'disk')]
         placed, _ = run(Pike, [host], placement=FakePlacement('uuid-h1'))
@@ -253,7 +253,7 @@ class TestAnswers:
         assert placed.selections == [selections]
         assert offered.tried == [(A, 'of-h1')]
 
-    def test_alternates_that_nobody_wants_are_dropped(self, run):
+    def test_unrequested_alternates_are_dropped(self, run):
         placed, _ = run(Rocky, [(named('h1'), named('h2'))])
         assert names(placed) == [['h1']]
 
@@ -317,11 +317,11 @@ class TestAnswers:
         ('nothing said of a candidate', [Selection(service_host='h1')]),
         ('nothing said of a host', [Selection(allocation_request='null')]),
     )
-    def test_what_is_no_answer_names_the_driver(self, run, answer):
+    def test_invalid_answer_names_the_driver(self, run, answer):
         with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
             run(Mitaka, answer)
 
-    def test_the_group_and_the_instance_are_those_of_the_last(self, run):
+    def test_request_ends_with_the_group_and_instance_of_the_last_server(self, run):
         group = factories.group(members=[A, B])
         answer = [named('h1'), named('h2')]
         placed, _ = run(Mitaka, answer, [A, B], instance_group=group)
@@ -350,7 +350,7 @@ def test_a_driver_may_find_no_host_in_its_own_words(run):
     ('a metric', errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load'),
     ('a database', errors.StoreFailed('cell1', 'away'), 'cell1 could not'),
 )
-def test_who_raises_is_named(run, problem, raised):
+def test_error_of_a_driver_names_it(run, problem, raised):
     class Fails(Base):
         def select_destinations(self, context, spec_obj):
             raise problem

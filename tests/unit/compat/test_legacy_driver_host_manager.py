@@ -53,7 +53,7 @@ class Waits(BaseHostFilter):
     ('the driver itself', 'driver', ('Driver', 'Waiting')),
     ('a filter that it lets run', 'filter', ('Filter', 'Waits')),
 )
-def test_what_never_ends_is_known(hosts, cls, expected):
+def test_hung_driver_or_filter_is_known_as_running(hosts, cls, expected):
     filter_ = Waits()
 
     class Waiting(Scheduler):

@@ -47,7 +47,7 @@ def test_objects_are_ours(lent):
     assert issubclass(objects.ComputeNode, NovaObject)
 
 
-def test_what_needs_the_database_says_what_would_help(lent):
+def test_function_that_needs_a_database_names_use_nova(lent):
     objects = lent('nova.objects')
     with pytest.raises(AttributeError, match=r'InstanceList\.get_by_host: .*use_nova'):
         _ = objects.InstanceList.get_by_host
@@ -56,7 +56,7 @@ def test_what_needs_the_database_says_what_would_help(lent):
     assert not hasattr(objects.Aggregate, 'get_by_id')
 
 
-def test_what_serves_instead_is_named(lent):
+def test_missing_function_names_its_replacement(lent):
     with pytest.raises(AttributeError, match='claim_resources: novasched claims'):
         _ = lent('nova.scheduler.utils').claim_resources
 

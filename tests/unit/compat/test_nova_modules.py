@@ -89,7 +89,7 @@ def test_built_ins_are_ours(nova, module, name):
     assert found.__module__.startswith('novasched.')
 
 
-def test_the_configuration_is_that_of_the_daemon(nova):
+def test_nova_conf_is_the_configuration_of_the_daemon(nova):
     assert nova('nova.conf', 'CONF') is CONF
 
 
@@ -118,7 +118,9 @@ def test_all_that_are_installed(nova):
         ('other_types_on_host', [1], True),
     ],
 )
-def test_what_filters_ask_of_a_host(nova, name, arguments, expected):
+def test_helpers_of_nova_filters_read_host_aggregates_and_instances(
+    nova, name, arguments, expected
+):
     host = factories.hosts(
         aggregates=[(factories.aggregate(1, k='1,2'), factories.aggregate(2, k='3'))],
         instances=[{'one': object()}],
@@ -202,7 +204,7 @@ def test_candidates_are_narrowed(nova, caplog):
         ('from nova.scheduler.weights import nope', 'nova.scheduler.weights.nope'),
     ],
 )
-def test_what_is_not_lent_is_named(nova, statement, missing):
+def test_missing_module_or_name_is_named(nova, statement, missing):
     with pytest.raises(ImportError, match=f'^novasched lends plugins no {missing}: '):
         exec(statement, {})
 

@@ -140,7 +140,7 @@ def test_a_weigher_that_knows_nothing_of_us(cls, multiplier):
         (RAMWeigher, BaseHostWeigher),
     ],
 )
-def test_who_knows_us_stays_as_it_is(cls, base):
+def test_class_of_our_interface_is_not_adapted(cls, base):
     assert plugin_adapter.adopt(cls, base) is cls
 
 
@@ -156,7 +156,7 @@ def test_who_knows_us_stays_as_it_is(cls, base):
     ('a function that gives nothing', nothing, BaseHostFilter),
     ('a number', 3, BaseHostFilter),
 )
-def test_what_is_no_plugin(thing, base):
+def test_class_of_the_wrong_kind_is_refused(thing, base):
     with pytest.raises(TypeError, match='Not a class of the correct type'):
         plugin_adapter.classes(thing, base)
 
@@ -168,7 +168,7 @@ def test_a_function_may_give_any_class():
     ]
 
 
-def test_what_a_function_gives_besides_is_left_out():
+def test_other_values_of_a_class_function_are_left_out():
     assert list(plugin_adapter.classes(with_others, BaseHostFilter)) == ['Passes']
 
 
@@ -337,7 +337,7 @@ class Refuses(Known):
         ),
     ],
 )
-def test_what_cannot_be_made(conf, cls, error, text):
+def test_plugin_that_cannot_be_made_is_an_option_error(conf, cls, error, text):
     with pytest.raises(error) as raised:
         plugin_adapter.make(cls, conf, 'x')
     assert str(raised.value).startswith(text)
@@ -439,7 +439,7 @@ class WeighsForNova(KnowsUs):
     ('a filter made for nova', MadeForNova, 'ours'),
     ('a weigher made for nova', WeighsForNova, 'ours'),
 )
-def test_what_is_meant_by_a_name_of_ours(cls, expected):
+def test_attribute_named_like_ours_is_read_only_from_classes_of_ours(cls, expected):
     assert plugin_adapter._our_attribute(cls, 'config_warnings') == expected
 
 

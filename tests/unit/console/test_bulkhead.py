@@ -87,7 +87,7 @@ def test_an_error_is_kept_for_a_shorter_while(made, clock):
     assert len(asked) == 2
 
 
-def test_beyond_those_who_may_wait_one_is_told_so(made):
+def test_question_beyond_the_queue_is_refused(made):
     bulkhead, question = made(most_waiting=1), Question(is_answered=False)
     with ThreadPoolExecutor(2) as clients:
         answers = [clients.submit(bulkhead.ask, n, question) for n in range(2)]
@@ -102,7 +102,7 @@ def test_beyond_those_who_may_wait_one_is_told_so(made):
 
 
 @pytest.mark.parametrize('key', ['one', 'other'])
-def test_clients_beyond_those_who_may_wait_are_told_at_once(made, key):
+def test_client_beyond_the_limit_is_refused_at_once(made, key):
     bulkhead, question = made(most_clients=2), Question(is_answered=False)
     assert bulkhead.ask('known', Question(), 60.0) == 1
     with ThreadPoolExecutor(2) as clients:
@@ -118,7 +118,7 @@ def test_clients_beyond_those_who_may_wait_are_told_at_once(made, key):
 
 
 @pytest.mark.parametrize('max_age_s', [0.0, 60.0])
-def test_what_takes_too_long_is_finished_and_kept(made, clock, max_age_s):
+def test_late_answer_is_finished_and_cached(made, clock, max_age_s):
     bulkhead, question = made(within_s=0.01), Question(is_answered=False)
     with pytest.raises(errors.Busy, match=r'longer than 0\.01 s and is still being'):
         bulkhead.ask('one', question, max_age_s)

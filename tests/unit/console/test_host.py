@@ -114,7 +114,7 @@ def test_a_host_without_a_compute_node():
     assert 'Nothing runs here.' in said
 
 
-def test_a_cpu_that_is_free_belongs_to_nobody():
+def test_free_cpu_belongs_to_no_server():
     stale = {**HOLDER, 'pcpu': {'0': [0, 1]}}
     (node,) = host.view({**ANSWER, 'holders': [stale]})['nodes']
     assert [cpu['kind'] for cpu in node['numa'][0]['cpus'][:3]] == [host.FREE] * 3

@@ -60,7 +60,7 @@ class TestDecisions:
         assert links(seen)[SCHEDULED] == f'/decisions/{SCHEDULED}'
         assert links(seen)['×'] == '/decisions?limit=2'
 
-    def test_what_is_asked_is_asked_of_the_reader(self):
+    def test_query_parameters_reach_the_reader(self):
         reader = console_answers.GivenReader()
         asked = '/decisions?host=cmp-1&before=d-1&limit=7'
         console_answers.app.create(reader).test_client().get(asked)
@@ -193,7 +193,7 @@ class TestDecision:
         assert seen.all('table', id='hosts') == []
 
     @pytest.mark.parametrize('text', ['stage=x', 'order=size', 'page=0', 'index=7x'])
-    def test_what_cannot_be_asked(self, text):
+    def test_invalid_query_parameter_is_named(self, text):
         seen = page(f'/decisions/{SCHEDULED}?{text}', status=400)
         assert f'{text.partition("=")[0].capitalize()}: ' in seen.text()
 
@@ -402,5 +402,5 @@ def test_health_says_how_each_is_well():
         ['cell3 does not answer: its 96 hosts are not in this.'],
     ),
 )
-def test_what_an_answer_lacks_is_said(answer, sentences):
+def test_missing_parts_of_an_answer_are_named(answer, sentences):
     assert list(words.missing(answer)) == sentences

@@ -29,7 +29,7 @@ def test_a_unix_socket_is_the_default():
     'listen',
     ['tcp://127.0.0.1:9109', 'tcp://[::1]:80', 'tcp://localhost:0', 'unix:///run/c'],
 )
-def test_at_the_machine_itself_nobody_is_asked(listen):
+def test_local_address_needs_no_login(listen):
     assert str(read(listen).listen) == listen
 
 
@@ -50,7 +50,7 @@ def test_elsewhere_with_keystone(listen):
     assert str(made.listen) == listen
 
 
-def test_what_is_given_comes_before_the_option():
+def test_argument_overrides_the_option():
     conf = make_conf(novasched_console={'listen': ELSEWHERE[0]})
     assert str(ConsoleSettings.from_conf(conf, 'unix:///a').listen) == 'unix:///a'
     with pytest.raises(errors.OptionError, match=r'0\.0\.0\.0'):
@@ -58,7 +58,7 @@ def test_what_is_given_comes_before_the_option():
 
 
 @pytest.mark.parametrize('listen', ['nonsense', 'unix:///a,unix:///b', 'tcp://h', ','])
-def test_what_is_not_one_address(listen):
+def test_listen_takes_one_address_only(listen):
     with pytest.raises(errors.OptionError, match='listen'):
         read(listen)
 

@@ -65,7 +65,7 @@ def test_a_chart_that_says_something_has_a_table(path):
 
 
 @pytest.mark.parametrize('name', ['flavor', 'plugin', 'host'])
-def test_what_is_typed_stays_text(name):
+def test_typed_markup_stays_text(name):
     seen = page(f'/decisions?{name}=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E')
     scripts = [found for found, _ in seen.all('script')]
     assert [each['src'] for each in scripts] == ['/static/console.js']

@@ -209,7 +209,7 @@ def test_the_services_of_schedulers_are_read_where_they_are_written(conf):
     ('another port', MYSQL, MYSQL.replace(':1/', ':2/'), False),
     ('no database of our own', None, MYSQL, False),
 )
-def test_a_replica_is_that_of_one_database(conf, main, cell, same):
+def test_replica_serves_only_its_own_database(conf, main, cell, same):
     made = conf(main, slave_connection=REPLICA, synchronous_reader=False)
     engine = engines.cell_engine(made, cell)
     assert (reader(engine) is not engine) == same
@@ -233,7 +233,7 @@ def test_a_replica_that_is_no_url_is_named(conf):
     assert failed.value.option == '[database] slave_connection'
 
 
-def test_what_is_read_comes_from_the_replica_and_what_is_written_does_not(conf):
+def test_reads_use_the_replica_and_writes_the_main_database(conf):
     made = conf('sqlite://', slave_connection='sqlite://', synchronous_reader=False)
     engine = engines.cell_engine(made, 'sqlite://')
     database = transactions.Database(engine)

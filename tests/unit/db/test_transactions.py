@@ -194,8 +194,8 @@ def driver_error(*args):
     ('a password that is refused', driver_error(1045, 'Access denied'), False),
     ('no such table', driver_error(1146, 'no such table'), False),
 )
-def test_what_ends_by_itself(problem, away):
-    assert transactions.is_away(problem) == away
+def test_transient_errors_mean_an_unavailable_database(problem, away):
+    assert transactions.is_unavailable(problem) == away
 
 
 def test_a_step_that_read_what_another_changed_is_done_again(databases, database):

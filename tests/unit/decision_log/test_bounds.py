@@ -61,7 +61,7 @@ def test_a_small_body_stays_as_it_is():
     assert truncated(small) is small
 
 
-def test_what_can_be_compressed_stays():
+def test_compressible_body_is_not_truncated():
     large = body(notes=['x' * 200] * 1000)
     assert len(encode(large)) < MOST_BYTES
     assert truncated(large) is large

@@ -9,9 +9,9 @@ import msgpack
 import numpy as np
 import pytest
 
-from novasched.decision_log.distilling import policy_of
 from novasched.decision_log.encoding import MOST_KNOWN, RecordEncoder
 from novasched.decision_log.record import LONG_OUTCOMES, decode, encode
+from novasched.decision_log.record_builder import profile_summary
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.cases import cases
@@ -26,7 +26,7 @@ from tests.stored_records import make_record
 )
 def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
     profile = Profile((), (RAMWeigher(multiplier),))
-    policy = policy_of(profile)
+    policy = profile_summary(profile)
     assert policy['weighers'] == {'RAMWeigher': kept}
     assert decode(encode(policy)) == policy
 

@@ -97,7 +97,7 @@ def silent(*names):
 FULL, BROKEN = NumInstancesFilter(limit=3), OfPlugin(ValueError())
 
 
-def test_without_a_level_the_text_is_that_of_nova():
+def test_fault_text_is_novas_without_a_level():
     recorded = Recorded(table(), filters=[ComputeFilter(), FULL])
     assert recorded.refused() == NOVAS
     assert recorded.record.body['error'] == {'class': 'NoValidHost', 'text': NOVAS}
@@ -273,7 +273,9 @@ DIAGNOSED = (
         f'{TO_ADMINS} Cells left out: 40.',
     ),
 )
-def test_what_it_says(level, filters, of, text):
+def test_fault_text_counts_reasons_and_names_hosts_for_admins_only(
+    level, filters, of, text
+):
     assert said(level, *filters, **of) == text
 
 
@@ -391,7 +393,7 @@ CLASS = refused(
         (ADMIN, QueryFailed(400, 'odd'), 'Placement answered with HTTP 400: odd'),
     ],
 )
-def test_what_placement_said(level, answer, text):
+def test_fault_text_names_what_placement_refused(level, answer, text):
     placement = FakePlacement()
     placement.fail(answer.status, answer.text)
     assert said(level, placement=placement) == text

@@ -22,7 +22,7 @@ def conf(tmp_path):
     return make_conf(novasched={'decisions_dir': str(tmp_path / 'decisions')})
 
 
-def test_what_is_set_is_made_and_found(conf, tmp_path):
+def test_configured_directory_is_made_and_found(conf, tmp_path):
     chosen = files.from_conf(conf)
     assert chosen == (str(tmp_path / 'decisions'), None)
     store.from_conf(conf, lambda outcome, number: None)
@@ -40,7 +40,7 @@ def test_it_is_beside_the_journal_by_default(tmp_path):
     assert files.from_conf(conf).path == f'{tmp_path}/novasched/decisions'
 
 
-def test_a_directory_that_cannot_be_read_is_told_of(conf, tmp_path):
+def test_unreadable_directory_is_an_option_error(conf, tmp_path):
     (tmp_path / 'decisions').symlink_to('decisions')
     with pytest.raises(errors.OptionError, match='Run this as root'):
         files.existing(conf)

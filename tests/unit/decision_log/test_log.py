@@ -9,7 +9,6 @@ import weakref
 import pytest
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.log import (
@@ -20,6 +19,7 @@ from novasched.decision_log.log import (
     CollectedRecords,
     RecordingLog,
 )
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.decision_log.recording import CANDIDATE
 from novasched.decision_log.task_thread import DRAIN_S
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -263,7 +263,7 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
     assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
 
 
-def test_what_holds_many_hosts_does_not_wait(hung):
+def test_large_requests_are_reduced_instead_of_queued(hung):
     hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
     sink, log, recorded = hung(lambda log: Recorded(hosts, log=log))
     for _ in range(6):
@@ -292,7 +292,7 @@ def test_an_observer_that_raises_harms_no_request(open_log):
     ('result', 'filters', 'whole'),
     [('scheduled', [], False), ('unschedulable', [FULL], True)],
 )
-def test_what_is_not_kept_whole_costs_no_question(open_log, result, filters, whole):
+def test_reduced_record_asks_no_filter_for_reasons(open_log, result, filters, whole):
     sink = Sink()
     log = open_log(sink, keeps=lambda result: result != 'scheduled')
     recorded = served(log, filters=filters)
@@ -319,7 +319,7 @@ def test_a_failure_is_logged_in_one_line(open_log, caplog):
     assert ' blocker=filters plugin=NumInstancesFilter code=too-many-instances ' in line
 
 
-def test_the_id_in_the_error_is_that_of_the_record(open_log):
+def test_error_ends_with_the_id_of_its_record(open_log):
     sink = Sink()
     recorded = served(open_log(sink, level=Level.USER), filters=[FULL])
     text = recorded.refused()
@@ -327,7 +327,7 @@ def test_the_id_in_the_error_is_that_of_the_record(open_log):
     assert text.endswith(f'({sink.records[0].head.id})')
 
 
-def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
+def test_inexplicable_failure_has_novas_text(open_log, caplog):
     class Inexplicable(RecordBuilder):
         def outlines(self, recorder):
             raise ZeroDivisionError

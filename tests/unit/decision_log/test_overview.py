@@ -59,7 +59,7 @@ def test_of_nothing():
     assert found['took_us'] == {'total': 0, 'sample': []}
 
 
-def test_some_times_stand_for_those_of_many():
+def test_sampled_times_represent_many_requests():
     number = 3 * overview.MOST_TIMES
     records = [make_record(NOON + 30, took_us=n) for n in range(number)]
     found = overview.summarize(log_of(records, most=number), 60)

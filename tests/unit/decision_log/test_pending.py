@@ -18,7 +18,7 @@ class PlayedStore:
     """A store that can be away; ``transactions`` are the ids of each."""
 
     def __init__(self):
-        self.is_away = False
+        self.is_unavailable = False
         self.problem = None
         self.tried = 0
         self.lost = 0
@@ -28,7 +28,7 @@ class PlayedStore:
 
     def write_encoded(self, records, lost=0):
         self.tried += 1
-        if self.is_away:
+        if self.is_unavailable:
             raise errors.StoreFailed('the decision log', 'database is locked')
         if self.problem is not None:
             raise self.problem
@@ -91,13 +91,13 @@ def test_a_head_alone_counts_as_reduced(pending, counted):
 
 
 def test_records_wait_and_are_written_in_order(pending, store, clock, counted):
-    store.is_away = True
+    store.is_unavailable = True
     records = [make_record(host=host) for host in ('a', None, 'b', None)]
     for record in records:
         pending.write([record])
     assert (store.tried, len(pending), counted) == (1, 4, {})
     assert 'database is locked' in str(pending.problem)
-    store.is_away = False
+    store.is_unavailable = False
     pending.write(())
     assert store.transactions == []
     clock.go_on(RETRY_S)
@@ -110,14 +110,14 @@ def test_the_oldest_successes_go_first(store, clock, counted):
     records = [make_record(host=host) for host in ('a', None, 'b', None, 'c')]
     most = 4 * RecordEncoder()(records[1]).size + 40
     pending = make(store, clock, counted, most_bytes=most)
-    store.is_away = True
+    store.is_unavailable = True
     pending.write(records)
     assert counted == {'lost': 1}
     pending.write([make_record(host=None) for _ in range(2)])
     assert counted == {'lost': 3}
     pending.write([make_record(host=None)])
     assert counted == {'lost': 4}
-    store.is_away = False
+    store.is_unavailable = False
     clock.go_on(RETRY_S)
     pending.write(())
     assert store.ids()[0] == records[3].head.id
@@ -134,19 +134,19 @@ def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
     one, other = record('one'), record('other')
     large = sum(map(len, RecordEncoder()(one).shared.values()))
     pending = make(store, clock, counted, most_bytes=int(2.5 * large))
-    store.is_away = True
+    store.is_unavailable = True
     pending.write([one, *[replace(one, head=make_record().head) for _ in range(9)]])
     pending.write([other])
     assert (len(pending), counted) == (11, {})
     pending.write([record('third')])
     assert (len(pending), counted) == (2, {'lost': 10})
-    store.is_away = False
+    store.is_unavailable = False
     clock.go_on(RETRY_S)
     pending.write(())
     assert pending._bytes == 0
 
 
-def test_what_is_being_written_is_not_lost(store, clock, counted):
+def test_record_under_a_hung_write_is_not_lost(store, clock, counted):
     """While a write hangs, others come, for which there is no room."""
     writing, kept = [make_record(host='a')], [make_record(host=None)]
     written = store.write_encoded
@@ -186,7 +186,7 @@ def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
 
 
 def test_one_line_a_minute_says_so(pending, store, clock, caplog):
-    store.is_away = True
+    store.is_unavailable = True
     for _ in range(100):
         pending.write([make_record()])
         clock.go_on(2 * LOG_EVERY_S / 100)
@@ -222,7 +222,7 @@ def test_records_that_can_never_be_written_stop_no_others(
     assert store.lost == 2
 
 
-def test_what_is_not_kept_is_not_counted(clock, counted):
+def test_record_without_a_store_is_not_counted(clock, counted):
     pending = make(MemoryDecisions('none'), clock, counted)
     pending.write([make_record(), make_record(host=None)])
     assert (len(pending), counted) == (0, Counter())

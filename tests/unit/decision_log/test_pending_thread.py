@@ -7,11 +7,11 @@ import weakref
 from collections import Counter
 
 from novasched import errors
-from novasched.decision_log.distilling import RecordBuilder
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import AT_ONCE, MOST_WAITING, RecordingLog
 from novasched.decision_log.pending import PendingRecords, WritingThread
+from novasched.decision_log.record_builder import RecordBuilder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -40,7 +40,7 @@ class Locked:
         self.written.set()
 
 
-def test_what_failed_is_written_later_and_needs_no_other_record():
+def test_failed_write_is_repeated_without_another_record():
     store, counted = Locked(), []
     pending = PendingRecords(store, lambda outcome, number: counted.append(outcome))
     writing = WritingThread(pending)
@@ -64,7 +64,7 @@ def test_closing_tries_at_once_what_failed():
     assert (len(store.kept), counted) == (1, ['written'])
 
 
-def test_what_comes_after_closing_is_written():
+def test_record_after_closing_is_written():
     store = Locked()
     store.is_locked = False
     writing = WritingThread(PendingRecords(store, lambda outcome, number: None))
@@ -73,7 +73,7 @@ def test_what_comes_after_closing_is_written():
     assert len(store.kept) == 1
 
 
-def test_what_cannot_be_written_at_the_end_is_said(caplog):
+def test_records_unwritten_at_the_end_are_logged(caplog):
     writing = WritingThread(PendingRecords(Locked(), lambda outcome, number: None))
     writing.write([make_record(), make_record()])
     writing.close()

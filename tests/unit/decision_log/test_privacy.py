@@ -178,7 +178,7 @@ def assert_unmarked(text, what):
     ('to admins', Level.ADMIN),
     more=[('to nobody', Level.NONE)],
 )
-def test_what_is_not_on_the_list_is_nowhere(request_, level, caplog):
+def test_unlisted_request_field_appears_nowhere(request_, level, caplog):
     spec, context, uuids = request_
     caplog.set_level(logging.DEBUG, 'novasched.decision_log')
     results = set()

@@ -47,7 +47,7 @@ def reader(tmp_path, said):
     return DecisionFiles(tmp_path, said.append, SetClock(NOON + 60))
 
 
-def test_the_order_is_that_of_writing(tmp_path):
+def test_records_are_listed_in_the_order_of_writing(tmp_path):
     records = [make_record(at_s) for at_s in (NOON, NOON - 3600, NOON + 30 * 86400)]
     filled(tmp_path, records, to_a_file=2)
     reader = DecisionFiles(tmp_path)
@@ -87,7 +87,7 @@ def test_new_ones_are_found_after_a_place(reader, tmp_path):
     assert reader.newer(Criteria(flavor='other'), mark)[0] == []
 
 
-def test_what_does_not_match_is_looked_at_once(reader):
+def test_unmatched_records_are_read_once(reader):
     found, mark = reader.newer(Criteria(flavor='other'), Mark())
     assert (found, mark) == ([], reader.end())
     found, mark = reader.newer(Criteria(result='scheduled'), Mark(), limit=2)
@@ -141,7 +141,7 @@ def test_a_beginning_of_several_is_not_enough(reader):
 @pytest.mark.parametrize(
     'typed', ['', 'd-', 'd-012', 'd-0123*', 'web-7-xyz', 'd-' + 20 * 'z']
 )
-def test_what_is_no_id_is_not_found(reader, typed):
+def test_invalid_id_is_not_found(reader, typed):
     with pytest.raises(errors.DecisionNotFound, match='No record is kept'):
         reader.read(typed)
 
@@ -203,7 +203,7 @@ def test_a_file_that_is_gone_is_nothing_to_tell(reader, said, tmp_path):
     assert said == []
 
 
-def test_a_body_that_cannot_be_read_is_told_of(reader, said, tmp_path):
+def test_unreadable_body_is_logged(reader, said, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / '000001.sqlite')) as database:
         database.execute("UPDATE bodies SET body = X'00'")
         database.commit()

@@ -73,7 +73,7 @@ def test_the_one_without_a_host_is_whole():
     ]
 
 
-def test_the_host_that_was_drawn_by_chance_is_the_one_told():
+def test_record_names_the_host_drawn_by_chance():
     recorded = Recorded(hosts(), driver=ChanceScheduler)
     answer = recorded.ask(UUIDS[:3])
     drawn = [selections[0].service_host for selections in answer]

@@ -109,7 +109,7 @@ def test_there_is_an_hour_between_looks(put, names, retention, clock):
     assert names() == ['000002.sqlite']
 
 
-def test_the_size_is_that_of_all_files(put, tmp_path):
+def test_size_counts_all_files(put, tmp_path):
     put('000001.sqlite', size=7)
     put('000001.sqlite-wal', size=8)
     put('000002.sqlite.broken', size=9)

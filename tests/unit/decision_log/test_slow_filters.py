@@ -44,7 +44,7 @@ def reasons(recorded, step=0):
     return [(code, count) for code, _, count, _ in decision['steps'][step]['reasons']]
 
 
-def test_a_filter_that_took_a_second_for_a_record_is_asked_no_more(clock, caplog):
+def test_slow_filter_is_not_asked_for_reasons_again(clock, caplog):
     slow = Slow(clock, 0.3)
     recorded = Recorded(factories.hosts(count=10), filters=[slow], clock=clock)
     recorded.refused()

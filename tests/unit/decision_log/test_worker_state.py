@@ -59,7 +59,7 @@ def test_picks_are_there_while_some_are_assumed(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_that_of_a_worker_that_was_killed_is_no_more(tmp_path):
+def test_state_of_a_killed_worker_expires(tmp_path):
     (tmp_path / 'state-1.json').write_text(
         json.dumps({'outages': [AWAY._asdict()], 'picks': {}})
     )
@@ -83,7 +83,7 @@ def test_the_directory_is_made_if_no_record_was_written_yet(tmp_path):
     assert read(tmp_path / 'new') == [AWAY]
 
 
-def test_what_cannot_be_written_is_a_failure(tmp_path):
+def test_unwritable_state_file_is_a_failure(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(errors.StoreFailed):
         StateFile(tmp_path / 'file' / 'below', Known(AWAY)).write_state()

@@ -112,7 +112,7 @@ def test_a_record_is_not_written_twice(make_writer, reader):
     assert len(reader.of_server(record.body['servers'][0]['uuid'])) == 1
 
 
-def test_what_is_more_than_one_statement_takes_is_written(make_writer, reader):
+def test_records_beyond_one_statement_are_written(make_writer, reader):
     servers = [{'uuid': str(number), 'host': 'h1'} for number in range(1000)]
     records = [make_record(body={'servers': servers}) for _ in range(64)]
     write(make_writer(), records)

@@ -165,7 +165,7 @@ def test_a_decision_can_be_had_again_from_its_seed(draw):
         assert again.ranked.host.tolist() == decision.ranked.host.tolist()
 
 
-def test_the_group_and_the_instance_are_those_of_the_last(draw):
+def test_request_ends_with_the_group_and_instance_of_the_last_server(draw):
     group = factories.group(members=UUIDS[:2])
     placed = draw(2, instance_group=group)
     hosts = [host for (host,) in names(placed)]
@@ -177,7 +177,7 @@ def test_nothing_wanted_is_nothing_drawn(draw):
     assert draw(None, num_instances=0).selections == []
 
 
-def test_what_the_request_names_is_logged(draw, caplog):
+def test_forced_host_is_logged(draw, caplog):
     with caplog.at_level(logging.DEBUG, 'novasched'):
         draw(force_hosts=['h1'])
     assert 'Host filter forcing available hosts to h1' in caplog.messages

@@ -156,7 +156,7 @@ def test_after_a_claim_of_unknown_outcome_no_other_host_is_tried(run):
     assert [host for _, host in offered.tried] == ['uuid-h1']
 
 
-def test_requested_groups_are_told_their_providers(run):
+def test_requested_groups_get_the_claimed_providers(run):
     offered = everywhere()
     nics = {'uuid-h1': A, 'uuid-h2': B, 'uuid-h3': C, 'uuid-h4': A}
     for each in offered.offered:
@@ -214,7 +214,7 @@ def test_a_host_without_candidates_is_passed_over(run, caplog):
     assert any('candidatefor host (h1, h1)' in line for line in caplog.messages)
 
 
-def test_what_an_instance_takes_is_gone_for_the_next(run):
+def test_each_instance_reduces_the_room_for_the_next(run):
     request = factories.request(memory_mb=1500)
     placed = run(everywhere(), [A, B, C], request)
     assert names(placed) == [['h1'], ['h2'], ['h1']]
@@ -373,7 +373,7 @@ class TestAlternates:
         assert any("with uuid = 'uuid-h2'" in line for line in caplog.messages)
 
 
-def test_decisions_are_shown_to_whoever_explains_them(run):
+def test_every_decision_reaches_on_decision(run):
     seen = []
     run(everywhere(), [A, B], on_decision=seen.append)
     assert [decision.request.instance_uuid for decision in seen] == [A, B]
@@ -416,7 +416,7 @@ def test_instances_get_nodes_one_after_the_other(run, nodes, as_nova, pagesize):
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-def test_the_nodes_of_the_last_instance_are_told(run, nodes, as_nova):
+def test_request_ends_with_the_numa_cells_of_the_last_server(run, nodes, as_nova):
     fitting = Fitting(as_nova=as_nova)
     placed = run(placement('h1'), [A], asking_for_pages(), table=nodes, fitting=fitting)
     (cell,) = placed.request.numa_topology.cells
@@ -424,14 +424,14 @@ def test_the_nodes_of_the_last_instance_are_told(run, nodes, as_nova):
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-def test_nodes_that_nobody_filtered_for_may_not_fit(run, nodes, as_nova):
+def test_numa_topology_may_not_fit_without_its_filter(run, nodes, as_nova):
     fitting, request = Fitting(as_nova=as_nova), asking_for_pages(2048)
     placed = run(placement('h1'), [A], request, table=nodes, fitting=fitting)
     expected = None if as_nova else request.numa_topology
     assert placed.request.numa_topology is expected
 
 
-def test_devices_that_cannot_be_booked_are_told_in_the_log(run, nodes, caplog):
+def test_devices_that_cannot_be_booked_are_logged(run, nodes, caplog):
     request = factories.request(pci_requests=factories.devices())
     with caplog.at_level(logging.WARNING, LOGGER):
         assert names(run(placement('h1'), [A], request, table=nodes)) == [['h1']]
@@ -447,7 +447,7 @@ class Twice(BaseHostFilter):
         return [host for host in hosts for _ in range(2)]
 
 
-def test_what_is_odd_in_a_filter_is_told_once_in_each_request(run, caplog):
+def test_misbehaving_filter_is_logged_once_per_request(run, caplog):
     with caplog.at_level(logging.WARNING, LOGGER):
         for _ in range(2):
             run(everywhere(), [A, B, C], filters=[Twice()])

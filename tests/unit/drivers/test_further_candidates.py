@@ -170,7 +170,7 @@ class TestTogether:
             run([A, B, C], filters=[Only('h1')])
         assert (placement.tried_together, placement.tried) == ([], [])
 
-    def test_a_refusal_starts_anew_one_by_one(self, run, placement, decided):
+    def test_refused_joint_claim_is_repeated_one_by_one(self, run, placement, decided):
         placement.together = 'refused'
         assert names(run([A, B])) == [['h1'], ['h2']]
         assert [consumer for consumer, _ in placement.tried] == [A, B]
@@ -180,7 +180,7 @@ class TestTogether:
         assert first.ranked.host.tolist() == again.ranked.host.tolist()
         assert again.request.instance_group is first.request.instance_group
 
-    def test_where_it_is_told_what_lacked_all_are_claimed_at_once_again(
+    def test_joint_claim_is_repeated_if_the_exhausted_provider_is_known(
         self, run, placement
     ):
         placement.together = 'refused'
@@ -189,7 +189,7 @@ class TestTogether:
         assert placement.tried_together == [[A, B]] * 2
         assert devices(placement) == {A: 'uuid-h2-x', B: 'uuid-h1-y'}
 
-    def test_who_is_selected_is_told_once_claimed(self, run, placement, caplog):
+    def test_selected_host_is_logged_after_its_claim(self, run, placement, caplog):
         caplog.set_level('DEBUG', 'novasched')
         placement.together = 'refused'
         run([A, B])
@@ -201,7 +201,7 @@ class TestTogether:
         ]
 
     @pytest.mark.parametrize('together', ['claimed', 'refused'])
-    def test_what_a_filter_takes_from_a_list_is_there_when_all_starts_anew(
+    def test_candidates_removed_by_a_filter_return_in_the_next_decision(
         self, run, placement, together
     ):
         placement.together = together
@@ -213,7 +213,7 @@ class TestTogether:
         run([A, B], filters=[Only('h1')])
         assert len(placement.tried) == 2
 
-    def test_nobody_knows_what_became_of_it(self, run, placement):
+    def test_joint_claim_of_unknown_fate_is_rolled_back(self, run, placement):
         placement.together = 'unknown'
         with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
             run([A, B])

@@ -62,7 +62,7 @@ def shown(name, ram):
     )
 
 
-def test_success_is_told_at_debug_alone(lines):
+def test_success_is_logged_only_at_debug(lines):
     assert lines(logging.INFO, [Passing('h1', 'h2')]) == []
     h1, h2 = shown('h1', 4000), shown('h2', 8000)
     assert lines(logging.DEBUG, [Passing('h1', 'h2')]) == [
@@ -183,7 +183,7 @@ class Speechless(Passing):
         'Speechless cannot say why: ValueError: no words',
     ),
 )
-def test_reasons_are_told_where_nothing_is_left(lines, kind, said):
+def test_reasons_are_logged_if_no_host_is_left(lines, kind, said):
     assert ('DEBUG', f'Filter {said}') in lines(logging.DEBUG, [kind()])
 
 
@@ -197,7 +197,7 @@ def test_hosts_without_the_nodes_are_named_as_in_nova(lines):
     ]
 
 
-def test_failure_is_told_at_info(lines):
+def test_failure_is_logged_at_info(lines):
     levels = [level for level, _ in lines(logging.INFO, [Passing()])]
     assert levels == ['INFO', 'INFO']
 
@@ -249,7 +249,7 @@ def test_a_plugin_that_fails_to_warn_fails_no_request(lines):
     ]
 
 
-def test_what_a_plugin_of_nova_calls_as_we_do_is_its_own(lines):
+def test_attribute_of_a_nova_plugin_is_not_read_as_ours(lines):
     class Foreign(Passing):
         request_warnings = 'none of ours'
 

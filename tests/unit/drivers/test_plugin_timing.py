@@ -56,7 +56,7 @@ def test_seconds_add_up_until_they_are_asked_for(watch, clock):
     assert timer.took_s() == {}
 
 
-def test_what_runs_within_another_is_what_runs(watch, clock):
+def test_innermost_extension_is_the_running_one(watch, clock):
     timer = watch.of('req-1')
     with timer('Driver', 'D', 3):
         clock.advance(1)
@@ -70,7 +70,7 @@ def test_what_runs_within_another_is_what_runs(watch, clock):
     assert watch.running() == {}
 
 
-def test_what_raises_took_time_and_runs_no_more(watch, clock):
+def test_raising_extension_is_timed_and_ends(watch, clock):
     timer = watch.of('req-1')
 
     def fail():
@@ -84,7 +84,7 @@ def test_what_raises_took_time_and_runs_no_more(watch, clock):
     assert timer.took_s() == {'A': 1.0}
 
 
-def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
+def test_running_extension_of_each_thread_is_known(watch, clock, stuck):
     started, end = threading.Event(), threading.Event()
 
     def decide():
@@ -110,7 +110,7 @@ def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
     assert [line.split()[1] for line in stuck()] == ['B', 'A']
 
 
-def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, stuck):
+def test_longest_stuck_extension_is_logged_first(watch, clock, stuck):
     at_work = [watch.of('req-1'), watch.of('req-2')]
     for timer, name in zip(at_work, 'BA', strict=True):
         timer.thread = name
@@ -128,7 +128,7 @@ def test_a_request_that_ended_leaves_nothing(watch):
     assert watch.running() == {}
 
 
-def test_what_is_stuck_is_told_once_each_time(watch, clock, stuck):
+def test_stuck_extension_is_logged_once_per_run(watch, clock, stuck):
     timer = watch.of('req-1')
     for _ in range(2):
         with timer('Filter', 'OddHosts', 3):
@@ -171,13 +171,15 @@ def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1')
     ('no budget', 0.0, 'Filter', [99.0], []),
     ('a driver', 1.0, 'Driver', [99.0], []),
 )
-def test_what_takes_too_long_is_named(clock, named, budget_s, kind, seconds, expected):
+def test_extension_over_its_time_budget_is_logged(
+    clock, named, budget_s, kind, seconds, expected
+):
     run(PluginTiming(clock, budget_s), clock, *seconds, kind=kind)
     ending = f' the time budget is {budget_s:g} s'
     assert named() == [line + ending for line in expected]
 
 
-def test_what_takes_too_long_in_each_request_is_named_once_in_a_while(clock, named):
+def test_slow_extension_is_logged_again_after_an_interval(clock, named):
     watch = PluginTiming(clock, 1.0)
     run(watch, clock, 2.0)
     run(watch, clock, 2.0, request='req-2')

@@ -88,7 +88,7 @@ def test_the_first_use_asks_for_all_nodes_and_serves_those_that_follow():
     ('which is unknown', {'n1': 'yesterday'}, 'n1', 'unknown', True, 1),
     ('a level that is always old', {'n1': OLD}, 'n1', 'trusted', True, 3),
 )
-def test_what_is_not_known_for_a_while_is_asked_for_each_time(
+def test_unknown_or_outdated_level_is_asked_for_each_time(
     times, node, level, expected, polls
 ):
     server = FakeServer(**times)

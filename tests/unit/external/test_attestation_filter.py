@@ -51,13 +51,13 @@ def test_levels_are_looked_up_once_for_all_hosts():
     ('count', 'level'),
     [pytest.param(2, None, id='no level'), pytest.param(0, 'trusted', id='no hosts')],
 )
-def test_nobody_is_asked_without_need(count, level):
+def test_attestation_is_not_queried_without_need(count, level):
     levels = FakeLevels()
     TrustedFilter(levels).apply(factories.hosts(count), asks(level))
     assert levels.asked == []
 
 
-def test_why_asks_nobody():
+def test_reason_needs_no_query():
     levels = FakeLevels(h1='untrusted')
     reason = TrustedFilter(levels).why(factories.hosts(1).state(0), asks('trusted'))
     assert reason == (Code.NOT_TRUSTED, 'trust level untrusted, not trusted')

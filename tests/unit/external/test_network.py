@@ -67,7 +67,7 @@ class Renewed(token_endpoint.Token):
         return True
 
 
-def test_a_service_token_goes_along_with_that_of_the_user(scripted, user, nobody):
+def test_service_token_accompanies_the_user_token(scripted, user, nobody):
     service = token_endpoint.Token('http://unused', 'service')
     client, script = scripted((200, PORT), (200, PORT), service=service)
     client.port(user, P1)
@@ -79,7 +79,7 @@ def test_a_service_token_goes_along_with_that_of_the_user(scripted, user, nobody
     assert [token for token, _ in script.asked] == ['users', 'own']
 
 
-def test_a_service_token_that_expired_is_fetched_anew(scripted, user):
+def test_expired_service_token_is_renewed(scripted, user):
     service = Renewed('http://unused', 'service')
     client, script = scripted((401, ''), (200, PORT), service=service)
     client.port(user, P1)
@@ -145,7 +145,7 @@ def test_segments(scripted, user, own, token, asked, body, found):
         (requests.ReadTimeout('slow'), errors.NetworkFailed, None),
     ],
 )
-def test_what_is_no_port(scripted, user, answer, kind, text):
+def test_failed_port_request_has_its_own_error(scripted, user, answer, kind, text):
     client, _ = scripted(answer)
     with pytest.raises(errors.NetworkFailed) as raised:
         client.port(user, P1)
@@ -153,7 +153,7 @@ def test_what_is_no_port(scripted, user, answer, kind, text):
     assert text in (None, str(raised.value))
 
 
-def test_silence_is_told_to_the_operator(scripted, user, caplog):
+def test_silent_network_service_is_logged(scripted, user, caplog):
     client, _ = scripted(requests.ReadTimeout('slow'))
     with pytest.raises(
         errors.NetworkFailed, match=f'Failed to access /v2.0/ports/{P1}'
@@ -163,14 +163,14 @@ def test_silence_is_told_to_the_operator(scripted, user, caplog):
 
 
 @pytest.mark.parametrize('kind', ['subnet', 'network'])
-def test_segments_that_are_not_told(scripted, user, kind):
+def test_unreadable_segments_are_a_failure(scripted, user, kind):
     client, _ = scripted((404, ''))
     with pytest.raises(errors.NetworkFailed) as raised:
         client.segments(user, NetworkOrSubnet(kind, S1))
     assert str(raised.value) == f'Failed to access {kind} {S1}: 404-'
 
 
-def test_nobody_can_ask(scripted, nobody):
+def test_request_without_a_usable_token_is_unauthorized(scripted, nobody):
     client, script = scripted(own=False)
     with pytest.raises(errors.NetworkUnauthorized):
         client.port(nobody, P1)
@@ -241,7 +241,7 @@ BROKEN = requests.ConnectionError(
     ('answering took long enough', requests.ReadTimeout(), 1),
     ('connecting took long enough', requests.ConnectTimeout(), 1),
 )
-def test_what_is_tried_again(scripted, user, problem, attempts):
+def test_only_a_refused_connection_is_tried_again(scripted, user, problem, attempts):
     client, script = scripted(*[problem] * 4, connect_retries=3)
     with pytest.raises(errors.NetworkFailed):
         client.port(user, P1)
@@ -276,7 +276,7 @@ NONSENSE = [None, [], 'x', 1, {}]
     ],
     ids=str,
 )
-def test_what_parses_as_no_port(body):
+def test_malformed_port_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_port(body)
 
@@ -288,7 +288,7 @@ def test_a_port_may_have_no_addresses():
 @pytest.mark.parametrize(
     'body', [*NONSENSE, {'subnet': [1]}, {'subnet': {'segment_id': 5}}], ids=str
 )
-def test_what_is_no_subnet(body):
+def test_malformed_subnet_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_segments(body)
 
@@ -306,7 +306,7 @@ def test_what_is_no_subnet(body):
     ],
     ids=str,
 )
-def test_what_is_no_page(body):
+def test_malformed_page_of_subnets_is_refused(body):
     with pytest.raises(ValueError, match=r'\w'):
         parse_page(body)
 

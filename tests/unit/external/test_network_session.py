@@ -67,7 +67,7 @@ def test_a_token_is_sent(service_conf):
     client.close()
 
 
-def test_credentials_that_make_no_sense_end_the_start(service_conf):
+def test_invalid_credentials_end_the_start(service_conf):
     with pytest.raises(errors.OptionError, match='service_user'):
         network.service_auth_from_conf(service_conf(f'{SEND}auth_type = nonsense'))
 

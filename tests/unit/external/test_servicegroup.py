@@ -65,7 +65,7 @@ def test_by_memcached_it_stands_in_between(configured):
         'no such file or directory',
     ),
 )
-def test_what_cannot_be_used_is_named(configured, cache, option, says):
+def test_unusable_cache_option_is_named(configured, cache, option, says):
     with pytest.raises(errors.OptionError, match=says) as failed:
         servicegroup.check(configured('mc', **cache))
     assert failed.value.option == option

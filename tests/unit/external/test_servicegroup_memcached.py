@@ -132,7 +132,7 @@ def test_a_service_that_is_deleted_is_forgotten(cloud):
     assert list(cloud.view._nodes.cells['a'].services.unavailable) == ['h3']
 
 
-def test_a_beat_from_the_future_is_one_of_now(cloud):
+def test_heartbeat_from_the_future_counts_as_now(cloud):
     cloud.beat(1, after_s=7200)
     cloud.clock.advance(55)
     assert cloud.up() == ['h1', 'h2', 'h3']
@@ -154,7 +154,7 @@ def test_a_beat_counts_for_as_long_as_it_is_young(cloud, lose):
     assert cloud.up() == []
 
 
-def test_that_memcached_is_away_is_told_once(cloud, caplog):
+def test_unavailable_memcached_is_logged_once(cloud, caplog):
     caplog.set_level('INFO')
     cloud.memcached.problem = OSError('refused')
     cloud.up()
@@ -178,7 +178,7 @@ def test_memcached_is_asked_once_a_second_at_most(cloud):
     assert len(cloud.memcached.asked) == asked + 1
 
 
-def test_a_memcached_that_hangs_holds_up_nobody_for_long(cloud):
+def test_hung_memcached_delays_requests_only_briefly(cloud):
     cloud.beats._within_s = 0.1
     cloud.memcached.gate = threading.Event()
     asked = len(cloud.memcached.asked)
@@ -216,7 +216,7 @@ def test_a_thread_that_looks_ends_with_who_wanted_it():
     assert not thread.is_alive()
 
 
-def test_what_is_no_time_is_no_beat(cloud):
+def test_value_that_is_no_time_is_no_heartbeat(cloud):
     cloud.clock.advance(61)
     cloud.memcached.values['compute:h1'] = object()
     cloud.beat(2)
@@ -289,6 +289,6 @@ def test_a_heartbeat_that_is_not_kept_has_failed(services, memcached, change, sa
         services.beat(row.id, 1)
 
 
-def test_who_is_not_registered_has_no_heartbeat(services):
+def test_unregistered_service_has_no_heartbeat(services):
     with pytest.raises(errors.StoreFailed, match='not registered'):
         services.beat(7, 1)

@@ -5,7 +5,7 @@ import json
 
 from novasched import errors
 from novasched.decision_log.memory import MemoryDecisions
-from novasched.inspection.merged import MergedDecisions, OwnLog
+from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionReply
@@ -57,7 +57,7 @@ def merged(own=None, clock=CLOCK, **logs):
     machines = Machines(**logs)
     others = OtherSchedulers(lambda: list(logs), lambda: machines, clock)
     log = None if own is None else OwnLog(lambda: 'here', own, f'{id(own)}')
-    return MergedDecisions(log, others, clock), machines
+    return AllDecisions(log, others, clock), machines
 
 
 def raising(problem):

@@ -93,7 +93,7 @@ def test_a_flavor_of_the_database_comes_before_one_built_in():
         ),
     ],
 )
-def test_a_flavor_that_makes_no_sense_is_refused(text, problem):
+def test_invalid_flavor_is_refused(text, problem):
     with pytest.raises(errors.OptionError, match=problem):
         catalogue.flavor_of(text)
 
@@ -121,7 +121,7 @@ def test_an_image_must_fit_into_the_flavor(path):
     ('without a name', '[[flavors]]\nvcpus = 1', 'has no name'),
     ('no TOML', 'nonsense', 'as tables'),
 )
-def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, problem):
+def test_invalid_catalogue_file_is_refused(tmp_path, text, problem):
     path = tmp_path / 'wrong.toml'
     if text is not None:
         path.write_text(text)

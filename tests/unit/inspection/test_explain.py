@@ -35,7 +35,7 @@ def several(*hosts, decisions=(), **changes):
     return records.record(head, servers=servers, decisions=list(decisions), **changes)
 
 
-def test_what_no_filter_looked_at_is_a_note():
+def test_unchecked_demand_is_a_note():
     record = records.scheduled(notes=['a prefilter ran'])
     specs = {'pci_passthrough:alias': 'gpu:1'}
     flavor = {**record.body['request']['flavor'], 'extra_specs': specs}
@@ -352,7 +352,7 @@ class TestOfHost:
         assert not found['is_exact']
         assert len(found['reasons']) == 2
 
-    def test_a_single_reason_is_that_of_every_host(self):
+    def test_single_reason_applies_to_every_host(self):
         found = self.of('cmp-001')
         assert found['outcome'] == 'ComputeFilter'
         assert found['is_exact']

@@ -86,7 +86,7 @@ def test_hosts_are_listed_by_name(listed):
     assert found['aggregates'] == ['az1', 'gpu', 'ssd']
 
 
-def test_what_the_trees_of_all_nodes_have_is_added_up(listed):
+def test_usage_of_all_provider_trees_of_a_host_is_added_up(listed):
     found = page(listed)
     assert [each['servers'] for each in found['hosts']] == [2, 7, 1]
     assert [each['used'] for each in found['hosts']] == [
@@ -123,7 +123,7 @@ def test_pages(listed):
     assert page(listed, name='nothing')['pages'] == 1
 
 
-def test_slots_are_those_of_all_nodes(listed, nodes):
+def test_slots_of_a_host_sum_over_its_nodes(listed, nodes):
     usable = nodes[np.array([False, False, True, True])]
     slots = SimpleNamespace(hosts=usable, counts=np.array([2, 3]))
     assert [each['slots'] for each in page(listed, slots=slots)['hosts']] == [

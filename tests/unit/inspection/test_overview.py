@@ -179,6 +179,6 @@ def test_only_so_many_rows(overview):
     assert len(top.frame(overview, Style(100), rows=2).splitlines()) == 9
 
 
-def test_colours_are_those_of_a_terminal_alone(overview):
+def test_colours_need_a_terminal(overview):
     assert '\033[' not in top.frame(overview, Style(100))
     assert '\033[' in top.frame(overview, Style(100, has_colour=True))

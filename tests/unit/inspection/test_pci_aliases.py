@@ -36,7 +36,7 @@ def test_devices_are_asked_for_by_their_alias():
     assert request.spec == [{'vendor_id': '8086', 'product_id': '1572'}]
 
 
-def test_an_alias_that_nobody_knows_is_refused():
+def test_unknown_alias_is_refused():
     with pytest.raises(errors.InvalidDemand, match='PCI alias gpu is not defined'):
         PciAliases.from_conf(conf_of(NIC)).requests_of(request_for('gpu:1'))
 

@@ -20,7 +20,7 @@ def clock():
     return SetClock()
 
 
-def test_who_did_not_answer_is_left_alone_for_a_while(clock):
+def test_silent_scheduler_is_asked_again_after_an_interval(clock):
     machines = Machines(good=log_of(), hung=LATE)
     others = OtherSchedulers(lambda: ['good', 'hung'], lambda: machines, clock)
     for _ in range(2):
@@ -44,7 +44,7 @@ def test_nova_scheduler_is_asked_once(clock):
     assert (others.without_log, others.unanswered) == (['nova'], [])
 
 
-def test_nobody_is_connected_to_where_there_is_nobody(clock):
+def test_no_connection_without_other_schedulers(clock):
     others = OtherSchedulers(list, raising('not called'), clock)
     assert others.ask('find') == []
     assert others.unanswered == []
@@ -66,7 +66,7 @@ def test_the_database_away_hides_all_for_a_while(clock):
     assert others.unanswered == []
 
 
-def test_a_broker_that_makes_no_sense_hides_all(clock):
+def test_invalid_broker_url_hides_all_others(clock):
     others = OtherSchedulers(lambda: ['good'], raising('no URL'), clock)
     assert others.ask('find') == []
     assert others.unanswered == [ALL_OTHERS]

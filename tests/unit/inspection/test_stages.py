@@ -26,7 +26,7 @@ def test_one_that_is_no_example_has_one_of_several():
     assert of('cmp-150', MANY, OTHERS) == ([MANY, OTHERS], False)
 
 
-def test_a_reason_of_one_host_is_that_of_no_other():
+def test_reason_of_one_host_applies_to_no_other():
     assert of('cmp-150', MANY, ALONE, OTHERS) == ([MANY, OTHERS], False)
     assert of('cmp-150', MANY, ALONE) == ([MANY], True)
 

@@ -7,11 +7,11 @@ REASON = unbroken('not-enough-dedicated-cpus VCPU 10')
 START = ' ' * 8
 
 
-def test_what_is_unbroken_stays_on_a_line_where_it_has_room():
+def test_unbroken_word_that_fits_a_line_stays_whole():
     lines = Style(48).wrapped(START, f'rejected by {REASON}')
     assert lines == [f'{START}rejected by', f'{START}not-enough-dedicated-cpus VCPU 10']
 
 
-def test_what_is_unbroken_and_longer_than_a_line_is_broken():
+def test_unbroken_word_longer_than_a_line_is_broken():
     lines = Style(LEAST_WIDTH).wrapped(START, REASON)
     assert lines == [f'{START}not-enough-dedicated-cpus VCPU', f'{START}10']

@@ -10,11 +10,11 @@ import pathlib
 import netaddr
 
 from novasched import plugins
-from novasched.decision_log.distilling import policy_of
+from novasched.decision_log.record_builder import profile_summary
 from novasched.decision_log.request import summary
 from novasched.inspection import unchecked
 from novasched.inspection.guest_topology import numa_topology_of
-from novasched.inspection.unchecked import Policy
+from novasched.inspection.unchecked import EnabledChecks
 from novasched.objects.base import parse
 from novasched.testing import assert_rejects
 from tests import factories
@@ -46,15 +46,15 @@ PLACEMENT = {
 """Extra specs that placement or the compute looks at."""
 
 
-def policy(filters=DEFAULT, driver='filter_scheduler', scheduler=(), **options):
+def enabled_checks(filters=DEFAULT, driver='filter_scheduler', scheduler=(), **options):
     conf = make_conf(
         filter_scheduler={'enabled_filters': list(filters), **options},
         scheduler={'driver': driver, **dict(scheduler)},
     )
-    return Policy.from_conf(conf, plugins.profile_from_conf(conf))
+    return EnabledChecks.from_conf(conf, plugins.profile_from_conf(conf))
 
 
-DEFAULT_POLICY = policy()
+DEFAULT_CHECKS = enabled_checks()
 
 
 @functools.cache
@@ -65,13 +65,13 @@ def installed():
     return {each.name: each for each in plugins.profile_from_conf(conf).filters}
 
 
-def of_request(found, asked, keys=()):
-    demands = unchecked.of_request(found, summary(asked), keys)
+def request_sentences(found, asked, keys=()):
+    demands = unchecked.unchecked_demands(found, summary(asked), keys)
     return unchecked.sentences(found, demands)
 
 
-def of_cloud(found, flavors=(), aggregates=(), groups=()):
-    demands = unchecked.of_cloud(found, dict(flavors), aggregates, dict(groups))
+def cloud_sentences(found, flavors=(), aggregates=(), groups=()):
+    demands = unchecked.demands_of_cloud(found, dict(flavors), aggregates, dict(groups))
     return unchecked.sentences(found, demands)
 
 
@@ -136,7 +136,7 @@ PROOFS = (
 
 
 @cases('name, specs, image, metadata, fields', *PROOFS)
-def test_what_is_proposed_rejects_a_host_that_others_pass(
+def test_proposed_filter_rejects_a_host_that_others_pass(
     name, specs, image, metadata, fields
 ):
     asked = factories.request(extra_specs=specs, image=image, **fields)
@@ -151,13 +151,15 @@ def test_what_is_proposed_rejects_a_host_that_others_pass(
     )
     assert_rejects(installed()[name], hosts, asked)
     without, including = (
-        dataclasses.replace(DEFAULT_POLICY, filters=frozenset(names))
+        dataclasses.replace(DEFAULT_CHECKS, filters=frozenset(names))
         for names in ({*DEFAULT} - {name}, {*DEFAULT, name})
     )
     remedy = f': {unchecked._remedy(without, name)}'
 
     def named(found):
-        said = of_request(found, asked, metadata) + of_cloud(found, (), [aggregate])
+        said = request_sentences(found, asked, metadata) + cloud_sentences(
+            found, (), [aggregate]
+        )
         return [each for each in said if each.endswith(remedy)]
 
     assert len(named(without)) == 1
@@ -165,7 +167,7 @@ def test_what_is_proposed_rejects_a_host_that_others_pass(
 
 
 def test_the_defaults_of_nova_check_what_is_asked_of_them():
-    found = DEFAULT_POLICY
+    found = DEFAULT_CHECKS
     asked = factories.request(
         extra_specs={**PLACEMENT, 'capabilities:vcpus_total': '>= 2', 'note': 'x'},
         image={'hw_architecture': 'x86_64', 'hw_disk_bus': 'scsi', 'os_distro': 'x'},
@@ -173,10 +175,13 @@ def test_the_defaults_of_nova_check_what_is_asked_of_them():
         instance_group=factories.group('affinity'),
         scheduler_hints={'group': ['g'], 'same_host': [''], 'own': ['x']},
     )
-    assert of_request(found, asked) == []
+    assert request_sentences(found, asked) == []
     aggregate = factories.aggregate(1, availability_zone='az1', rack='r1')
     groups = dict.fromkeys((row.key for row in unchecked.GROUP), 7)
-    assert of_cloud(found, {'m1.small': asked.extra_specs}, [aggregate], groups) == []
+    assert (
+        cloud_sentences(found, {'m1.small': asked.extra_specs}, [aggregate], groups)
+        == []
+    )
 
 
 def test_the_walk_through_asks_for_nothing_that_its_filters_do_not_check():
@@ -184,8 +189,8 @@ def test_the_walk_through_asks_for_nothing_that_its_filters_do_not_check():
     aggregates = [factories.aggregate(1, flavor_class='s3-public')]
     cloud = {'s3': specs}, aggregates
     own = ('AvailabilityZoneFilter', unchecked.EXTRA_SPECS, unchecked.NODES)
-    assert of_cloud(policy([*DEFAULT, *own]), *cloud) == []
-    assert of_cloud(DEFAULT_POLICY, *cloud) == [
+    assert cloud_sentences(enabled_checks([*DEFAULT, *own]), *cloud) == []
+    assert cloud_sentences(DEFAULT_CHECKS, *cloud) == [
         'Flavor s3 asks for flavor_class=s3-public, which no enabled filter checks: '
         'add AggregateInstanceExtraSpecsFilter to [filter_scheduler] enabled_filters',
         'Flavor s3 asks for hw:mem_page_size=1048576, which no enabled filter checks: '
@@ -211,23 +216,27 @@ def test_requests_of_nova_are_checked_by_the_filters_that_are_named_for_them():
         for request in sent_requests(json.loads(path.read_text()))
     ]
     own = ('NUMATopologyFilter', 'PciPassthroughFilter', 'DifferentHostFilter')
-    enough = policy([*DEFAULT, *own, 'JsonFilter'])
-    assert [of_request(enough, each) for each in requests] == [[]] * len(requests)
-    said = {line for each in requests for line in of_request(DEFAULT_POLICY, each)}
+    enough = enabled_checks([*DEFAULT, *own, 'JsonFilter'])
+    assert [request_sentences(enough, each) for each in requests] == [[]] * len(
+        requests
+    )
+    said = {
+        line for each in requests for line in request_sentences(DEFAULT_CHECKS, each)
+    }
     remedies = {line.partition(': add ')[2].partition(' ')[0] for line in said}
     assert remedies == {*own, 'JsonFilter'}
 
 
-def test_what_many_ask_for_is_one_sentence():
+def test_demand_of_many_flavors_or_groups_is_one_sentence():
     flavors = {f'm1.{n}': {'hw:cpu_policy': 'mixed'} for n in range(7)}
     flavors['m1.3'] = {'hw:numa_nodes': '2'}
-    assert of_cloud(DEFAULT_POLICY, flavors) == [
+    assert cloud_sentences(DEFAULT_CHECKS, flavors) == [
         '7 flavors (m1.0, m1.1, m1.2, m1.3, m1.4 and 2 more) ask for hw:cpu_policy, '
         'hw:numa_nodes, which no enabled filter checks: add NUMATopologyFilter to '
         '[filter_scheduler] enabled_filters'
     ]
-    assert of_cloud(
-        policy(DEFAULT[:3]), groups={'affinity': 1, 'anti-affinity': 9}
+    assert cloud_sentences(
+        enabled_checks(DEFAULT[:3]), groups={'affinity': 1, 'anti-affinity': 9}
     ) == [
         'The server group asks for affinity, which no enabled filter checks: add '
         'ServerGroupAffinityFilter to [filter_scheduler] enabled_filters',
@@ -265,7 +274,7 @@ def test_weighers_count_soft_policies(options, keys, remedy):
     asked = factories.request(instance_group=factories.group('soft-affinity'))
     said = 'The server group asks for soft-affinity, which no enabled weigher counts: '
     expected = [] if remedy is None else [f'{said}{remedy}']
-    assert of_request(policy(**options), asked, keys) == expected
+    assert request_sentences(enabled_checks(**options), asked, keys) == expected
 
 
 @cases(
@@ -281,33 +290,36 @@ def test_weighers_count_soft_policies(options, keys, remedy):
 def test_prefilters_check_aggregates(option, metadata):
     traits = {key: value for key, value in metadata.items() if ':' in key}
     cloud = {'m1.licensed': traits}, [factories.aggregate(1, **metadata)]
-    assert of_cloud(policy(scheduler={option: True}), *cloud) == []
-    (said,) = of_cloud(policy(scheduler={option: False}), *cloud)
+    assert cloud_sentences(enabled_checks(scheduler={option: True}), *cloud) == []
+    (said,) = cloud_sentences(enabled_checks(scheduler={option: False}), *cloud)
     assert said.startswith(f'Aggregate agg1 has {"=".join(*metadata.items())}, which')
 
 
 def test_a_zone_that_nothing_asks_placement_for():
     asked, off = factories.request(availability_zone='az1'), {unchecked.ZONES: False}
-    assert of_request(policy(scheduler=off), asked) == [
+    assert request_sentences(enabled_checks(scheduler=off), asked) == [
         'The request asks for availability_zone=az1, which no enabled filter checks: '
         'set [scheduler] query_placement_for_availability_zone = True'
     ]
     by_filter = [*DEFAULT, 'AvailabilityZoneFilter']
-    assert of_request(policy(by_filter, scheduler=off), asked) == []
+    assert request_sentences(enabled_checks(by_filter, scheduler=off), asked) == []
 
 
 def test_metadata_that_flavors_ask_for_is_theirs():
     flavors = {'win': {'aggregate_instance_extra_specs:os_distro': 'windows'}}
     aggregates = [factories.aggregate(1, os_distro='windows')]
-    assert of_cloud(policy([unchecked.EXTRA_SPECS]), flavors, aggregates) == []
-    assert len(of_cloud(DEFAULT_POLICY, flavors, aggregates)) == 1
+    assert (
+        cloud_sentences(enabled_checks([unchecked.EXTRA_SPECS]), flavors, aggregates)
+        == []
+    )
+    assert len(cloud_sentences(DEFAULT_CHECKS, flavors, aggregates)) == 1
 
 
 def test_devices_of_servers_with_nodes_are_fitted_with_these():
     alias = {'pci_passthrough:alias': 'nic:1'}
-    found = policy([unchecked.NODES])
-    assert len(of_cloud(found, {'nic': alias})) == 1
-    assert of_cloud(found, {'nic': {**alias, 'hw:numa_nodes': '1'}}) == []
+    found = enabled_checks([unchecked.NODES])
+    assert len(cloud_sentences(found, {'nic': alias})) == 1
+    assert cloud_sentences(found, {'nic': {**alias, 'hw:numa_nodes': '1'}}) == []
 
 
 @cases(
@@ -316,11 +328,11 @@ def test_devices_of_servers_with_nodes_are_fitted_with_these():
     ('instances', 'max_instances_per_host', 20, 'NumInstancesFilter'),
 )
 def test_options_that_a_filter_reads(option, value, check):
-    assert of_cloud(policy(**{option: value})) == [
+    assert cloud_sentences(enabled_checks(**{option: value})) == [
         f'Section [filter_scheduler] sets {option}, which no enabled filter checks: '
         f'add {check} to [filter_scheduler] enabled_filters'
     ]
-    assert of_cloud(policy([check], **{option: value})) == []
+    assert cloud_sentences(enabled_checks([check], **{option: value})) == []
 
 
 class Licences:
@@ -337,13 +349,13 @@ class OwnNodes(plugins.profile_from_conf(make_conf()).filters[0].__class__):
 def plugged(*classes):
     paths = [f'{__name__}.{each.__name__}' for each in classes]
     names = [each.__name__ for each in classes]
-    return policy(names, available_filters=paths)
+    return enabled_checks(names, available_filters=paths)
 
 
 def test_a_filter_that_is_not_known_may_check_anything():
     flavors = {'gold': {'licence': 'gold', 'hw:numa_nodes': '2'}}
     aggregates = [factories.aggregate(1, licence='gold')]
-    assert of_cloud(plugged(Licences), flavors, aggregates) == [
+    assert cloud_sentences(plugged(Licences), flavors, aggregates) == [
         'Flavor gold asks for hw:numa_nodes=2, which no enabled filter checks, unless '
         'Licences does: add NUMATopologyFilter to [filter_scheduler] enabled_filters'
     ]
@@ -355,14 +367,14 @@ def test_a_changed_filter_checks_what_the_original_does():
 
 
 def test_bare_metal_has_filters_of_its_own():
-    found = policy(use_baremetal_filters=True)
-    (said,) = of_cloud(found, {'bm': {'hw:numa_nodes': '1'}})
+    found = enabled_checks(use_baremetal_filters=True)
+    (said,) = cloud_sentences(found, {'bm': {'hw:numa_nodes': '1'}})
     assert said.endswith(' to [filter_scheduler] baremetal_enabled_filters')
 
 
 def test_nothing_is_said_of_a_driver_that_may_not_filter():
-    assert policy(driver='chance_scheduler') is None
-    assert policy(driver='nova.scheduler.caching_scheduler.CachingScheduler')
+    assert enabled_checks(driver='chance_scheduler') is None
+    assert enabled_checks(driver='nova.scheduler.caching_scheduler.CachingScheduler')
 
 
 PINNED = factories.request(extra_specs={'hw:cpu_policy': 'dedicated'})
@@ -380,7 +392,7 @@ PINNED = factories.request(extra_specs={'hw:cpu_policy': 'dedicated'})
     ('a rebuild', {'scheduler_hints': {'_nova_check_type': ['rebuild']}}, 0),
 )
 def test_requests_that_no_filter_is_asked_of(changes, number):
-    assert len(of_request(DEFAULT_POLICY, PINNED.replaced(**changes))) == number
+    assert len(request_sentences(DEFAULT_CHECKS, PINNED.replaced(**changes))) == number
 
 
 @cases(
@@ -391,8 +403,8 @@ def test_requests_that_no_filter_is_asked_of(changes, number):
 )
 def test_records_say_it_as_far_as_they_know_the_policy(changes, number):
     conf = make_conf()
-    kept = policy_of(plugins.profile_from_conf(conf), conf) | changes
-    found = Policy.of_record(kept)
+    kept = profile_summary(plugins.profile_from_conf(conf), conf) | changes
+    found = EnabledChecks.of_record(kept)
     asked = PINNED.replaced(availability_zone='az1')
-    assert len(of_request(found, asked)) == number
-    assert Policy.of_record({'version': '0.1'}) is None
+    assert len(request_sentences(found, asked)) == number
+    assert EnabledChecks.of_record({'version': '0.1'}) is None

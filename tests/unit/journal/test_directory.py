@@ -38,7 +38,7 @@ def candidates(conf, environ, is_root):
         ['/s/j', '/s/novasched', '/h/.local/state/novasched'],
     ),
 )
-def test_what_is_set_comes_first(conf, options, expected):
+def test_set_directories_come_first(conf, options, expected):
     for name, value in options.items():
         conf.set_override(name, value, 'novasched' if name == 'journal_dir' else None)
     found = candidates(conf, {'HOME': '/h'}, False)
@@ -113,7 +113,7 @@ def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
     assert not (tmp_path / 'c').exists()
 
 
-def test_what_is_set_and_not_followed_is_a_warning(tmp_path):
+def test_unusable_option_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
     set_ = Candidate(str(tmp_path / 'file' / 'a'), '[novasched] journal_dir')
     found = choose([set_, Candidate(str(tmp_path / 'b'))], look)
@@ -146,7 +146,7 @@ def test_a_look_makes_nothing(tmp_path):
 
 @cases('attempt', ('by a look', look), ('by making it', make))
 @pytest.mark.parametrize('name', ['here', 'here/below'])
-def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
+def test_directory_of_another_user_is_not_chosen(tmp_path, attempt, name):
     # Nobody may write below /proc, not even root.
     (tmp_path / 'here').symlink_to('/proc/self/fd')
     found = [Candidate(str(tmp_path / name)), Candidate(str(tmp_path / 'mine'))]

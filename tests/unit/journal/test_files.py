@@ -37,7 +37,7 @@ def test_a_file_is_its_makers_as_long_as_that_lives(directory):
     assert taken(directory) == [os.path.basename(made.path)]
 
 
-def test_who_loses_a_new_file_to_a_taker_makes_another(directory):
+def test_new_file_taken_before_its_lock_is_replaced(directory):
     made = []
 
     def lock(path, descriptor):
@@ -69,7 +69,7 @@ def test_of_two_takers_one_gets_it(directory):
     assert len(taken(directory)) == 1
 
 
-def test_what_was_removed_is_nobodys(directory):
+def test_removed_file_is_not_locked(directory):
     made = File.create(str(directory))
     descriptor = os.open(made.path, os.O_RDWR)
     made.remove()
@@ -77,7 +77,7 @@ def test_what_was_removed_is_nobodys(directory):
     assert taken(directory) == []
 
 
-def test_what_another_taker_removes_in_between_is_passed_over(directory):
+def test_file_removed_by_another_taker_is_passed_over(directory):
     first, second = (File.create(str(directory)) for _ in range(2))
     first.close()
     second.close()
@@ -196,7 +196,7 @@ def test_a_file_that_is_gone_may_be_removed(directory):
     ('a directory', lambda path: path.mkdir()),
     ('a link', lambda path: path.symlink_to('/dev/null')),
 )
-def test_what_cannot_be_read_stops_no_other(directory, make):
+def test_unreadable_file_does_not_stop_the_others(directory, make):
     made = File.create(str(directory))
     made.close()
     name = os.path.basename(made.path)

@@ -109,7 +109,7 @@ def test_a_line_of_a_version_that_lacks_a_field_is_odd(intent, name):
     ('a provider of a shell', {'allocations': {'a b; c': {}}}),
     ('allocations that are a number', {'allocations': 5}),
 )
-def test_what_could_not_be_asked_for_is_odd(intent, change):
+def test_line_with_impossible_values_is_odd(intent, change):
     fields = _fields(Record(intent(), NOW).line())
     assert parse(_checked({**fields, **change})) == ([], 1)
 
@@ -131,7 +131,7 @@ def test_a_line_of_an_older_version_is_odd(intent):
         {'p': {'VCPU': 9}},
     ),
 )
-def test_what_a_consumer_holds_after_the_claim(intent, before, expected):
+def test_record_adds_the_claim_to_the_earlier_allocation(intent, before, expected):
     assert Record(intent(before=before), NOW).holds() == expected
 
 
@@ -143,7 +143,7 @@ def test_what_a_consumer_holds_after_the_claim(intent, before, expected):
     ('another start of the machine', Moment('other', 10.0), None),
     ('nobody knows which', Moment(None, 10.0), None),
 )
-def test_time_is_told_within_one_start_of_the_machine(earlier, expected):
+def test_time_is_known_within_one_boot_only(earlier, expected):
     assert NOW.since(earlier) == expected
     assert Moment(None, 12.5).since(earlier) is None
 

@@ -27,7 +27,7 @@ def test_a_claim_without_an_answer_is_undone(killed, look, consumers, files, sai
     assert line == 'The claim of request req-1 for a is undone: it was never answered'
 
 
-def test_what_was_held_before_comes_back(killed, look, consumers):
+def test_recovery_restores_the_earlier_allocation(killed, look, consumers):
     consumers.held['a']['old'] = {'VCPU': 4}
     killed(held=BEFORE)
     look()
@@ -46,7 +46,7 @@ def test_a_claim_that_may_be_answered_is_only_named(
     assert 'openstack resource provider allocation delete a' in line
 
 
-def test_what_is_settled_is_no_matter(killed, look, consumers, files, said):
+def test_settled_claim_is_not_recovered(killed, look, consumers, files, said):
     killed(do=lambda entry: entry.settle())
     look()
     assert consumers.asked == []
@@ -219,7 +219,7 @@ def test_a_claim_of_long_ago_is_only_named(
     ('placement is away', UndoUnanswered('a', 'away')),
     ('placement fails', errors.AllocationDeleteFailed('a', 'oops')),
 )
-def test_what_cannot_be_undone_now_is_kept(killed, look, consumers, error, files, said):
+def test_failed_recovery_is_repeated(killed, look, consumers, error, files, said):
     killed()
     consumers.errors = {'a': error}
     look()

@@ -57,7 +57,7 @@ def test_a_worker_that_ends_well_leaves_no_file(worker, intent, directory):
     assert list(directory.iterdir()) == []
 
 
-def test_what_is_open_stays_when_the_worker_ends(worker, intent, written):
+def test_open_entry_outlives_its_worker(worker, intent, written):
     made = worker()
     first, _ = made.intend([intent('a'), intent('b')])
     made.close()
@@ -65,7 +65,7 @@ def test_what_is_open_stays_when_the_worker_ends(worker, intent, written):
     assert written() == [('s', 'a'), ('o', 'b')]
 
 
-def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog, full):
+def test_unremovable_file_is_logged(worker, intent, caplog, full):
     made = worker()
     made.intend([intent()])[0].settle()
     inner = made._file
@@ -105,7 +105,7 @@ def test_a_file_in_which_something_is_always_open_is_followed_by_another(
     last.settle()
 
 
-def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
+def test_earlier_allocation_replaces_the_line_of_the_claim(
     worker, intent, directory, written
 ):
     made = worker()
@@ -125,7 +125,7 @@ def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
     assert written() == [('s', 'a'), ('s', 'a')]
 
 
-def test_the_end_of_an_earlier_claim_is_not_that_of_a_later_one(worker, intent):
+def test_end_of_an_earlier_claim_does_not_end_a_later_one(worker, intent):
     """One thread makes both for one consumer; the first was left to recovery."""
     made = worker()
     (first,) = made.intend([intent()])
@@ -187,7 +187,7 @@ def test_another_threads_claim_for_the_same_consumer_is_another(worker, intent):
     assert entry.record.intent.before is None
 
 
-def test_what_was_interrupted_stays_open(worker, intent, written):
+def test_interrupted_claim_stays_open(worker, intent, written):
     made = worker()
     (entry,) = made.intend([intent()])
     entry.leave()
@@ -199,7 +199,7 @@ def test_what_was_interrupted_stays_open(worker, intent, written):
 # -- a disk that does not take it
 
 
-def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplog):
+def test_unusable_directory_is_logged_once(worker, intent, tmp_path, caplog):
     (tmp_path / 'file').touch()
     made = worker(tmp_path / 'file' / 'journal')
     for _ in range(2):
@@ -211,9 +211,7 @@ def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplo
     assert 'cannot be written' in said
 
 
-def test_a_full_disk_is_told_each_time_that_it_begins(
-    worker, intent, written, caplog, full
-):
+def test_full_disk_is_logged_each_time_it_begins(worker, intent, written, caplog, full):
     made = worker()
     made.intend([intent('a')])
     inner = made._file

@@ -84,7 +84,7 @@ def test_shared_cpus_come_after_dedicated_ones(ask):
     ('no shared ones', offered('a'), NOTHING, [candidate('a')]),
     ('no dedicated ones', NOTHING, offered('a'), [candidate('a')]),
 )
-def test_one_answer_will_do(ask, dedicated, shared, expected):
+def test_one_of_two_answers_is_enough(ask, dedicated, shared, expected):
     found = ask(Twofold(dedicated, shared), extra_specs=PINNED)
     assert [*found.requests] == expected
     assert found.version == '1.36'
@@ -100,7 +100,7 @@ def test_the_fallback_can_be_turned_off(ask):
     assert len(placement.queries) == 1
 
 
-def test_the_fallback_is_told(ask, caplog):
+def test_fallback_query_is_logged(ask, caplog):
     caplog.set_level(logging.DEBUG, 'novasched.manager.candidate_query')
     ask(Twofold(offered('a'), offered('b')), extra_specs=PINNED)
     assert caplog.messages == [
@@ -114,7 +114,7 @@ def test_the_fallback_is_told(ask, caplog):
     ('less than the limit', 'a', 2, False),
     ('no limit', 'abc', None, False),
 )
-def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
+def test_truncated_answer_is_reported(ask, offers, limit, cut):
     found = ask(Cutting(*offers), limit=limit)
     assert found.cut is cut
     assert ask.cut == ([found] if cut else [])
@@ -140,13 +140,13 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
 def test_nothing_is_asked_of_a_placement_that_is_waited_for(problem, is_patient, asked):
     placement = FakePlacement('p')
     source = CandidateSource(
-        placement, FakeMirrored(), lambda answer: None, away=lambda: problem
+        placement, FakeMirrored(), lambda answer: None, unavailable=lambda: problem
     )
     query = build_query(factories.request(), Requirements(), None, 1000, True)
     context = RequestContext(overwrite=False)
     answer = source.ask(context, query, is_patient=is_patient)
     assert len(placement.queries) == asked
-    assert asked or answer == QueryFailed(0, '503', is_away=True)
+    assert asked or answer == QueryFailed(0, '503', is_unavailable=True)
 
 
 def test_the_options_of_nova(conf):

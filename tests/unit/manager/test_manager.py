@@ -83,7 +83,7 @@ def select():
     return run
 
 
-def test_a_request_is_claimed_and_told(select):
+def test_request_is_claimed_and_notified(select):
     placement, notifier = FakePlacement('uuid-h1'), FakeNotifier()
     request = factories.request()
     ((selection,), _) = select(request, [A, B], placement=placement, notifier=notifier)
@@ -94,7 +94,7 @@ def test_a_request_is_claimed_and_told(select):
     assert notifier.told[1][1].instance_uuid == B
 
 
-def test_what_waited_for_another_manager_is_not_told_again(select):
+def test_handed_over_request_is_not_announced_again(select):
     notifier, log = FakeNotifier(), Recordings()
     after = RequestAttempt(was_announced=True, waited_s=3.21)
     after.note_unavailable('placement', 'gone', 503)
@@ -189,7 +189,7 @@ def test_where_no_instances_are_named_nothing_is_claimed(select):
 
 
 @pytest.mark.parametrize('answer', ['an error', 'nothing'])
-def test_no_candidates_end_the_request_before_it_is_told(select, answer, caplog):
+def test_request_without_candidates_is_not_notified(select, answer, caplog):
     placement, notifier = FakePlacement(), FakeNotifier()
     if answer == 'an error':
         placement.fail()
@@ -233,7 +233,7 @@ def test_a_prefilter_that_refuses_is_logged_and_ends_the_request(select, caplog)
     assert ('ERROR', 'wrong') in levels
 
 
-def test_a_failing_prefilter_asks_and_tells_nobody(select):
+def test_failing_prefilter_queries_and_notifies_nothing(select):
     def prefilter(request, facts):
         raise errors.NoValidHost('Scheduling failed: no')
 
@@ -337,7 +337,7 @@ def test_a_request_that_finds_no_host_names_the_cells_left_out(
     caplog.set_level(logging.INFO, 'novasched.manager')
     with pytest.raises(errors.NoValidHost):
         select(driver=FakeDriver(errors.NoValidHost('')), view=silent_view(*silent))
-    text = 'No host was looked for in the cells that do not answer: '
+    text = 'The hosts of cells that do not answer are left out: '
     lines = [line for line in caplog.messages if 'cells' in line]
     assert lines == [f'{text}{names}' for names in said]
 
@@ -406,14 +406,14 @@ def test_the_request_is_left_as_it_came(select):
     assert request.instance_group.hosts == []
 
 
-def test_a_policy_that_was_made_up_is_told(select, caplog):
+def test_assumed_group_policy_is_logged(select, caplog):
     caplog.set_level(logging.INFO, 'novasched.manager')
     groups = [RequestGroup(requester_id=uuid, resources={'VGPU': 1}) for uuid in (A, B)]
     select(factories.request(requested_resources=groups))
     assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
 
 
-def test_nonsense_is_told_before_a_host_is_looked_for(select):
+def test_invalid_demand_is_refused_before_any_query(select):
     request = factories.request(
         extra_specs={'hw:cpu_policy': 'odd'}, force_hosts=['gone']
     )

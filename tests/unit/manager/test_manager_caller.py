@@ -60,7 +60,7 @@ def select(placement, notifier, journal):
     return run
 
 
-def test_who_waits_is_answered(select, placement, journal):
+def test_waiting_caller_is_answered(select, placement, journal):
     caller = FakeCaller()
     assert len(select(caller)) == 1
     assert list(placement.held) == [INSTANCE]
@@ -69,7 +69,7 @@ def test_who_waits_is_answered(select, placement, journal):
     assert journal.told[1:] == [(INSTANCE, 'settled')]
 
 
-def test_what_was_claimed_for_nobody_is_undone(select, placement, notifier, journal):
+def test_claim_of_a_gone_caller_is_rolled_back(select, placement, notifier, journal):
     with pytest.raises(CallerGone):
         select(FakeCaller(CallerGone('hung up')))
     assert placement.held == {}
@@ -77,7 +77,7 @@ def test_what_was_claimed_for_nobody_is_undone(select, placement, notifier, jour
     assert journal.told == [(INSTANCE, 'settled')]
 
 
-def test_where_nothing_is_claimed_nobody_is_looked_for(select):
+def test_request_without_claims_needs_no_caller(select):
     assert len(select(FakeCaller(CallerGone('hung up')), uuids=None)) == 1
 
 

@@ -134,7 +134,7 @@ def test_placement_that_offers_no_others_is_unavailable_where_the_attempt_fails(
     class Silent(FakePlacement):
         def candidates(self, context, query):
             found = super().candidates(context, query)
-            self.failure = QueryFailed(503, 'away', is_away=True)
+            self.failure = QueryFailed(503, 'away', is_unavailable=True)
             return found
 
     driver = Lagging(finds)

@@ -28,7 +28,7 @@ SEGMENTS = {
     FLAT: frozenset(),
 }
 PATIENCE_S = 30
-AWAY = QueryFailed(503, 'sorry', is_away=True)
+AWAY = QueryFailed(503, 'sorry', is_unavailable=True)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def with_ports(*ids):
     return factories.request(requested_networks=NetworkRequestList(objects=asked))
 
 
-def test_what_the_view_knows_is_there(facts):
+def test_prefilters_read_versions_and_aggregates_from_the_view(facts):
     known = [Aggregate(1, 'A1', 'one')]
     assert facts().minimum_compute_version == 74
     assert list(facts().aggregates) == []
@@ -70,7 +70,7 @@ def test_what_the_view_knows_is_there(facts):
     assert view.aggregates.looks == 1
 
 
-def test_nobody_is_asked_before_a_prefilter_asks(facts):
+def test_services_are_not_queried_before_a_prefilter_needs_them(facts):
     facts(with_ports(P1))
     assert facts.network.asked == facts.placement.aggregates_asked == []
 
@@ -113,7 +113,7 @@ def test_log_lines_of_each_question_show_the_request(facts):
     assert facts.network.asked == [True, True]
 
 
-def test_required_traits_are_those_of_all_groups(facts):
+def test_required_traits_come_from_all_groups(facts):
     request = factories.request(
         extra_specs={
             'trait:CUSTOM_A': 'required',
@@ -152,7 +152,7 @@ def test_a_segment_without_aggregates_makes_the_place_unknown(facts, g1, missed)
     ('it says no', '', []),
     ('it is away', 'the network service', [('the network service', 'no', 0)]),
 )
-def test_segments_that_nobody_tells_make_the_place_unknown(facts, caplog, away, missed):
+def test_unreadable_segments_make_the_place_unknown(facts, caplog, away, missed):
     network = FakeNetwork(segments={NETWORK: errors.NetworkFailed('no', away)})
     assert facts(None, network).reach([NETWORK]) == {NETWORK: None}
     assert facts.missed == missed

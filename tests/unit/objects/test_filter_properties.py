@@ -191,7 +191,7 @@ def test_in_means_what_it_means_in_nova(key, fields, is_in):
     assert (key in RequestSpec(**fields)) is is_in
 
 
-def test_what_was_written_is_in_it_unless_it_is_a_field():
+def test_written_key_is_in_the_dict_unless_it_is_a_field():
     request = RequestSpec()
     request['mine'] = request['retry'] = 1
     assert 'mine' in request
@@ -239,7 +239,7 @@ def test_writing():
     assert request['force_hosts'] == 'again'
 
 
-def test_what_was_written_goes_with_the_request():
+def test_written_keys_follow_the_request():
     request = factories.request(instance_group=GROUP)
     request['mine'] = 1
     later = request.for_instance(OTHER).with_group_on('h9')
@@ -250,7 +250,7 @@ def test_what_was_written_goes_with_the_request():
     assert copy.copy(later)['mine'] == 2
 
 
-def test_what_was_written_goes_nowhere_else():
+def test_written_keys_reach_no_other_request_and_no_wire():
     request = factories.request()
     one, two = request.for_instance(OTHER), request.for_instance(OTHER)
     one['mine'] = 1
@@ -272,7 +272,7 @@ def test_the_keys_follow_the_fields():
     assert 'group_hosts' not in request
 
 
-def test_what_is_changed_inside_a_value_stays_while_the_fields_do():
+def test_change_within_a_value_outlives_copies_and_spares_the_fields():
     request = factories.request(
         scheduler_hints={'a': ['1'], 'many': ['x', 'y']},
         ignore_hosts=['h1'],
@@ -294,7 +294,7 @@ def test_what_is_changed_inside_a_value_stays_while_the_fields_do():
     assert GROUP.hosts == ['h1', 'h2']
 
 
-def test_a_request_that_nobody_reads_as_a_dict_carries_none():
+def test_request_carries_no_dict_until_it_is_read_as_one():
     request = factories.request(instance_group=GROUP)
     before = set(vars(request))
     hosts = factories.hosts(3)
@@ -353,7 +353,7 @@ def test_it_is_written_like_a_dict(steps):
     assert request.obj_to_primitive() == before
 
 
-def test_the_dict_that_is_sent_has_no_key_but_those_of_old():
+def test_sent_dict_has_only_keys_of_old_releases():
     assert set(filter_properties_dict(request_of_everything())) == GROUP_KEYS | {
         *('ignore_hosts', 'force_hosts', 'force_nodes', 'requested_destination'),
         *('retry', 'limits', 'scheduler_hints'),

@@ -82,7 +82,7 @@ def test_a_captured_request_of_dicts_with_a_group(captured):
     assert group.uuid == wanted['group_uuid']
 
 
-def test_what_dicts_do_not_say_stays_unset():
+def test_fields_missing_in_dicts_stay_unset():
     spec = from_legacy(None, {})
     given = {name for name in RequestSpec.fields if name in spec}
     assert given == {

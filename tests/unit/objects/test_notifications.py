@@ -105,7 +105,7 @@ def test_a_legacy_payload_never_holds_the_context():
     assert made['instance_properties']['pci_requests']['_context'] is None
 
 
-def test_what_a_request_lacks_is_null_or_left_out():
+def test_unset_fields_are_null_or_left_out():
     data = notifications.request_spec(RequestSpec())['nova_object.data']
     lacking = dict.fromkeys(notifications.REQUEST_SPEC.fields)
     assert data == lacking | {'num_instances': 1, 'security_groups': []}

@@ -41,7 +41,7 @@ def test_the_first_bad_news_warn_and_the_second_fail(health):
     assert health.checks()['placement'].status == PASS
 
 
-def test_what_is_known_to_be_lasting_fails_at_once(health):
+def test_lasting_failure_fails_at_once(health):
     health.bad('heartbeat', 'gone', FAIL)
     assert health.checks()['heartbeat'] == Check(FAIL, NOON, 'gone')
 

@@ -101,9 +101,7 @@ class TestAttempts:
         requests.taken(2)
         assert measured() == [2, 0, 0.0]
 
-    def test_requests_that_nobody_waits_for_warn_until_they_hold_all_threads(
-        self, requests, clock
-    ):
+    def test_abandoned_requests_warn_until_they_hold_all_threads(self, requests, clock):
         assert requests.check('now').status == PASS
         with requests.attempt():
             clock.advance(60)
@@ -171,7 +169,7 @@ class TestStages:
     @pytest.mark.parametrize(
         ('num_instances', 'plugin'), [([5, 6], 'NumInstancesFilter'), ([], 'none')]
     )
-    def test_who_took_the_last_host_is_counted(
+    def test_filter_that_took_the_last_host_is_counted(
         self, stages, recorder, num_instances, plugin
     ):
         stages.decisions(lambda _: None)(self.decision(num_instances, {}))
@@ -188,7 +186,7 @@ def test_outages_are_a_warning_until_the_time_of_some_is_over(in_vain, status):
     check = check_outages(SimpleNamespace(now=lambda: now), 'noon')
     assert (check.status, check.time) == (status, 'noon')
     assert check.output == '; '.join(
-        'placement is away since 3 s, 5 requests wait, of '
-        f'{number} the time was over: refused'
+        'placement has been unavailable for 3 s, 5 requests wait, '
+        f'{number} timed out: refused'
         for number in in_vain
     )

@@ -38,7 +38,7 @@ def test_addresses_are_read_and_written_alike(text, expected):
     ('a high port', 'tcp://localhost:70000', 'no port 70000'),
     ('a long path', f'unix:///{"x" * 120}', 'too long'),
 )
-def test_what_is_no_address_is_named_with_its_option(text, said):
+def test_invalid_address_is_named_with_its_option(text, said):
     with pytest.raises(errors.OptionError) as raised:
         parse('[healthcheck] uri', text)
     assert said in str(raised.value)

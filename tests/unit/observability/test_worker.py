@@ -38,7 +38,7 @@ def placement():
     return Placement()
 
 
-def test_who_is_silent_is_asked_and_who_was_heard_of_is_not(health, clock, placement):
+def test_probe_asks_only_a_silent_service(health, clock, placement):
     probe = Probe('placement', placement)
     probe.run(health)
     probe.run(health)
@@ -49,7 +49,7 @@ def test_who_is_silent_is_asked_and_who_was_heard_of_is_not(health, clock, place
     assert health.checks()['placement'].status == PASS
 
 
-def test_who_does_not_work_is_asked_until_it_does(health, placement):
+def test_failing_service_is_probed_until_it_works(health, placement):
     probe = Probe('placement', placement)
     placement.answer = 'HTTP 503'
     for expected in (WARN, FAIL, FAIL):

@@ -7,8 +7,6 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched.objects.context import RequestContext
-from novasched.placement.contents import PlacementApiContents
-from tests import placement_api
 from tests.scripted_http import Script
 from tests.unit.placement.answers import claim
 
@@ -52,37 +50,3 @@ def claiming(scripted, context):
         return outcome, script
 
     return run
-
-
-@pytest.fixture
-def world():
-    return placement_api.small_world()
-
-
-@pytest.fixture
-def world_api(world, scripted):
-    """An adapter to the world's API, and what is asked through it."""
-    adapter, script = scripted()
-    script.answer = lambda request: world.answer(request.url.removeprefix(URL))
-    return adapter, script
-
-
-@pytest.fixture
-def served(world_api):
-    """A reader of the world, and a function that returns what it asked since."""
-    adapter, script = world_api
-
-    def asked():
-        found = [each.removeprefix('GET ') for each in script.asked]
-        script.requests.clear()
-        return found
-
-    return PlacementApiContents(adapter, share=1.0), asked
-
-
-@pytest.fixture
-def many(world):
-    """A hundred hosts more."""
-    for number in range(placement_api.MANY):
-        world.add(f'host-{number}', VCPU=8, DISK_GB=9)
-    return world

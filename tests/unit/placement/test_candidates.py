@@ -137,7 +137,7 @@ def holding(**fields):
     ],
     ids=str,
 )
-def test_candidates_that_make_no_sense(scripted, context, requests_, later):
+def test_malformed_candidates_are_a_failed_query(scripted, context, requests_, later):
     body = {'allocation_requests': requests_, 'provider_summaries': {}}
     text = json.dumps(body if later else dict(reversed(body.items())))
     adapter, _ = scripted((200, text))
@@ -158,7 +158,7 @@ def test_candidates_that_make_no_sense(scripted, context, requests_, later):
     ],
     ids=str,
 )
-def test_summaries_that_make_no_sense_do_not_count(
+def test_malformed_summaries_are_ignored(
     scripted, context, caplog, summaries, usable, later
 ):
     body = {'allocation_requests': [ONE], 'provider_summaries': summaries}
@@ -170,7 +170,7 @@ def test_summaries_that_make_no_sense_do_not_count(
     ]
 
 
-def test_what_is_long_is_cut_off(scripted, context, caplog):
+def test_long_error_text_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((200, 'x' * 5000))
     failed = candidates(adapter, context, QUERY)
     assert failed == QueryFailed(200, 'x' * 1000)

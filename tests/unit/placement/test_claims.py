@@ -38,7 +38,7 @@ def test_a_claim_is_one_put(claiming):
     assert version == 'placement 1.36'
 
 
-def test_what_the_consumer_holds_is_kept(claiming):
+def test_claim_keeps_earlier_allocations_of_the_consumer(claiming):
     outcome, script = claiming(CHANGED, held(3, old=1), SAVED, adds=True)
     assert outcome == Claimed(CONSUMER)
     assert script.asked == [f'PUT {URL}', f'GET {URL}', f'PUT {URL}']
@@ -134,7 +134,9 @@ def test_outcome(claiming, answers, outcome):
     ('the same, twice', [LOST, held(2, new=2)]),
     ('another host, at the second time', [LOST, NOTHING, CHANGED, held(1, old=1)]),
 )
-def test_what_is_held_after_a_lost_claim_says_nothing_of_it(scripted, context, answers):
+def test_allocations_read_after_a_lost_claim_do_not_settle_it(
+    scripted, context, answers
+):
     """What is held may be undone before the lost claim arrives."""
     adapter, script = scripted(*answers)
     assert isinstance(claim(adapter, context), ClaimUnknown)
@@ -185,7 +187,7 @@ def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
 
 def test_placements_words_come_back(claiming, caplog):
     outcome, _ = claiming((503, 'sorry'), NOTHING)
-    assert outcome == ClaimRefused(503, 'sorry', is_away=True)
+    assert outcome == ClaimRefused(503, 'sorry', is_unavailable=True)
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
     ]
@@ -207,7 +209,7 @@ EXCEEDS = (
         ),
     ],
 )
-def test_who_has_no_room_is_told(claiming, status, detail, exhausted):
+def test_refusal_names_the_exhausted_provider(claiming, status, detail, exhausted):
     error = {'code': 'placement.undefined_code', 'detail': detail}
     outcome, _ = claiming((status, {'errors': [error]}))
     assert (outcome.status, outcome.exhausted) == (status, exhausted)
@@ -383,6 +385,8 @@ def test_a_refusal_for_want_of_room_names_the_provider(claiming_all):
         UNKNOWN_CLAIMED,
     ),
 )
-def test_what_keystoneauth_may_have_sent_twice(claiming_all, answers, expected):
+def test_joint_claim_sent_twice_by_keystoneauth_is_recognised(
+    claiming_all, answers, expected
+):
     outcome, _ = claiming_all(*answers, **AGAIN)
     assert kind(outcome) == expected

@@ -32,17 +32,17 @@ def test_aggregates(scripted, context, uuids):
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))
     found = PlacementClient(adapter).aggregates(context, 'rp')
-    assert found == QueryFailed(status, text, is_away=status == 503)
+    assert found == QueryFailed(status, text, is_unavailable=status == 503)
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve aggregates from placement API for resource provider with '
         f'UUID rp. Got {status}: {text}.'
     ]
 
 
-def test_what_is_long_is_cut_off(scripted, context, caplog):
+def test_long_error_text_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((500, 'x' * 5000))
     found = PlacementClient(adapter).aggregates(context, 'rp')
-    assert found == QueryFailed(500, 'x' * 1000, is_away=True)
+    assert found == QueryFailed(500, 'x' * 1000, is_unavailable=True)
     (said,) = [r.message for r in caplog.records if r.levelname == 'ERROR']
     assert said.endswith(f'Got 500: {"x" * 1000}.')
 
@@ -50,7 +50,7 @@ def test_what_is_long_is_cut_off(scripted, context, caplog):
 def test_silence(scripted, context):
     adapter, _ = scripted(requests.ReadTimeout('slow'))
     found = PlacementClient(adapter).aggregates(context, 'rp')
-    assert (found.status, found.is_away) == (0, True)
+    assert (found.status, found.is_unavailable) == (0, True)
 
 
 def test_holders_are_asked_for_by_provider_where_that_is_less(scripted, context):
@@ -93,7 +93,7 @@ def test_else_by_consumer(scripted, context):
     ('nonsense, of a provider', 200, '[]', ['rp']),
     ('an error, of a consumer', 500, 'no', None),
 )
-def test_who_holds_may_not_be_known(scripted, context, status, text, among):
+def test_unreadable_holders_are_a_failed_query(scripted, context, status, text, among):
     adapter, _ = scripted((status, text), (status, text))
     found = PlacementClient(adapter).holders(context, ['a'], {}, among)
     assert found.status == status

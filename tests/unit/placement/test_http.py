@@ -114,7 +114,7 @@ def test_the_second_connection_answers(scripted, context):
 
 
 @pytest.mark.parametrize('answer', [BROKEN, (503, '')])
-def test_who_has_waited_does_not_ask_again(scripted, context, answer):
+def test_slow_failure_is_not_asked_again(scripted, context, answer):
     clock = FakeClock()
     adapter, script = scripted()
 
@@ -124,7 +124,11 @@ def test_who_has_waited_does_not_ask_again(scripted, context, answer):
 
     script.answer = hang
     found = ask(adapter, context, 'GET', '/', None, clock=clock)
-    assert found.is_away if isinstance(found, NoAnswer) else found.status_code == 503
+    assert (
+        found.is_unavailable
+        if isinstance(found, NoAnswer)
+        else found.status_code == 503
+    )
     assert len(script.asked) == 1
 
 
@@ -159,14 +163,14 @@ CUT = requests.exceptions.ChunkedEncodingError('Connection broken')
     ('a word of placement', [(500, '')], 500),
     ('a gateway that has waited already', [(504, '')], 504),
 )
-def test_what_is_read_is_asked_for_twice(scripted, context, answers, status):
+def test_read_is_repeated_after_a_gateway_failure(scripted, context, answers, status):
     adapter, script = scripted(*answers)
     assert ask(adapter, context, 'GET', '/', None).status_code == status
     assert script.answers == []
 
 
 @pytest.mark.parametrize('method', ['PUT', 'POST', 'DELETE'])
-def test_what_is_written_is_sent_once(scripted, context, method):
+def test_write_is_sent_once(scripted, context, method):
     adapter, script = scripted(CUT)
     assert ask(adapter, context, method, '/', None).sent
     assert len(script.asked) == 1
@@ -174,9 +178,7 @@ def test_what_is_written_is_sent_once(scripted, context, method):
 
 @pytest.mark.parametrize('method', ['GET', 'PUT', 'POST'])
 @pytest.mark.parametrize('status', [204, 401])
-def test_what_a_token_that_ended_keeps_back_is_sent_again(
-    scripted, context, method, status
-):
+def test_request_with_an_expired_token_is_sent_again(scripted, context, method, status):
     adapter, script = scripted((401, ''), (status, ''))
     assert ask(adapter, context, method, '/', None).status_code == status
     assert script.answers == []

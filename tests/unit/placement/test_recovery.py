@@ -45,7 +45,7 @@ def test_a_claim_goes_with_the_generation_that_was_read(scripted):
     assert script.body(1) == {'allocations': {}, **OWNER, 'consumer_generation': 3}
 
 
-def test_what_was_held_before_is_restored(scripted):
+def test_recovery_restores_the_earlier_allocation(scripted):
     adapter, script = scripted(held(new=2, old=1), SAVED)
     outcome = undo(adapter, {**HOLDS, 'old': {'VCPU': 1}}, OLD)
     assert outcome is UndoOutcome.UNDONE
@@ -58,7 +58,7 @@ def test_what_was_held_before_is_restored(scripted):
     ('it holds less', held(new=1)),
     ('it holds more', held(new=2, other=1)),
 )
-def test_what_is_held_otherwise_is_left(scripted, answer):
+def test_recovery_leaves_differing_allocations(scripted, answer):
     adapter, script = scripted(answer)
     assert undo(adapter) is UndoOutcome.ABSENT
     assert script.asked == [f'GET {URL}']
@@ -70,7 +70,7 @@ def test_what_is_held_otherwise_is_left(scripted, answer):
     ('the same move made again', 1),
     ('the claim has not arrived', 3),
 )
-def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
+def test_recovery_leaves_a_claim_of_another_generation(scripted, generation):
     adapter, script = scripted(held(new=2))
     assert undo(adapter, generation=generation) is UndoOutcome.ABSENT
     assert script.asked == [f'GET {URL}']
@@ -172,9 +172,7 @@ def test_where_placement_does_not_tell_it_is_an_error(scripted):
         claim_recovery(adapter).stands(CONSUMER, HOLDS, 2)
 
 
-def test_what_a_consumer_holds_already_is_told_before_more_is_claimed(
-    scripted, context
-):
+def test_earlier_allocation_is_reported_before_the_claim(scripted, context):
     adapter, script = scripted(CHANGED, held(old=1), SAVED)
     told = []
 

@@ -112,7 +112,7 @@ def test_each_attempt_to_undo_follows_a_look(undoing, answers):
     ('another host of a new consumer', held(1, other=2)),
     ('more of a new consumer', held(1, new=2, other=1)),
 )
-def test_what_another_process_wrote_is_kept(undoing, caplog, found):
+def test_rollback_keeps_what_another_process_wrote(undoing, caplog, found):
     caplog.set_level('INFO', 'novasched.placement')
     claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 60)
     script, left = undoing(claim, found)
@@ -163,7 +163,7 @@ def test_of_a_page_only_the_begin_is_said(undoing):
 
 
 @cases('answers', ('an error', [(500, 'no'), (500, 'no')]), ('no answer', [LOST, LOST]))
-def test_what_cannot_be_looked_at_is_left(undoing, answers):
+def test_rollback_leaves_unreadable_allocations(undoing, answers):
     script, left = undoing(ours(), *answers)
     assert set(script.asked) == {f'GET {URL}'}
     assert left.keys() == {CONSUMER}
@@ -341,7 +341,7 @@ def test_a_claim_of_unknown_fate_knows_when_it_was_first_sent(claiming):
     ('nor barred', [held(3, old=1), (500, 'no'), (500, 'no')]),
     ('nor heard of', [held(3, old=1), LOST, LOST]),
 )
-def test_what_got_no_answer_and_stays_unknown_is_left(claiming, undoing, answers):
+def test_rollback_leaves_claims_of_unknown_fate(claiming, undoing, answers):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
     _, left = undoing(unknown, *answers)
     assert left.keys() == {CONSUMER}

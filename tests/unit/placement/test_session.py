@@ -43,7 +43,7 @@ def test_placement_is_there(scripted):
     ('not up yet', (503, '<html/>')),
     ('too slow', (408, '')),
 )
-def test_what_may_pass_is_a_warning(scripted, answer):
+def test_transient_failure_is_a_warning_at_the_start(scripted, answer):
     adapter, _ = scripted(answer, raise_exc=False)
     warning = session.check(adapter)
     assert warning.startswith('Unable to initialize placement client (')
@@ -58,7 +58,7 @@ def test_what_may_pass_is_a_warning(scripted, answer):
     ('JSON of somebody else', (200, '{}'), '[placement]'),
     ('a list of somebody else', (200, '[]'), '[placement]'),
 )
-def test_what_will_not_pass_ends_the_start(scripted, answer, option):
+def test_permanent_failure_ends_the_start(scripted, answer, option):
     adapter, _ = scripted(answer, raise_exc=False)
     with pytest.raises(errors.OptionError) as caught:
         session.check(adapter)

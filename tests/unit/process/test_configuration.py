@@ -94,7 +94,7 @@ def known():
     ('other options', '[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', []),
     ('an old library', '[oslo_messaging_amqp]\nssl = 1\n', []),
 )
-def test_what_is_misspelt(write, known, text, warnings):
+def test_misspelt_options_and_groups_are_found(write, known, text, warnings):
     conf = read('--config-file', write(text))
     assert list(configuration.misspelt(conf, known)) == warnings
 
@@ -119,7 +119,7 @@ def test_directories_are_looked_into(write, known, tmp_path):
     ('no directory', '--config-dir', 'none', 'No such file'),
     ('no file in one', '--config-dir', 'conf.d', 'Is a directory'),
 )
-def test_what_cannot_be_read_is_named(write, tmp_path, option, name, says):
+def test_unreadable_file_is_named(write, tmp_path, option, name, says):
     write(b'[DEFAULT]\nhost = \xff\n', 'latin')
     (tmp_path / 'conf.d' / 'x.conf').mkdir(parents=True)
     with pytest.raises(errors.OptionError) as raised:
@@ -174,7 +174,7 @@ PASSWORD = cfg.StrOpt('admin_password', secret=True)
     ('a group', 'connection = a://u:$x.secret@h/', 'connection'),
     ('a password', 'admin_password = p$secret', 'admin_password'),
 )
-def test_what_is_behind_a_dollar_is_not_shown(write, line, option):
+def test_text_behind_a_dollar_is_not_shown(write, line, option):
     conf = cfg.ConfigOpts()
     conf.register_opts([CONNECTION, PASSWORD], 'database')
     argv = [f'--config-file={write(f"[database]{chr(10)}{line}{chr(10)}")}']

@@ -26,12 +26,12 @@ def report():
     return type('Report', (guru_meditation.Meditation,), {'persistent_sections': []})
 
 
-def test_a_section_shows_what_is_told_in_time():
+def test_section_shows_an_answer_in_time():
     told = guru_meditation.asked(lambda: {'hosts': 7})()
     assert dict(told) == {'hosts': 7}
 
 
-def test_who_does_not_tell_in_time_holds_up_no_report():
+def test_late_section_does_not_delay_the_report():
     release = threading.Event()
     told = guru_meditation.asked(
         lambda: release.wait(LIMIT_S) and {}, patience_s=0.01

@@ -68,7 +68,7 @@ def test_a_scheduler_without_a_services_row_has_no_heartbeat(told):
     assert not any('heartbeat' in step for step in told)
 
 
-def test_a_slow_request_is_waited_for_no_longer_than_told(told, caplog):
+def test_slow_request_is_waited_for_within_the_drain_time(told, caplog):
     server = SlowServer(told)
     scheduler(told, server=server, drain_s=0.01).stop()
     server.released.set()
@@ -126,7 +126,7 @@ def test_how_long_requests_may_take_when_the_service_stops(
 
 
 @pytest.mark.parametrize('step', ['view.load', 'heartbeat.start', 'server.start'])
-def test_what_keeps_a_scheduler_from_starting_lets_go_of_all(told, step):
+def test_failed_start_releases_everything(told, step):
     name, _, method = step.partition('.')
     problem = errors.StoreFailed('nova at db1', 'gone')
     failing = {name: Part(told, name, method, problem)}

@@ -143,12 +143,12 @@ def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
     assert told[-1] == 'new.stop'
 
 
-def test_who_starts_workers_only_reads_the_configuration(told):
+def test_parent_process_only_rereads_the_configuration(told):
     working(lambda: Part(told), lambda: told.append('reread')).reset()
     assert told == ['reread']
 
 
-def test_what_makes_no_sense_changes_nothing(told, caplog):
+def test_invalid_configuration_changes_nothing(told, caplog):
     def reread():
         told.append('reread')
         raise errors.FilterNotFound(['Nosuch'])
@@ -272,6 +272,6 @@ def test_a_worker_announces_its_start_its_reload_and_what_it_has_answered(told):
     assert told == ['old.start', 'started', 'new.start', 'reloaded', '6 finished']
 
 
-def test_who_starts_workers_announces_that_they_will_reload(told):
+def test_parent_process_announces_the_reload(told):
     working(lambda: Part(told), lines=told).reset()
     assert told == ['reloading']

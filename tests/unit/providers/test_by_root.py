@@ -41,7 +41,7 @@ def test_a_bound(table, most, cut):
     assert found.cut == cut
 
 
-def test_what_only_the_fallback_finds(table):
+def test_candidate_found_only_by_the_fallback_is_offered(table):
     """The query itself is served by no provider at all."""
     none = Query((Group('1', {'VCPU': 99}),))
     found = CandidatesByRoot([search(none, table), search(DEVICES, table)], None)

@@ -58,7 +58,7 @@ def recorded(candidates):
 
 
 @pytest.mark.parametrize('case', RECORDED['cases'])
-def test_what_placement_answered(case):
+def test_candidates_equal_recorded_answers_of_placement(case):
     world = RECORDED['worlds'][case['world']]
     text = case['query']
     if case['status'] == 400:

@@ -200,7 +200,7 @@ def test_summaries(world):
 
 
 @pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
-def test_contents_that_were_updated_are_those_of_a_full_load(world):
+def test_updated_contents_equal_a_full_load(world):
     after = recorded_worlds.contents(world)
     before = earlier(after)
     changed = before.changed(after.providers)
@@ -258,7 +258,7 @@ def test_a_provider_that_is_gone_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize('changed', [None, 'inventories', 'traits'])
-def test_what_did_not_change_is_taken_over(changed):
+def test_unchanged_columns_are_reused(changed):
     stocks = [(1, 0, 4), (2, 0, 4)]
     before = contents(0, 0, inventories=stocks, traits=[(1, 7), (2, 9)])
     table = build(before)
@@ -329,7 +329,7 @@ def test_names_are_kept_where_nothing_came_or_went():
     assert build(contents(0, 0, 0), (before, table)).uuids == ['p1', 'p2', 'p3']
 
 
-def test_what_is_used_counts_and_leaves_the_table_before_as_it_is():
+def test_usage_counts_in_a_new_table_only():
     table = build(contents(0, 1, inventories=[(1, 0, 5), (2, 1, 5)]))
     assert not table.is_flat
     kept = table.rows_by_uuid

@@ -200,7 +200,7 @@ ONE_LEFT = (
         'hw_cpu_realtime_mask',
     ),
 )
-def test_what_cannot_be(properties, problem, text):
+def test_invalid_cpu_policy_is_refused_in_novas_words(properties, problem, text):
     with pytest.raises(problem) as raised:
         asked(*properties)
     assert str(raised.value) == text
@@ -252,7 +252,7 @@ def test_cpus(mask, cpus):
         ('0-65535,0', 'Invalid CPU mask: more than 65536 CPUs are named'),
     ],
 )
-def test_what_is_no_mask(mask, text):
+def test_invalid_cpu_mask_is_refused_in_novas_words(mask, text):
     with pytest.raises(errors.InvalidDemand) as raised:
         cpus_in(mask, 4)
     assert str(raised.value) == text

@@ -48,7 +48,7 @@ def test_the_names():
     ('no image', RequestSpec(flavor=Flavor(), image=None)),
     ('an image of a volume', RequestSpec(flavor=Flavor(), image=ImageMeta())),
 )
-def test_what_has_no_name(request_):
+def test_missing_flavor_and_image_have_no_name(request_):
     assert features.flavor_name(request_) is None
     assert request_.of_image('name') is None
     assert request_.of_image('id') is None
@@ -146,7 +146,7 @@ def test_persistent_memory(labels, amounts):
     }
 
 
-def test_stateless_firmware_of_another_type_is_told():
+def test_stateless_firmware_of_another_type_is_a_warning():
     assert first({}, {'hw_firmware_stateless': 'true'}) == FeatureDemand(
         warnings=(
             "The image property 'hw_firmware_stateless' is set for non UEFI firmware "
@@ -210,7 +210,7 @@ def test_stateless_firmware_of_another_type_is_told():
         "Invalid Maxphyaddr mode 'odd'. Allowed values: passthrough, emulate.",
     ),
 )
-def test_what_cannot_be(properties, problem, text):
+def test_invalid_feature_is_refused_in_novas_words(properties, problem, text):
     with pytest.raises(problem) as raised:
         first(*properties)
     assert str(raised.value) == text
@@ -336,7 +336,9 @@ NEEDS_UEFI = (
         'disable it',
     ),
 )
-def test_what_cannot_be_encrypted(properties, problem, text):
+def test_impossible_memory_encryption_is_refused_in_novas_words(
+    properties, problem, text
+):
     with pytest.raises(problem) as raised:
         asked(*properties)
     assert str(raised.value) == text

@@ -60,7 +60,7 @@ def test_threads_mean_nothing_to_shared_cpus():
     assert asked(threads, shares_cpus=True).groups[''].forbidden == frozenset()
 
 
-def test_policies_that_make_no_sense_mean_nothing_to_shared_cpus():
+def test_invalid_policy_is_ignored_with_shared_cpus():
     assert asked({'hw:cpu_policy': 'odd'}, shares_cpus=True).groups
 
 
@@ -132,7 +132,7 @@ def test_all_that_a_requested_group_says():
         'Duplicate request group suffix 1.',
     ),
 )
-def test_requested_groups_that_make_no_sense(groups, problem, text):
+def test_invalid_requested_groups_are_refused(groups, problem, text):
     with pytest.raises(problem) as raised:
         asked({'resources1:VGPU': 'many'}, groups=groups)
     assert str(raised.value).startswith(text)

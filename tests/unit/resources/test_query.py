@@ -96,7 +96,7 @@ def test_a_query_without_limit_has_a_fallback_without_limit(limit):
     assert fallback.without_limit().fallback is None
 
 
-def test_terms_of_one_provider_are_those_of_all_groups():
+def test_terms_of_one_provider_combine_all_groups():
     query = Query(
         (
             Group('', {'VCPU': 1}, frozenset({'A'}), member_of=(frozenset({'a1'}),)),

@@ -122,7 +122,7 @@ def test_groups_that_a_flavor_cannot_know_of_get_a_policy():
     assert (len(asked.warnings), len(asked.notes)) == (1, 1)
 
 
-def test_what_is_ignored_is_told():
+def test_ignored_demands_are_warnings():
     asked = query(
         spec(
             extra_specs={'resources:VCPU': 'many'},

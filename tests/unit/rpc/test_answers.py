@@ -144,9 +144,7 @@ def test_an_answer_is_sent_at_once(serve, connection, queues):
         ['No caller waits for this request any more: its answer was not read'],
     ),
 )
-def test_an_answer_that_nobody_reads_waits(
-    serve, connection, queues, looks, became, sent
-):
+def test_answer_without_a_reader_waits(serve, connection, queues, looks, became, sent):
     queues.readers = Readers.ABSENT
     found = serve()
     for readers in looks:
@@ -378,7 +376,7 @@ def test_an_answer_without_claims_is_not_lost_with_its_queue(
     assert (connection.sent, queues.watched) == (sent, 0)
 
 
-def test_a_claim_stays_when_nobody_can_tell_what_became_of_its_answer(
+def test_claim_stays_if_the_fate_of_its_answer_is_unknown(
     serve, connection, queues, caplog
 ):
     queues.readers = Readers.ABSENT

@@ -151,7 +151,7 @@ class Until:
     ),
     ('another message layer', SimpleNamespace(message={}), False),
 )
-def test_who_waited_too_long_gets_no_turn(received, is_late):
+def test_late_request_is_refused_before_processing(received, is_late):
     made = caller(received)
     with pytest.raises(CallerGone) if is_late else contextlib.nullcontext():
         made.check_turn()
@@ -186,7 +186,7 @@ def test_clocks_are_compared_once_more_before_a_request_is_refused():
     ('there is time', 29, 60, 0),
     ('it needs none', 9999, None, 0),
 )
-def test_who_waits_for_long_gets_a_sign_of_life_at_once(waits_s, timeout, signs):
+def test_request_that_waited_long_gets_a_heartbeat_at_once(waits_s, timeout, signs):
     received, sent = incoming(waits_s, timeout=timeout), []
     received.heartbeat = lambda: sent.append(1)
     caller(received).check_turn()
@@ -207,7 +207,7 @@ def test_a_sign_of_life_that_came_too_late_is_none():
 # -- the answer
 
 
-def test_an_answer_after_the_deadline_is_for_nobody():
+def test_caller_is_gone_after_its_deadline():
     made = caller(incoming(4, expires_ms='1000'))
     with pytest.raises(CallerGone, match='it took 4 s, and its caller waits 1 s'):
         made.check()
@@ -318,7 +318,7 @@ def test_patience_is_in_seconds():
 # -- who is served
 
 
-def test_who_waits_is_known_while_a_message_is_served():
+def test_caller_is_known_while_its_message_is_processed():
     made = RpcCaller(incoming())
     assert current() is None
     with calling(made):
@@ -354,7 +354,7 @@ def test_claims_stay_or_are_undone_once(outcome, expected):
     assert not made.has_claims
 
 
-def test_who_waits_is_told_even_of_a_defect():
+def test_caller_is_answered_even_after_a_defect():
     made = RpcCaller(incoming())
     done = told(made)
     with pytest.raises(KeyError), calling(made):
@@ -401,7 +401,7 @@ def test_a_sign_of_life_that_fails_is_soon_sent_again(problem):
     served.caller.check()
 
 
-def test_who_has_given_up_gets_no_more_signs_of_life():
+def test_caller_that_has_given_up_gets_no_more_heartbeats():
     served = Served()
     served.outcomes = [OSError('cut')] * 99
     served.runs(600)

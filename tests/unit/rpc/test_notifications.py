@@ -268,7 +268,7 @@ def test_nothing_secret_is_sent(hear, notify):
     assert 'secret' not in said
 
 
-def test_a_new_services_row_is_told_as_sampled(bus):
+def test_notification_of_a_new_services_row_equals_novas_sample(bus):
     wanted = sampled('service-create.versioned.json')
     sender = Notifications(bus.notifier('legacy'), bus.notifier('versioned'))
     sender.service_created(SERVICE)
@@ -292,7 +292,7 @@ def test_a_failing_notification_is_one_line_of_the_log(bus, caplog):
     assert [sent[0] for sent in bus.sent] == ['versioned']
 
 
-def test_a_request_that_cannot_be_told_is_still_served(bus, caplog):
+def test_request_with_a_failed_notification_is_still_served(bus, caplog):
     sender = Notifications(bus.notifier('legacy'), None)
     with caplog.at_level(logging.ERROR, logger=notifications.__name__):
         sender.select_destinations(CONTEXT, Unreadable(), 'start')

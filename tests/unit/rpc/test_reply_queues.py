@@ -154,7 +154,7 @@ def test_looks_go_on_while_somebody_watches(clock):
     assert told == [(QUEUE, Readers.ABSENT)] * 10 + [(QUEUE, Readers.GONE)] * 10
 
 
-def test_what_was_seen_long_ago_is_not_believed(clock):
+def test_old_consumer_count_is_not_believed(clock):
     queues = looked(clock, 0)
     clock.advance(FRESH_S + 0.1)
     queues._queues[QUEUE].wanted_at = clock.monotonic() - BROKER_S
@@ -244,7 +244,7 @@ def test_a_thread_that_cannot_be_started_is_started_later(caplog):
     queues.stop()
 
 
-def test_what_fails_after_a_look_does_not_end_the_looks(running, caplog):
+def test_failure_after_a_read_does_not_end_the_reads(running, caplog):
     queues, seen = running(Broker(1).count), []
 
     def on_look(name, readers):

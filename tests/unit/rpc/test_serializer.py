@@ -204,7 +204,7 @@ def test_bad_objects_are_typed_errors(primitive, error):
 
 
 @cases('wrap', ('lists', lambda inner: [inner]), ('dicts', lambda inner: {'a': inner}))
-def test_what_is_nested_too_deep_is_a_typed_error(wrap):
+def test_deeply_nested_value_is_a_typed_error(wrap):
     value = 1
     for _ in range(10_000):
         value = wrap(value)

@@ -90,7 +90,7 @@ def test_arguments_are_decoded(manager, dispatch):
     assert others == [[UUID], True, True, None]
 
 
-def test_what_is_not_sent_has_novas_defaults(manager, dispatch):
+def test_missing_arguments_have_novas_defaults(manager, dispatch):
     dispatch(spec_obj=factories.request())
     assert manager.calls[0][2:] == (None, False, False, None)
 
@@ -173,7 +173,7 @@ def test_a_method_that_is_not_there_is_one_line(
 
 
 @pytest.mark.parametrize('context', [{'read_deleted': 'perhaps'}, {'timestamp': 'now'}])
-def test_a_context_that_makes_no_sense_is_one_line(dispatch, caplog, context):
+def test_invalid_context_is_one_log_line(dispatch, caplog, context):
     found = dispatch(context=context, spec_obj=factories.request())
     assert found[:2] == ('nova.exception', 'InvalidRequest')
     assert 'its context' in found[2]

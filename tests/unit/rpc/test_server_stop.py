@@ -26,7 +26,7 @@ def running(**parts):
     return types.SimpleNamespace(**{**whole, **parts})
 
 
-def test_what_is_needed_is_found(caplog):
+def test_internals_of_a_running_server_are_found(caplog):
     assert RunningServer.of(running()) == ('lock', {'c': 1}, 'poll', 'serve')
     assert caplog.records == []
 
@@ -48,7 +48,7 @@ def test_a_server_that_never_started_has_nothing_to_stop(caplog):
         },
     ),
 )
-def test_what_has_moved_is_one_warning(caplog, parts):
+def test_moved_internals_are_one_warning(caplog, parts):
     assert RunningServer.of(running(**parts)) is None
     (line,) = caplog.records
     assert line.levelname == 'WARNING'
@@ -87,7 +87,7 @@ class Message:
         self._seen.append(current())
 
 
-def test_who_waits_is_known_while_a_server_works(served):
+def test_caller_is_known_while_a_server_works(served):
     seen = []
     served()._process_incoming([Message(seen)])
     assert all(isinstance(caller, RpcCaller) for caller in seen)

@@ -119,9 +119,9 @@ def test_another_scheduler_sees_what_the_first_picked(one, other, values):
     seen, known = (each.see().hosts.snapshot for each in (one, other))
     for name in ('free_ram_mb', 'num_instances', 'numa_topology', 'pci_stats'):
         assert known.column(name).tolist() == seen.column(name).tolist()
-    assert [each.pick.group for each in other.assumed.later(pick.pick.key, 0)] == [
-        pick.pick.group
-    ]
+    assert [
+        each.pick.group for each in other.assumed.picks_after(pick.pick.key, 0)
+    ] == [pick.pick.group]
     one.assumed.remove([pick])
     other.endpoint.take_in(None, **one.sent())
     assert len(other.assumed) == 0
@@ -135,11 +135,11 @@ def test_limits_go_with_it(one, other):
     host.limits['numa_topology'] = limits
     one.assumed.add(host, view.base, factories.request(instance_uuid=A, **pinned()))
     other.endpoint.take_in(None, **one.sent())
-    ((heard,),) = [other.assumed.later(('cell1', 'uuid-h1'), 0)]
+    ((heard,),) = [other.assumed.picks_after(('cell1', 'uuid-h1'), 0)]
     assert heard.pick.limits['numa_topology'].cpu_allocation_ratio == 2.0
 
 
-def test_what_comes_back_has_its_place_among_the_others(one, other):
+def test_own_message_is_ordered_among_the_others(one, other):
     mine = one.pick()
     theirs = other.pick(B)
     for message in (other.sent(), one.sent()):
@@ -147,7 +147,7 @@ def test_what_comes_back_has_its_place_among_the_others(one, other):
             each.endpoint.take_in(None, **message)
     for each in (one, other):
         (first, second) = sorted(
-            each.assumed.later(mine.pick.key, 0), key=lambda found: found.order
+            each.assumed.picks_after(mine.pick.key, 0), key=lambda found: found.order
         )
         assert (first.pick.uuid, second.pick.uuid) == (B, A)
         assert (not first.pick.origin) is (each is other)
@@ -181,7 +181,7 @@ def test_largest_pick_is_a_fraction_of_the_limit(one):
     assert len(json.dumps(shared_picks._primitive(pick))) < LONGEST / 4
 
 
-def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
+def test_repeated_pick_is_not_acknowledged_by_an_earlier_message(one):
     one.assumed.remove([one.pick()])
     again = one.pick()
     message = one.sent()
@@ -193,7 +193,7 @@ def test_a_pick_that_was_made_anew_has_not_come_back_yet(one):
     assert again.order == 1
 
 
-def test_what_waits_is_sent_together_and_each_instance_once(held):
+def test_waiting_changes_are_sent_together_once_per_instance(held):
     held.assumed.remove([held.first])
     held.assumed.remove([held.pick(B), held.pick(A)])
     held.goes_on.set()
@@ -237,7 +237,7 @@ def test_an_end_that_cannot_be_read_is_left_out(one, other, ended):
     assert other.counted == [('refused', 1)]
 
 
-def test_what_waited_for_too_long_is_not_sent(held):
+def test_outdated_change_is_not_sent(held):
     held.pick(B)
     held.clock.advance(FOR_S)
     held.pick(C)

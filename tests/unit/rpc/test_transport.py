@@ -44,7 +44,7 @@ def closed_port():
 
 
 @pytest.mark.parametrize('url', ['riddle://', 'rabbit://host:port/'])
-def test_a_url_that_makes_no_sense_is_named(opened, url):
+def test_invalid_url_is_named(opened, url):
     with pytest.raises(errors.OptionError) as raised:
         opened(url)
     assert str(raised.value).startswith('[DEFAULT] transport_url: ')
@@ -111,7 +111,7 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(
     ('TLS', 'rabbit://mq/', {'ssl': True}, 'mq:5672 guest'),
     ('all', 'rabbit://a:b@mq:1/', {}, 'mq:1 a'),
 )
-def test_what_a_url_leaves_out_is_as_in_oslo_messaging(opened, url, options, expected):
+def test_incomplete_url_has_defaults_of_oslo_messaging(opened, url, options, expected):
     (host,) = transport.brokers(opened(url, **options).conf)
     assert f'{host.hostname}:{host.port} {host.username}' == expected
 

@@ -122,7 +122,7 @@ ANSWERS = {
         for each in problems
     ],
 )
-def test_what_the_server_of_a_database_answers(problem, words):
+def test_answers_of_database_servers_become_a_few_words(problem, words):
     assert transactions.describe(problem) == words
 
 

@@ -2,19 +2,20 @@
 """An executor runs what it is given, in few threads."""
 
 import concurrent.futures
+import itertools
 import threading
 import time
 
 import pytest
 
-from novasched.runtime.executor import CellExecutor
+from novasched.runtime.executor import BulkheadExecutor
 
 DEADLINE_S = 30
 
 
 @pytest.fixture
 def executor():
-    made = CellExecutor('test-lane', 2)
+    made = BulkheadExecutor('test-lane', 2)
     yield made
     made.close()
     made.join(DEADLINE_S)
@@ -28,13 +29,49 @@ def test_the_answer_comes_back(executor):
     assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
 
 
-def test_what_is_raised_comes_back(executor):
+def test_error_of_a_call_comes_back(executor):
     def fail():
         raise LookupError('no such thing')
 
     with pytest.raises(LookupError, match='no such thing'):
         executor.submit(fail).result(DEADLINE_S)
     assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
+
+
+def test_call_that_has_not_begun_serves_all_with_its_key(executor, gate):
+    made = itertools.count()
+    busy = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(2)]
+    first, second, other = (
+        executor.submit_shared(key, lambda: next(made)) for key in 'aab'
+    )
+    gate.set()
+    assert all(call.result(DEADLINE_S) for call in busy)
+    assert first.result(DEADLINE_S) == second.result(DEADLINE_S)
+    assert {first.result(DEADLINE_S), other.result(DEADLINE_S)} == {0, 1}
+
+
+def test_call_that_has_begun_serves_no_other(executor, gate):
+    begun = threading.Event()
+
+    def wait():
+        begun.set()
+        return gate.wait(DEADLINE_S)
+
+    first = executor.submit_shared('a', wait)
+    assert begun.wait(DEADLINE_S)
+    assert executor.submit_shared('a', lambda: 'later').result(DEADLINE_S) == 'later'
+    gate.set()
+    assert first.result(DEADLINE_S)
+
+
+def test_shared_call_without_a_thread_fails_for_all():
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    executor = BulkheadExecutor('no-lane', 2, start)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match='new thread'):
+            executor.submit_shared('a', lambda: 5).result(DEADLINE_S)
 
 
 def test_no_more_threads_than_it_is_wide(executor, gate):
@@ -45,7 +82,7 @@ def test_no_more_threads_than_it_is_wide(executor, gate):
 
 
 def test_an_idle_thread_is_used_again():
-    executor = CellExecutor('reused-lane', 8)
+    executor = BulkheadExecutor('reused-lane', 8)
     for _ in range(20):
         executor.submit(lambda: None).result(DEADLINE_S)
     assert len(threads_named('reused-lane')) == 1
@@ -71,7 +108,7 @@ def test_a_lane_outlives_a_thread_that_cannot_be_started(gate):
             raise RuntimeError("can't start new thread")
         thread.start()
 
-    executor = CellExecutor('poor-lane', 2, start)
+    executor = BulkheadExecutor('poor-lane', 2, start)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         executor.submit(lambda: made.append('refused'))
     busy = executor.submit(lambda: gate.wait(DEADLINE_S))
@@ -85,7 +122,7 @@ def test_a_lane_outlives_a_thread_that_cannot_be_started(gate):
 
 
 def test_closing_ends_the_threads_when_their_work_is_done():
-    executor = CellExecutor('closed-lane', 2)
+    executor = BulkheadExecutor('closed-lane', 2)
     last = executor.submit(lambda: 5)
     threads = threads_named('closed-lane')
     executor.close()
@@ -96,7 +133,7 @@ def test_closing_ends_the_threads_when_their_work_is_done():
 
 
 def test_joining_waits_for_the_threads_but_not_for_ever(gate):
-    executor = CellExecutor('joined-lane', 2)
+    executor = BulkheadExecutor('joined-lane', 2)
     executor.submit(lambda: gate.wait(DEADLINE_S))
     (thread,) = threads_named('joined-lane')
     executor.close()
@@ -113,7 +150,7 @@ def test_threads_do_not_keep_the_process_alive(executor):
 
 
 def test_a_thread_that_rests_lets_another_one_work():
-    executor = CellExecutor('requests', 1)
+    executor = BulkheadExecutor('requests', 1)
     begun, ends = threading.Event(), threading.Event()
 
     def wait():
@@ -136,7 +173,7 @@ def test_a_thread_that_rests_lets_another_one_work():
 
 
 def test_all_threads_are_waited_for_at_the_end(gate):
-    executor = CellExecutor('requests', 4)
+    executor = BulkheadExecutor('requests', 4)
     calls = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(4)]
     executor.close()
     threading.Timer(0.05, gate.set).start()
@@ -144,8 +181,8 @@ def test_all_threads_are_waited_for_at_the_end(gate):
     assert all(call.done() for call in calls)
 
 
-def test_what_waits_for_a_thread_runs_when_one_begins_to_rest():
-    executor = CellExecutor('requests', 1)
+def test_queued_call_runs_once_a_thread_rests():
+    executor = BulkheadExecutor('requests', 1)
     begun, rests, ends = threading.Event(), threading.Event(), threading.Event()
 
     def wait():

@@ -49,7 +49,7 @@ def run(chore, times):
     ('two', [AWAY, DEFECT], [(AWAY, False), (DEFECT, True)]),
     ('in between', [DEFECT, None, DEFECT], [(DEFECT, True), (DEFECT, True)]),
 )
-def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
+def test_failure_is_logged_once_until_it_is_over(caplog, problems, told):
     caplog.set_level(logging.WARNING)
     chore = Task(*problems)
     run(chore, 5)
@@ -59,7 +59,7 @@ def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
     ]
 
 
-def test_that_it_is_over_is_told(caplog):
+def test_end_of_a_failure_is_logged(caplog):
     caplog.set_level(logging.INFO)
     run(Task(AWAY, AWAY), 4)
     assert caplog.messages[1:] == ['chore succeeds again']

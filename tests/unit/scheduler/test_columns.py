@@ -74,7 +74,7 @@ def test_a_change_of_a_made_column():
     assert changed.then(lambda column: column * 10).column().tolist() == [20, 30]
 
 
-def test_what_follows_from_a_value_is_asked_once_for_all_tables():
+def test_derived_value_is_computed_once_for_all_tables():
     asked = []
 
     def length(word):
@@ -90,7 +90,7 @@ def test_what_follows_from_a_value_is_asked_once_for_all_tables():
     assert asked == ['red', 'blue', 'yellow']
 
 
-def test_what_follows_from_other_values_is_asked_anew():
+def test_derived_values_of_other_categories_are_computed_again():
     lengths = PerValue(len)
     assert lengths.of(COLOURS).tolist() == [3, 4, 3]
     others = Categories(['yellow', 'pink'], np.array([0, 1]))
@@ -158,7 +158,7 @@ def test_hosts_are_looked_through_once_for_the_same_instances():
     assert [len(host.looked) for host in hosts] == [1, 1, 2]
 
 
-def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
+def test_only_values_unknown_from_an_earlier_table_are_computed():
     asked = []
 
     def length(word):

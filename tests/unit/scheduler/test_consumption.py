@@ -121,6 +121,6 @@ def test_a_host_that_takes_a_member_of_a_group_has_it():
     assert list(hosts.instances[0]) == ['other']
 
 
-def test_what_a_request_never_said_cannot_be_taken():
+def test_consumption_of_an_empty_request_raises():
     with pytest.raises(errors.UnsetField):
         factories.hosts(1).state(0).consume_from_request(RequestSpec())

@@ -63,7 +63,7 @@ def test_a_limit_may_be_another_object():
     assert fewer.limits.tolist() == [{'numa': one}]
 
 
-def test_what_a_plugin_writes_into_the_dict_stays():
+def test_limits_written_by_a_plugin_stay():
     hosts = limited(factories.hosts(3), 'vcpu', numbers(1, 2, 3), ALL)
     hosts.state(1).limits['memory_mb'] = 77
     hosts.state(2).limits['vcpu'] = 88
@@ -76,7 +76,7 @@ def test_what_a_plugin_writes_into_the_dict_stays():
     ]
 
 
-def test_what_a_plugin_sets_on_a_host_stays():
+def test_limits_set_by_a_plugin_replace_all():
     hosts = limited(factories.hosts(3), 'vcpu', numbers(1, 2, 3), ALL)
     host = hosts.state(1)
     host.limits = {'memory_mb': 5}

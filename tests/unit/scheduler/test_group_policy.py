@@ -76,7 +76,7 @@ def test_conflicts(policy, mine, others, expected):
 
 
 @pytest.mark.parametrize('name', ['anti-affinity', 'affinity'])
-def test_a_hard_policy_is_that_of_the_group(name):
+def test_hard_policy_comes_from_the_group(name):
     request = factories.request(instance_group=factories.group(policy=name))
     assert HardPolicy.of(request) == HardPolicy(name)
 
@@ -88,7 +88,7 @@ def test_a_hard_policy_is_that_of_the_group(name):
     ('a soft policy', factories.group(policy='soft-affinity')),
     ('a limit that is no number', factories.group(max_server_per_host='x')),
 )
-def test_what_another_request_cannot_break(group):
+def test_soft_or_missing_policy_is_not_verified(group):
     assert HardPolicy.of(factories.request(instance_group=group)) is None
 
 
@@ -104,7 +104,7 @@ def test_affinity_with_hosts_is_bound_to_them():
     ('all have left', {'a': ['h2'], 'd': ['h2']}, Conflict({'a': ['h2']}, False)),
     ('none is left', {}, None),
 )
-def test_who_is_bound_joins_some_of_the_others(others, expected):
+def test_bound_request_conflicts_only_if_all_members_have_left(others, expected):
     policy = HardPolicy('affinity', is_bound=True)
     assert policy.conflict({'c': 'h1'}, others) == expected
 

@@ -64,7 +64,7 @@ def test_every_column_says_what_it_is():
     )
 
 
-def test_what_is_set_on_a_host_is_seen_there_only():
+def test_attribute_set_on_a_host_is_seen_there_only():
     hosts = factories.hosts(2)
     first, second = hosts.states()
     first.num_instances = 9

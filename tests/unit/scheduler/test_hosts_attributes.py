@@ -61,7 +61,7 @@ def test_every_attribute_of_nova_is_there(kind):
     )
 
 
-def test_what_stands_inside_has_novas_names():
+def test_nested_attributes_have_novas_names():
     host = factories.hosts(**{k: [v] for k, v in REPORTED.items()}).state(0)
     assert [(m.name, m.value) for m in host.metrics] == [
         ('cpu.frequency', 800),
@@ -197,7 +197,7 @@ def test_names_of_methods_are_names_like_others(name):
     assert hosts.keep(hosts.states()).host.tolist() == ['h2', 'h1']
 
 
-def test_setting_a_column_is_no_attribute_besides():
+def test_setting_a_column_adds_no_attribute():
     hosts = factories.hosts(1)
     host = hosts.state(0)
     host.free_ram_mb = 7
@@ -228,7 +228,7 @@ def test_a_shallow_copy_of_a_host_is_a_host():
     assert copy.copy(host).stats is host.stats
 
 
-def test_a_deep_copy_shares_only_what_nobody_changes():
+def test_deep_copy_shares_only_constant_values():
     hosts = factories.hosts(
         2, limits=[{}, {'vcpu': 1}], stats=[{}, {'gpu': '1'}], free_ram_mb=[1, 2]
     )
@@ -318,7 +318,9 @@ def test_the_copy_that_a_rule_is_asked_about_is_not_the_host():
         ('supported_instances', lambda known: known[0].clear(), [[]]),
     ],
 )
-def test_what_a_plugin_writes_into_is_of_its_host_and_request(name, write, shown):
+def test_container_written_by_a_plugin_stays_in_its_host_and_request(
+    name, write, shown
+):
     known = factories.hosts(**{k: [v, v] for k, v in REPORTED.items()})
     hosts = HostTable(known.snapshot.for_new_request())
     before = repr(getattr(known.state(0), name))
@@ -332,7 +334,7 @@ def test_what_a_plugin_writes_into_is_of_its_host_and_request(name, write, shown
     )
 
 
-def test_what_a_plugin_sets_is_shown_though_something_was_shown_before():
+def test_attribute_set_after_a_read_is_shown():
     hosts = factories.hosts(stats=[{'gpu': '1'}, {'gpu': '1'}])
     first, second = hosts.states()
     first.stats['mark'] = '1'

@@ -223,7 +223,7 @@ class Incomparable:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_a_change(value):
+def test_incomparable_value_is_a_change(value):
     hosts = factories.hosts(2, stats=[{'gpu': '1'}] * 2)
     found, _ = run_filters([Changing(put('stats', 'gpu', value))], hosts, REQUEST)
     first, second = found.states()
@@ -234,7 +234,7 @@ def test_what_cannot_be_compared_is_a_change(value):
     assert hosts.stats.tolist() == [{'gpu': '1'}] * 2
 
 
-def test_what_is_shown_as_it_is_has_not_changed():
+def test_value_that_was_only_read_has_not_changed():
     stats = np.array([1, 2])
     hosts = factories.hosts(2, stats=[{}, stats])
     found, _ = run_filters([Changing(lambda host: host.stats)], hosts, REQUEST)

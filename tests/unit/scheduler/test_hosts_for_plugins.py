@@ -71,7 +71,7 @@ def test_aggregates_that_a_filter_adds_are_seen_later():
     assert kept.aggregates.map(len, int).tolist() == [1]
 
 
-def test_an_address_is_that_of_netaddr():
+def test_address_is_one_of_netaddr():
     address = ipaddress.ip_address('10.0.0.1')
     host = factories.hosts(host_ip=[address]).state(0)
     assert host.host_ip in netaddr.IPNetwork('10.0.0.0/8')

@@ -135,7 +135,7 @@ def test_counts_add_up_and_every_host_has_one_outcome(table, filters, names):
 
 
 @given(tables, st.lists(st.integers(0, 9), min_size=1, max_size=10))
-def test_what_follows_from_columns_is_asked_once_for_each_combination(table, numbers):
+def test_reason_is_asked_once_for_each_combination_of_columns(table, numbers):
     hosts, rows = table
     asks_all = Rejects(*numbers)
     asks_few = Rejects(*numbers, explained_by=('num_instances',))

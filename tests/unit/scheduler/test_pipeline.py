@@ -247,7 +247,7 @@ def test_errors_that_say_all_pass_as_they_are(problem):
         run_filters([RaisesF(problem)], factories.hosts(1), factories.request())
 
 
-def test_who_reads_a_field_that_is_not_set_is_named():
+def test_filter_that_reads_an_unset_field_is_named():
     with pytest.raises(errors.ExtensionFailed, match='RaisesF failed: UnsetField'):
         run_filters(
             [RaisesF(errors.UnsetField('is_bfv'))],
@@ -267,7 +267,7 @@ def test_a_weigher_may_use_our_names_for_something_else():
     assert weighing.multipliers.tolist() == [1.0, 1.0]
 
 
-def test_what_a_weigher_sets_on_a_host_is_seen_from_then_on():
+def test_attribute_set_by_a_weigher_is_seen_from_then_on():
     hosts = factories.hosts(free_ram_mb=[1, 2])
     profile = Profile((), factories.adapted([Remembers(), Remembers(), RAMWeigher()]))
     decision = decide(profile, hosts, factories.request(), random.Random(1))

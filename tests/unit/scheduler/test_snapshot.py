@@ -96,7 +96,7 @@ def test_columns_are_shared_until_one_changes():
     assert len(changed) == 2
 
 
-def test_what_a_host_shows_is_made_anew_when_the_value_is_another():
+def test_materialized_value_is_rebuilt_for_another_value():
     snapshot = factories.hosts(1).snapshot
     one, other = (1, 2), (3,)
     shown = snapshot.materialized(0, 'name', one, list)

@@ -87,7 +87,7 @@ def test_only_the_changed_host_is_asked_about():
     assert ram.normalized.tolist() == [0.5, 1.0, 0.0]
 
 
-def test_nobody_is_asked_who_depends_on_nothing_that_changed():
+def test_plugin_that_depends_on_no_change_is_not_asked():
     asked, weighs = Asked(('stats',)), Weighs(('stats',))
     twice(Profile((asked,), (weighs,)))
     assert (asked.hosts, weighs.hosts) == ([3], [3])

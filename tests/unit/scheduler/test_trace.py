@@ -103,7 +103,7 @@ def test_a_filter_that_says_to_stop_is_named_but_not_in_the_funnel():
     assert decide_on([], factories.hosts(2)).stopped_by is None
 
 
-def test_who_gives_what_another_rejected_is_named():
+def test_filter_that_returns_a_rejected_host_is_named():
     hosts = factories.hosts(num_instances=[9, 1])
     made = decide_on([NumInstancesFilter(5), Remembers(hosts[[0]])], hosts)
     assert said(made) == ['Remembers gave what was rejected before: h1']
@@ -136,7 +136,7 @@ FIVE, TIMES = 'h1, h2, h3, h4, h5', 'times its multiplier is no number'
     ),
     ('odd multipliers', [], 2, [Multiplies()], [f'Multiplies {TIMES}: h1, h2']),
 )
-def test_who_gives_something_odd_is_named(filters, count, weighers, lines):
+def test_plugin_with_an_odd_result_is_named(filters, count, weighers, lines):
     assert said(decide_on(filters, factories.hosts(count), *weighers)) == lines
 
 

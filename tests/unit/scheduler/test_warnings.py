@@ -146,7 +146,7 @@ def test_two_values_are_for_information_and_nonsense_is_a_warning():
     assert [each.level for each in found] == [logging.INFO, logging.WARNING]
 
 
-def test_hosts_in_the_same_aggregates_are_told_of_once():
+def test_aggregates_of_several_hosts_are_named_once():
     one, other = group(max_io_ops_per_host=['x']), group(max_io_ops_per_host=['x', 'y'])
     found = warned_of([AggregateIoOpsFilter()] * 2, [one, one, other, ()])
     assert [each.text.rpartition(' (')[2] for each in found] == [

@@ -91,7 +91,7 @@ def test_the_status_is_in_the_words_of_the_api(vm_state, task_state, status):
     assert servers.status_of(row) == status
 
 
-def test_what_is_worked_on_has_not_ended():
+def test_server_with_a_task_has_not_ended():
     made = [
         servers.ServerSummary('1', '', 'ACTIVE'),
         servers.ServerSummary('2', '', 'ACTIVE', 'resize_prep'),
@@ -133,7 +133,7 @@ def test_a_server_that_is_taken_up_meanwhile_is_never_lost(made, look, after):
     assert begun
 
 
-def test_what_was_asked_for_is_listed_even_if_it_is_gone(made):
+def test_requested_server_is_listed_even_if_it_is_gone(made):
     first, second = made.boot(count=2)
     made.api.forget(first)
     found = made.servers.asked_for({first: 'one', second: 'two'})

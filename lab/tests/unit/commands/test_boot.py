@@ -44,12 +44,12 @@ def test_servers_in_other_forms(made, form):
     assert 'server-2' in text
 
 
-def test_nobody_waits_where_nobody_wants_to(made):
+def test_boot_with_no_wait_returns_at_once(made):
     code, (server,), said = run(BootServers, made.api_context, '--no-wait')
     assert (code, server['Status'], said) == (0, 'BUILD', '')
 
 
-def test_nobody_waits_for_ever(made):
+def test_boot_waits_no_longer_than_its_timeout(made):
     code, (server,), said = run(BootServers, made.api_context, '--timeout', '0')
     assert (code, server['Status']) == (1, 'BUILD')
     assert said == (
@@ -100,7 +100,7 @@ def test_all_that_is_asked_for_reaches_the_request(made):
         r'there is no zone mars\. Name one of nova\.$',
     ),
 )
-def test_what_makes_no_sense_is_refused(made, words, problem):
+def test_invalid_argument_is_refused(made, words, problem):
     with pytest.raises(errors.OptionError, match=problem):
         run(BootServers, made.api_context, '--no-wait', *words)
     assert made.servers.all() == []

@@ -42,7 +42,7 @@ def test_a_configuration_stands_before_or_after_the_command(words, capsys):
     assert capsys.readouterr().err == 'Failed to find some config files: /nowhere\n'
 
 
-def test_who_asks_is_said_or_known():
+def test_user_and_project_come_from_arguments():
     command = ListServers(App(), None)
     parsed = command.get_parser('x').parse_args(['--project-id', 'p', '--user-id', 'u'])
     made = command.context(parsed)

@@ -73,7 +73,7 @@ def test_a_yes_is_needed(made, words, typed, code, left):
     assert ('Type yes' in said) == (typed is not None)
 
 
-def test_of_all_only_those_of_the_project_are_deleted(made):
+def test_delete_all_deletes_servers_of_the_project_only(made):
     own, other = of_project(made, 'project'), of_project(made, 'other')
     code, (found,), said = delete(made, '--all', '--yes')
     assert (code, found['ID']) == (0, own)

@@ -27,7 +27,7 @@ from tests.cases import cases
         '--broker: no broker answers',
     ),
 )
-def test_what_cannot_be_used_is_named(words, problem):
+def test_unusable_argument_is_named(words, problem):
     command = RunDemo(App(), None)
     parsed = command.get_parser('demo').parse_args(words)
     with pytest.raises(errors.OptionError, match=problem):
@@ -42,7 +42,7 @@ def test_a_configuration_is_not_passed_over_in_silence():
         command.run(command.get_parser('demo').parse_args([]))
 
 
-def test_what_came_of_it_in_words():
+def test_result_is_a_table_with_a_summary():
     server = dict.fromkeys(('uuid', 'name', 'status', 'host', 'fault'), 'x')
     moved = {'name': 'vm', 'status': 'confirmed', 'source': 'a', 'destination': 'b'}
     result = DemoResult(2, [server], {'ACTIVE': 1}, 1, 1, moved)
@@ -55,7 +55,7 @@ def test_what_came_of_it_in_words():
     assert 'moved from' not in result_as_text(result)
 
 
-def test_what_an_instance_holds_in_words():
+def test_held_resources_are_one_line():
     held = {'host-1': {'MEMORY_MB': 1024, 'VCPU': 1}}
     assert held_as_text(held, Style()) == 'Holds   MEMORY_MB 1024, VCPU 1 on host-1\n'
     assert held_as_text({}, Style()) == ''

@@ -23,7 +23,7 @@ def test_servers_are_listed(made, words, expected):
     assert [each['Name'] for each in found] == expected
 
 
-def test_what_is_not_there_is_a_dash_for_people(made):
+def test_missing_value_is_a_dash_in_tables(made):
     made.boot('asked')
     _, (found,), _ = run(ListServers, made.api_context)
     assert found['Host'] is None

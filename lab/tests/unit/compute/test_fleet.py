@@ -104,7 +104,7 @@ def test_a_host_is_the_same_in_every_run():
     ),
     ('a rule that is a text', {'hosts': [{'name': 'a'}], 'rules': ['refuse']}),
 )
-def test_a_fleet_that_makes_no_sense(content):
+def test_invalid_fleet_is_refused(content):
     with pytest.raises(errors.OptionError, match='--fleet'):
         fleet.fleet_of(content)
 

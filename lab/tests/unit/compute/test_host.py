@@ -37,7 +37,7 @@ def test_only_changes_are_published():
     assert rows.written == [2, 0]
 
 
-def test_what_could_not_be_published_is_published_later():
+def test_failed_report_is_repeated():
     rows = Rows(failures=1)
     host = fake(rows)
     host.tracker.claim('u1', Demand(2, 512, 1))

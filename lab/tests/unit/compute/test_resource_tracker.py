@@ -63,7 +63,7 @@ def test_usage_follows_what_is_held():
     assert not tracker.release('u1')
 
 
-def test_what_is_not_held_is_not_marked():
+def test_unknown_instance_is_not_marked():
     tracker = ResourceTracker(HOST)
     tracker.mark('u1', 'active')
     assert not tracker.claims
@@ -108,7 +108,7 @@ def test_a_host_without_nodes_takes_no_guest_with_some():
         ResourceTracker(SimulatedHost('a')).claim('u1', demand(topology=pinned(1)))
 
 
-def test_what_was_held_before_is_restored():
+def test_earlier_claim_is_restored():
     tracker = ResourceTracker(HOST)
     held = tracker.claim('u1', demand(topology=pinned(4), devices=nic()))
     other = ResourceTracker(HOST)
@@ -117,7 +117,7 @@ def test_what_was_held_before_is_restored():
     assert other.pools == tracker.pools
 
 
-def test_what_cannot_be_restored_is_held_as_far_as_it_goes():
+def test_claim_is_restored_as_far_as_possible():
     tracker = ResourceTracker(HOST)
     held = tracker.claim('u1', demand(topology=pinned(4)))
     assert not tracker.restore('u2', demand(topology=held.topology, devices=nic(5)))

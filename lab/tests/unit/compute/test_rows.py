@@ -40,7 +40,7 @@ def test_a_host_that_grew_is_brought_up_to_date(databases, rows):
     assert [row['vcpus'] for row in databases.rows(tables.compute_nodes)] == [32, 16]
 
 
-def test_an_old_service_gets_the_version_of_now(databases, rows):
+def test_old_service_row_gets_the_current_version(databases, rows):
     register(rows)
     with databases.cell.begin() as connection:
         connection.execute(tables.services.update().values(version=61))

@@ -71,7 +71,7 @@ def test_without_hosts_all_are_buried(neighbours, problem, message, released):
         assert bool(neighbours.allocations.removed[instance.uuid]) == released
 
 
-def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
+def test_instance_of_an_unreachable_host_fails(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
     neighbours.computes.silent = True
     build(neighbours, pairs)
@@ -91,7 +91,7 @@ def test_a_host_without_a_cell_is_no_host_for_the_one_instance(neighbours):
     assert neighbours.allocations.removed[instance.uuid]
 
 
-def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
+def test_instance_deleted_during_its_build_leaves_nothing(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
     neighbours.api.delete_build(instance.uuid)
     build(neighbours, pairs)
@@ -101,7 +101,7 @@ def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
     assert neighbours.databases.rows(tables.instances) == []
 
 
-def test_what_was_buried_meanwhile_stays_in_its_cell(neighbours):
+def test_buried_instance_stays_in_cell0(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
     BuildTask(neighbours.context, context()).bury(
         instance, errors.NoValidHost('too late')

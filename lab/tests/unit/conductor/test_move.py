@@ -36,7 +36,7 @@ def migration(neighbours):
     return row
 
 
-def test_the_move_holds_the_source_and_a_host_is_told(neighbours, instance):
+def test_move_holds_the_source_and_asks_the_destination(neighbours, instance):
     neighbours.schedulers.hosts = ('h2', 'h3')
     move(neighbours, instance)
     row = migration(neighbours)
@@ -125,7 +125,7 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     ('something is done to it', {'task_state': 'deleting'}),
     ('it is on no host', {'host': None}),
 )
-def test_what_cannot_be_moved_is_not_touched(neighbours, instance, values):
+def test_instance_that_cannot_be_moved_is_not_touched(neighbours, instance, values):
     neighbours.cell1.update(instance.uuid, **values)
     with pytest.raises(errors.InvalidRequest):
         move(neighbours, instance)

@@ -28,7 +28,7 @@ def fault(neighbours, instance):
     return neighbours.cell1.last_fault(instance.uuid).message
 
 
-def test_the_next_host_that_can_be_claimed_is_told(neighbours):
+def test_next_claimable_host_gets_the_build(neighbours):
     instance, request = refused(neighbours)
     neighbours.placement.full = {'h2'}
     retry(neighbours, instance, request, ['h2', 'h3', 'h4'])
@@ -101,7 +101,7 @@ def test_a_claim_without_an_answer_is_undone(neighbours):
     assert 'no answer' in fault(neighbours, instance)
 
 
-def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
+def test_instance_of_an_unreachable_host_fails(neighbours):
     instance, request = refused(neighbours)
     neighbours.computes.silent = True
     retry(neighbours, instance, request)
@@ -116,7 +116,7 @@ def test_an_instance_that_was_deleted_is_not_tried_again(neighbours):
     assert neighbours.allocations.removed[instance.uuid]
 
 
-def test_an_instance_that_nobody_knows_is_let_go(neighbours):
+def test_instance_deleted_meanwhile_is_let_go(neighbours):
     instance, request = refused(neighbours)
     neighbours.api.forget(instance.uuid)
     retry(neighbours, instance, request)

@@ -25,7 +25,7 @@ def asked(neighbours):
     return instance.replaced(numa_topology=topology, pci_requests=devices), request
 
 
-def test_what_is_asked_for_is_kept_until_it_is_not(neighbours, asked):
+def test_build_request_is_kept_until_deleted(neighbours, asked):
     uuid, api = asked[0].uuid, neighbours.api
     ((_, waiting),) = api.with_builds()
     assert waiting.uuid == uuid

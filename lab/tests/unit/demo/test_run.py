@@ -47,7 +47,7 @@ def test_the_orders_fit_the_hosts(hosts, expected):
         False,
     ),
 )
-def test_what_is_good(change, is_good):
+def test_demo_is_good_if_all_servers_agree_and_nothing_is_left(change, is_good):
     made = dataclasses.replace(GOOD, **change)
     assert made.is_good == is_good
     assert made.as_dict()['is_good'] == is_good

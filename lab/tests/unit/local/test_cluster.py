@@ -66,7 +66,7 @@ def test_the_cell_is_not_cell0(walkthrough):
     assert walkthrough.cell_uuid == '432015b0-14e9-4e81-96eb-2ec36d79773b'
 
 
-def test_the_request_is_that_of_the_log(walkthrough):
+def test_request_equals_the_request_of_the_log(walkthrough):
     request = cluster.request_spec(walkthrough)
     assert request.instance_uuid == '3a09fd41-b36b-438d-9f59-35a98524165f'
     assert request.availability_zone == 'SERIES-3-ZONE'
@@ -125,7 +125,7 @@ def test_services_are_up(api):
     ('memory', 'memory_mb', 'memory_mb_used', 'free_ram_mb'),
     ('disk', 'local_gb', 'local_gb_used', 'free_disk_gb'),
 )
-def test_what_is_used_and_what_is_free_make_the_total(nodes, total, used, free):
+def test_used_and_free_amounts_make_the_total(nodes, total, used, free):
     assert all(node[used] + node[free] == node[total] for node in nodes)
     assert all(node[used] > 0 for node in nodes)
 

@@ -139,7 +139,7 @@ def test_isolated_aggregates(required, left_out):
     assert added.not_member_of == left_out
 
 
-def test_without_isolated_aggregates_nobody_asks_for_the_traits():
+def test_traits_are_not_read_without_isolated_aggregates():
     assert (
         isolate_aggregates(factories.request(), trait_aggregates(METADATA[2:], never))
         is None

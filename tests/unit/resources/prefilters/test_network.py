@@ -90,7 +90,7 @@ def test_ports(port, place):
         ({'port_id': P1}, SUBNET, f'the subnet {S1}'),
     ],
 )
-def test_what_cannot_be_found_out_refuses_the_request(entry, place, text):
+def test_network_without_known_aggregates_refuses_the_request(entry, place, text):
     ports = {P1: Port('normal', N1, S1)}
     found = added(request({'network_id': N2}, entry), ports, {**REACH, place: None})
     assert found == Requirements(refused=f'Aggregates not found for {text}')
@@ -109,7 +109,7 @@ def never():
     ('an empty list', request()),
     ('no port', request({'network_id': N1}, {})),
 )
-def test_nobody_is_asked_without_ports(asked):
+def test_network_service_is_not_queried_without_ports(asked):
     assert remote_managed_ports_filter(asked, PrefilterContext(ports=never)) is None
 
 

@@ -78,7 +78,7 @@ def test_a_request_may_ask_for_nova_itself():
     )
 
 
-def test_pci_groups_are_of_nova_but_those_of_ports_are_not():
+def test_owner_nova_is_required_of_pci_groups_but_not_of_ports():
     requests = [
         InstancePCIRequest(request_id=R1, alias_name='gpu'),
         InstancePCIRequest(request_id=R2, alias_name=None),
@@ -116,7 +116,7 @@ def test_formats_with_a_trait(name, from_volume):
     )
 
 
-def test_a_format_without_a_trait_is_told():
+def test_image_format_without_a_trait_is_reported():
     asked = request_with(image=ImageMeta(disk_format='docker'), is_bfv=False)
     assert require_image_type_support(asked, PrefilterContext()) == Requirements(
         failures=(
@@ -133,7 +133,7 @@ def test_a_format_without_a_trait_is_told():
     ('no format', request_with(image=ImageMeta())),
     ('a volume', request_with(image=ImageMeta(disk_format='raw'), is_bfv=True)),
 )
-def test_what_has_no_format_is_not_restricted(asked):
+def test_image_without_a_format_is_not_restricted(asked):
     assert require_image_type_support(asked, PrefilterContext()) is None
 
 

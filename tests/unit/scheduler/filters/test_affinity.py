@@ -214,7 +214,7 @@ def test_nonsense_raises_as_in_nova(address, request_, error):
         NEAR.apply(host_at(address), request_)
 
 
-def test_nobody_is_asked_nonsense():
+def test_invalid_hint_is_unread_without_hosts():
     assert not len(NEAR.apply(factories.hosts(0), near('192.168.1.1', 'bad')))
 
 

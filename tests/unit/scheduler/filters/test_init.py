@@ -121,7 +121,7 @@ def test_none_means_stop_filtering():
     ('None', [None]),
     ('hosts of another request', factories.hosts(2).states()),
 )
-def test_what_is_no_host_of_the_request_is_refused(given):
+def test_value_that_is_no_host_of_the_request_is_refused(given):
     with pytest.raises(TypeError, match='which is no host of this request'):
         adapted(Gives(given)).apply(factories.hosts(2), factories.request())
 
@@ -168,7 +168,7 @@ def test_a_column_filter_takes_a_single_host():
     assert Busy().host_passes(busy, factories.request())
 
 
-def test_what_a_plugin_sets_is_seen_by_the_next():
+def test_attribute_set_by_a_filter_is_seen_by_the_next():
     hosts = WritesLimits().apply(factories.hosts(host=['a', 'bb']), factories.request())
     assert hosts.limits.tolist() == [{'vcpu': 1}, {'vcpu': 2}]
 

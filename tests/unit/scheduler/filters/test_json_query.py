@@ -117,7 +117,7 @@ def test_no_query(hints):
     assert_verdict(FILTER, HOSTS, factories.request(scheduler_hints=hints), True)
 
 
-def test_nobody_is_asked_nonsense():
+def test_invalid_query_is_unread_without_hosts():
     assert not len(FILTER.apply(factories.hosts(0), request('nonsense')))
 
 
@@ -170,7 +170,7 @@ def test_no_host_is_valid_for_a_query_that_is_too_large(query, bound):
         FILTER.apply(HOSTS, request(query))
 
 
-def test_who_asks_is_told_that_a_query_is_too_large():
+def test_query_that_is_too_large_is_refused_with_its_reason():
     with pytest.raises(errors.NoValidHost, match='more than 50 nested queries'):
         run_filters([FILTER], HOSTS, request(nested(51)))
 

@@ -70,7 +70,7 @@ def test_why():
     assert reason == (Code.METRIC_MISSING, text)
 
 
-def test_what_is_left_out_of_the_option_is_told():
+def test_ignored_elements_of_the_option_are_a_warning():
     filter_ = filter_of('bad', 'cpu.percent=x', 'cpu.percent=3')
     assert [str(warning) for warning in filter_.config_warnings([])] == [
         'Ignoring the invalid elements of the option metrics.weight_setting: '

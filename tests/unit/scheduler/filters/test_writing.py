@@ -8,7 +8,7 @@ FILTER = ExactRamFilter()
 REQUEST = factories.request(memory_mb=512)
 
 
-def test_the_mask_is_that_of_any_filter_over_columns():
+def test_writing_filter_has_a_mask_over_columns():
     hosts = factories.hosts(free_ram_mb=[512, 0])
     assert FILTER.mask(hosts, REQUEST).tolist() == [True, False]
 

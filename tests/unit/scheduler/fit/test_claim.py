@@ -160,7 +160,7 @@ def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
     ('of one provider', [(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1]),
     ('of others', [('port', 'a')], [1, 2]),
 )
-def test_devices_are_those_of_the_claimed_candidate(groups, left):
+def test_devices_come_from_the_claimed_candidate(groups, left):
     spec = {'vendor_id': '8086', 'rp_uuids': 'b'}
     given = groups and [_group(*one) for one in groups]
     pools = factories.pools(*({'rp_uuid': name, 'count': 2} for name in 'ab'))
@@ -204,7 +204,7 @@ PAGES = (Pages(2048, 600, 1), Pages(4, 1048576))
      {'memory_usage': 1024, 'cpu_usage': 1}),
     ('on another node', {}, {'id': 8, 'shared': {0}}, {}),
 )  # fmt: skip
-def test_what_is_used(host, guest, after, as_nova):
+def test_guest_adds_its_usage_to_the_host_cell(host, guest, after, as_nova):
     cells = (topologies.host_cell(**host),)
     used = with_usage(cells, topologies.guest(topologies.guest_cell(**guest)), as_nova)
     assert used == (topologies.host_cell(**{**host, **after}),)
@@ -239,7 +239,7 @@ def test_nova_fails_where_we_book_what_there_is(host, guest, error, after):
     ('of another node', (), 9, 'CPUPinningUnknown'),
     ('that others have', {1}, 1, 'CPUPinningInvalid'),
 )  # fmt: skip
-def test_nobody_books_host_cpus(taken, cpu, error, as_nova):
+def test_impossible_pinning_is_not_booked(taken, cpu, error, as_nova):
     cells = (topologies.host_cell(pinned_cpus=set(taken)),)
     node = topologies.guest_cell(dedicated={0}, pinning=((0, cpu),))
     with pytest.raises(BookingFailed) as failed:

@@ -73,7 +73,7 @@ def cpus(have, want=8):
     ('different numbers are wanted', [(0, cpus(4)), (1, cpus(4, 5))], CPUS,
      '4 of 8 dedicated CPUs free in cell 0, 4 of 5 dedicated CPUs free in cell 1'),
 )  # fmt: skip
-def test_what_each_host_node_lacks(by_cell, code, text):
+def test_reason_says_what_each_host_cell_lacks(by_cell, code, text):
     assert unplaced(Refusals(0, by_cell), 1) == (code, text)
 
 

@@ -219,7 +219,7 @@ def test_devices_near_the_nodes(pools, requests, nodes, passes):
 
 
 @pytest.mark.parametrize(('count', 'walked'), [(2, False), (1, True)])
-def test_what_others_leave_is_not_looked_at_where_devices_are_too_few(count, walked):
+def test_pools_are_not_searched_if_devices_are_too_few(count, walked):
     tried = []
 
     class Trying(HostDevices):

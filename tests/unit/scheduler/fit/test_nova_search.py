@@ -128,7 +128,7 @@ def test_a_search_with_an_open_end_goes_on():
     assert attempt.fits
 
 
-def test_dedicated_cpus_are_those_of_the_nodes_that_are_chosen():
+def test_dedicated_cpus_come_from_the_chosen_cells():
     nodes = [topologies.guest_cell(n, dedicated={n}) for n in range(2)]
     cells = [topologies.host_cell(n, cores=((n,),)) for n in range(4)]
     devices = topologies.FakeDevices(supported=[{2, 3}])

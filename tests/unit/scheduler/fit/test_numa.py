@@ -119,7 +119,7 @@ def test_numbers_are_apart_and_in_the_text():
     assert refused == (Code.NOT_ENOUGH_PAGES, '3 of 4 pages', '3', '4')
 
 
-def test_less_than_nothing_is_told_as_nothing():
+def test_negative_amount_is_shown_as_zero():
     assert CellRefusal.too_few(Code.NOT_ENOUGH_PAGES, -3, 4, 'pages').have == '0'
 
 
@@ -136,7 +136,7 @@ ALL = (MIDDLE, SMALL_PAGES, HUGE_PAGES)
     ('the smallest, by its size', 4, 1024, (Pages(4, 262144),), 4),
     ('the first of two entries counts', 4, 4, (Pages(4, 1024), Pages(4, 0)), 4),
 )  # fmt: skip
-def test_the_largest_pages_that_will_do(asked, memory, host, size_kb):
+def test_largest_suitable_page_size_is_chosen(asked, memory, host, size_kb):
     cell = topologies.host_cell(mempages=host)
     wanted = topologies.guest_cell(shared={0}, memory=memory, pagesize=asked)
     assert choose_page_size(cell, wanted) == size_kb
@@ -158,7 +158,7 @@ def test_the_largest_pages_that_will_do(asked, memory, host, size_kb):
     ('a size below zero is refused', -8, 1024, (Pages(-8, 10),), Code.NOT_ENOUGH_PAGES,
      '1024 MiB are not whole pages of -8 KiB'),
 )  # fmt: skip
-def test_why_no_pages_will_do(asked, memory, host, code, text):
+def test_refused_page_size_has_its_reason(asked, memory, host, code, text):
     cell = topologies.host_cell(mempages=host)
     wanted = topologies.guest_cell(shared={0}, memory=memory, pagesize=asked)
     refused = choose_page_size(cell, wanted)

@@ -150,7 +150,7 @@ def test_no_number_is_beyond_reckoning(path, value):
     (('mempages',), None, 'not iterable'),
     (('mempages',), [[]], 'list indices'),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_node(path, value, problem):
+def test_unreadable_cell_names_its_problem(path, value, problem):
     with pytest.raises(Unreadable, match=problem):
         host_cells(changed(path, value))
 
@@ -191,7 +191,7 @@ def test_text_that_cannot_be_read_is_complained_of_once():
     assert pools.problem.startswith('TypeError: ')
 
 
-def test_what_can_be_read_has_no_problem():
+def test_readable_topology_and_pools_have_no_problem():
     for text in (TEXT, numa_topology()):
         assert HostTopology(text).problem == ''
     for text in (None, factories.pools(2)):
@@ -242,7 +242,7 @@ def test_pools_are_equal_if_they_hold_the_same():
     'error',
     [AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError],
 )
-def test_what_goes_wrong_is_one_error(error):
+def test_errors_while_reading_become_one_error(error):
     with pytest.raises(Unreadable, match=f'^{error.__name__}: '), reading():
         raise error('x')
 

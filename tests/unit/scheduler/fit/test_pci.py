@@ -83,7 +83,7 @@ def test_no_requests():
     assert requests_of(InstancePCIRequests(requests=[])) == ()
 
 
-def test_what_a_request_says():
+def test_device_request_has_all_fields_of_its_demand():
     found = asked(
         {**NIC, 'rp_uuids': 'b,a'},
         {'vendor_id': '10de'},
@@ -106,7 +106,7 @@ def test_what_a_request_says():
     assert str(found) == 'gpu (product_id=1520 vendor_id=8086 or vendor_id=10de)'
 
 
-def test_what_a_request_leaves_out():
+def test_incomplete_device_request_has_defaults():
     (found,) = requests_of(InstancePCIRequests(requests=[InstancePCIRequest()]))
     assert found == DeviceRequest(1, ())
     assert str(found) == 'port (no specification)'

@@ -73,7 +73,7 @@ def test_the_emulator_needs_a_cpu():
     ('free pages', {4: 262144}, None, 'dedicated', True),
     ('too few pages', {4: 262143}, None, 'dedicated', False),
 )
-def test_memory_is_that_of_pages_that_will_do(pages, asked, policy, expected):
+def test_memory_counts_only_pages_of_suitable_size(pages, asked, policy, expected):
     guest = guest_topology(guest_cell(policy=policy, pagesize=asked))
     assert enough(guest, topology(numa_cell(pages=pages))) == [expected]
 
@@ -95,7 +95,7 @@ def test_nodes_that_ask_for_different_pages_are_left_to_the_fit():
 
 
 @pytest.mark.parametrize('seed', range(20))
-def test_whoever_fits_has_room(seed):
+def test_fitting_host_passes_the_precheck(seed):
     rng = random.Random(seed)
     hosts = [topology(*_cells(rng)) for _ in range(20)]
     policy = rng.choice([None, 'dedicated', 'mixed'])

@@ -220,7 +220,7 @@ CELLS = hosts({}, {'network_metadata': FAST}, {})
     ('no devices wanted', None, FakeDevices(wanted=False), [True, True, True]),
     ('both', NEAR, FakeDevices(supported=[{1}, {2}]), [False, True, False]),
 )  # fmt: skip
-def test_what_is_agreed_to(limits, devices, agreed):
+def test_cells_must_suit_networks_and_devices(limits, devices, agreed):
     agrees = NumaAffinity(CELLS, limits, devices)
     assert [agrees([host]) for host in range(3)] == agreed
 
@@ -259,7 +259,7 @@ TUNNEL = Networks(tunneled=True)
     ('tunnels on no node', None, None, TUNNEL, ''),
     ('nothing asked for', None, TUNNEL, Networks(), ''),
 )  # fmt: skip
-def test_what_only_other_nodes_are_near_to(near, far, asked, missed):
+def test_networks_of_other_cells_only_are_named(near, far, asked, missed):
     cells = [
         topologies.host_cell(id=0, network_metadata=near),
         topologies.host_cell(id=8, network_metadata=far),

@@ -133,7 +133,7 @@ def test_weights(weigher, expected):
     ('nothing', Gives(None), 'not iterable'),
     ('no hook', Nothing(), 'Nothing does not define _weigh_object'),
 )
-def test_what_is_no_weight_is_refused(weigher, problem):
+def test_value_that_is_no_weight_is_refused(weigher, problem):
     with pytest.raises(TypeError, match=problem):
         adapted(weigher).weights(factories.hosts(2), factories.request())
 

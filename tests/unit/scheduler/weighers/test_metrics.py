@@ -37,7 +37,7 @@ class OnlyH1(MetricsWeigher):
         return super().weight_multiplier(host_state) * (host_state.host == 'h1')
 
 
-def test_what_is_absent_counts_by_the_multiplier_of_a_plugin():
+def test_missing_metric_counts_by_the_multiplier_of_a_plugin():
     weigher, request = OnlyH1(1.0, ONE, required=False), factories.request()
     hosts = factories.hosts(metrics=[text(), text(), text(frequency=5)])
     weights = plugin_adapter.adapted(weigher).weights(hosts, request)

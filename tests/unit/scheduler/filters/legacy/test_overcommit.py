@@ -281,7 +281,7 @@ def test_why(filter_, hosts, text):
         ([ExactDiskFilter], Code.DISK_DIFFERS, '{} is'),
     ],
 )
-def test_operators_are_told_that_they_are_of_the_past(filters, code, said):
+def test_overcommit_filters_are_deprecated(filters, code, said):
     for each in filters:
         deprecated = said.format(each.__name__)
         assert each.deprecated.startswith(f'{deprecated} deprecated ')

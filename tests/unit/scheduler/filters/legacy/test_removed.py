@@ -158,5 +158,5 @@ def test_why_of_flavors():
         (RetryFilter, 'The {} is deprecated since the 20.0.0 Train release.'),
     ],
 )
-def test_operators_are_told_that_they_are_of_the_past(filter_, text):
+def test_removed_filters_are_deprecated(filter_, text):
     assert filter_.deprecated.startswith(text.format(filter_.__name__))
