@@ -412,8 +412,8 @@ class OutagePatience:
 
         ``is_query`` says that a query of placement failed. Raises CallerGone.
         """
-        self.attempted(away)
-        if self.is_over or not away:
+        self.attempted(unavailable)
+        if self.is_over or not unavailable:
             return False
         if not self._waits:
             self._served = self._outages.served

@@ -296,7 +296,7 @@ def compose_reader(
             network=sources.network,
             journal=journal,
             clock=sources.clock,
-            mirror=mirror,
+            copy=copy,
             outages=outages,
         )
         return SchedulerManager(attempts, decision_log)

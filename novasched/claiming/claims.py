@@ -93,7 +93,7 @@ class Claims:
         self._left_behind: list[str] = []
         self.budget = self._attempt.budget
         self.verification = PickVerification(
-            self._look, self.remaining, self.budget, recorder, may_be_stale
+            self._freshness, self.remaining, self.budget, recorder, may_be_stale
         )
         self.verify_with()
         self.if_undone: list[Callable[[], None]] = []

@@ -391,7 +391,7 @@ class GroupCheck(Verifier):
             )
         if not isinstance(held, QueryFailed):
             return held
-        if held.is_away:
+        if held.is_unavailable:
             request.attempt.note_unavailable(PLACEMENT, held.text, held.status)
             raise errors.AllocationUpdateFailed(
                 request.spec.instance_uuid,

@@ -180,8 +180,8 @@ class OutageRetry:
         left; return why to make another one, or None."""
         if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
             return None
-        if failure.away:
-            attempt.note_unavailable(failure.away, str(failure))
+        if failure.unavailable:
+            attempt.note_unavailable(failure.unavailable, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
             may_retry = self._budget.spend(Outcome.ARRIVED_LATE) and self._lost
             return Outcome.ARRIVED_LATE if may_retry and self._settle() else None

@@ -201,7 +201,7 @@ class Reservation(SeenPicks, Verifier):
         if host is None or self._assumed is None:
             return None
         key = host.cell_uuid, host.uuid
-        later = self._assumed.later(key, self._seen(key))
+        later = self._assumed.picks_after(key, self._seen(key))
         numbers = [pick.number for pick in later]
         self._rebased_to[key] = max(numbers, default=self._seen(key))
         others = self._of_others(later)

@@ -162,7 +162,7 @@ class ProviderCapacity(Verifier):
         with self._recorder.stage('verify'):
             usages = self._placement.usages(self._context, mine)
         if isinstance(usages, QueryFailed):
-            if usages.is_away:
+            if usages.is_unavailable:
                 self._attempt.note_unavailable(PLACEMENT, usages.text, usages.status)
                 raise errors.AllocationUpdateFailed(
                     next(iter(mine.values())),

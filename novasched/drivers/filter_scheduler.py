@@ -163,14 +163,15 @@ class RequestPlacement:
     def _hosts(self) -> HostTable:
         """Return the hosts of the candidates, as they are known now, with lists and
         dicts of their own: plugins may write into them."""
-        look, cell_uuid = self._request.look, self._request.spec.target_cell_uuid
-        look.at_known()  # the lock of a group may have been long in coming
+        freshness = self._request.freshness
+        cell_uuid = self._request.spec.target_cell_uuid
+        freshness.use_cached()  # the lock of a group may have been long in coming
         roots = self._roots.uuids()
         offered = by_provider(self._request.candidates, self._nodes, roots)
         hosts = self._context.view.hosts(offered, cell_uuid)
-        look.seen, look.cell_uuid = hosts.snapshot, cell_uuid
+        freshness.seen, freshness.cell_uuid = hosts.snapshot, cell_uuid
         filters = self._context.profile.filters
-        look.reads_aggregates = any(each.reads_aggregates for each in filters)
+        freshness.reads_aggregates = any(each.reads_aggregates for each in filters)
         return hosts
 
     def _start(self) -> PlacementState:
@@ -400,7 +401,7 @@ class ClaimedPlacement(RequestPlacement):
         request = self._request
         if not self._are_few(hosts):
             return None
-        if not request.look.shows_all and request.look.renew():
+        if not request.freshness.is_current and request.freshness.refresh_if_stale():
             text = 'all cells were looked at, as there were few hosts'
             return self._budget.retry(Outcome.STALE_HOSTS, text)
         if request.candidates.copy is not None and request.copy_lags():
@@ -538,8 +539,8 @@ class ClaimedPlacement(RequestPlacement):
         has_few = any(len(host_and_others) <= count for host_and_others in selections)
         if not count or not has_few or are_kept_together(spec):
             return False
-        look = self._request.look
-        return not look.shows_all and look.renew()
+        freshness = self._request.freshness
+        return not freshness.is_current and freshness.refresh_if_stale()
 
     def _others(self, placed: PlacementState) -> HostTable:
         """Return the current hosts that are not picked, the best one first.

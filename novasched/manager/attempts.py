@@ -95,12 +95,12 @@ class RequestAttempts:
         network: Network,
         journal: Journal | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        mirror: PlacementMirror | None = None,
+        copy: CopyKeeper | None = None,
         outages: Outages | None = None,
     ) -> None:
         self.driver = driver
         self.view = view
-        self.mirror = mirror
+        self.copy = copy
         self._placement = placement
         self._notifier = notifier
         self._journal = journal
@@ -111,10 +111,10 @@ class RequestAttempts:
             placement,
             AggregateSync(view, placement),
             query_policy.on_cut,
-            mirror if query_policy.of_copy else None,
+            copy if query_policy.of_copy else None,
             lambda: outages.waited_for(PLACEMENT),
         )
-        self._new_nodes = NewNodes(mirror, view.node_uuids, clock)
+        self._new_nodes = NewNodes(copy, view.node_uuids, clock)
         self._prefilter_contexts = PrefilterContexts(
             view, placement, network, query_policy.features
         )
@@ -132,11 +132,13 @@ class RequestAttempts:
     def _attempt(
         self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
     ) -> Selected:
-        look = ClusterLook.of_now(self.view, request.recorder.stage, self._clock)
-        request = replace(request, attempt=attempt, look=look)
+        freshness = ViewFreshness.at_arrival(
+            self.view, request.recorder.stage, self._clock
+        )
+        request = replace(request, attempt=attempt, freshness=freshness)
         if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
             return self._selected(request, return_objects)
-        look.renew()
+        freshness.refresh_if_stale()
         self._announce(request)
         return self._place(request, return_objects)
 
@@ -169,7 +171,7 @@ class RequestAttempts:
 
         They are new ones, or the same if this request has not refreshed the cells yet.
         """
-        budget, may_be_old = request.budget, not request.look.shows_all
+        budget, may_be_old = request.budget, not request.freshness.is_current
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
             return None
@@ -177,7 +179,8 @@ class RequestAttempts:
         is_over = is_over or budget.is_over(Outcome.UNAVAILABLE)
         why = self._why_others(request.candidates, budget)
         more = None if why is None else self._asked_again(request, query, why)
-        if more is None and may_be_old and not is_over and request.look.renew():
+        may_help = more is None and may_be_old and not is_over
+        if may_help and request.freshness.refresh_if_stale():
             why, more = Outcome.STALE_HOSTS, request.candidates
             budget.spend(why)
         if why is not None and more is not None:
@@ -202,9 +205,9 @@ class RequestAttempts:
         in_enabled = cell_uuid is None or any(c.uuid == cell_uuid for c in enabled())
         is_verified = self.driver.VERIFIES_HOSTS and request.names_instances
         if is_verified and in_enabled:
-            request.look.at_known()
+            request.freshness.use_cached()
         else:
-            request.look.renew()
+            request.freshness.refresh_if_stale()
 
     def _with_candidates(
         self, request: ScheduleRequest
@@ -267,7 +270,7 @@ class RequestAttempts:
     ) -> tuple[RequestSpec, Query]:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        request = ScheduleRequest(context, spec, look=ClusterLook(self.view))
+        request = ScheduleRequest(context, spec, freshness=ViewFreshness(self.view))
         spec, query, _, added = self._query(request)
         return with_aggregates(spec, added), query
 
@@ -336,7 +339,7 @@ class RequestAttempts:
             return None
         LOG.info(ASKED_AGAIN[why], len(known.requests))
         is_stale = why is Outcome.STALE
-        if is_stale and self.mirror and not self.mirror.store.reads_fast:
+        if is_stale and self.copy and not self.copy.store.reads_fast:
             return self._asked(request, query, why_not_copy=NO_HOST_LEFT)
         is_chosen = known.fallback in (UNVERIFIED, LAGS, NO_HOST_LEFT)
         why_not_copy = known.fallback if is_chosen else ''
@@ -368,7 +371,7 @@ class RequestAttempts:
         if not answer.requests:
             request.recorder.blocked(Blocker.NO_CANDIDATES)
             raise errors.NoValidHost('')
-        request.look.refresh()
+        request.freshness.refresh()
         return answer
 
     def _with_claims(self, request: ScheduleRequest) -> ScheduleRequest:
@@ -385,7 +388,7 @@ class RequestAttempts:
             recorder=request.recorder,
             verifier=candidates.verifier,
             may_be_stale=not candidates.further,
-            look=request.look,
+            freshness=request.freshness,
             attempt=request.attempt,
         )
         return request.claimed_by(claims)
@@ -401,7 +404,7 @@ class RequestAttempts:
         target = target_of(spec)
         if target is None:
             return spec, None
-        request.look.renew()
+        request.freshness.refresh_if_stale()
         nodes = self.view.nodes_named(target.host, target.node, spec.target_cell_uuid)
         destination = spec.requested_destination
         if len(nodes) == 1 and destination is not None:

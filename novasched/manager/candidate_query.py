@@ -62,11 +62,11 @@ class CandidateSource:
         placement: Placement,
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
-        mirror: CopyKeeper | None = None,
+        copy: CopyKeeper | None = None,
         unavailable: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement
-        self._mirror = mirror
+        self._copy = copy
         self._aggregate_sync = aggregate_sync
         self._on_cut = on_cut
         self._unavailable = unavailable
@@ -102,9 +102,9 @@ class CandidateSource:
 
     def _of_copy(self, query: Query, fresh: bool) -> Candidates | str:
         """Return the candidates of the copy; else why placement must be asked."""
-        if self._mirror is None:
+        if self._copy is None:
             return ''
-        answer = self._mirror.candidates(query, fresh)
+        answer = self._copy.candidates(query, fresh)
         if isinstance(answer, Candidates) and answer.cut:
             self._on_cut(answer)
         return answer

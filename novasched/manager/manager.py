@@ -38,7 +38,7 @@ class SchedulerManager:
     ) -> None:
         self.attempts = attempts
         self._view = attempts.view
-        self._mirror = attempts.mirror
+        self._copy = attempts.copy
         self._decision_log = decision_log or NoDecisionLog()
 
     @property
@@ -146,9 +146,9 @@ class SchedulerManager:
 
     def _look_again(self, host: str) -> None:
         """What a host has of placement has changed, or will at once."""
-        if self._mirror is not None:
+        if self._copy is not None:
             nodes = self._view.nodes_named(host, None)
-            self._mirror.invalidate([uuid for _, _, uuid in nodes], recheck=True)
+            self._copy.invalidate([uuid for _, _, uuid in nodes], recheck=True)
 
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""

@@ -96,7 +96,7 @@ class PrefilterContexts:
             answer = self._placement.aggregates(context, segment)
             if not isinstance(answer, QueryFailed):
                 return answer
-            if answer.is_away:
+            if answer.is_unavailable:
                 missed(PLACEMENT, answer.text, answer.status)
             return frozenset()
 

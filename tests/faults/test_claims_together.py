@@ -81,7 +81,7 @@ def test_requests_of_one_post_each_get_a_host(made, callers, audit, fault):
 
 @pytest.mark.scenario('F47', 'I2', 'I7')
 def test_placement_that_hangs_delays_claims_once(made, callers, audit):
-    """Nobody waits for a write that hangs, and no claim is left behind."""
+    """No claim waits for a write that hangs, and no claim is left behind."""
     clients, ended = callers(made), threading.Event()
 
     def hang(exchange):

@@ -278,7 +278,7 @@ def test_poisonous_claim_fails_alone(claiming, gate, nodes, held):
     assert held(poison) == []
 
 
-def test_slow_write_holds_nobody_up(claiming, gate, nodes):
+def test_slow_write_holds_up_no_other(claiming, gate, nodes):
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(claiming.claim, FIRST, nodes[1])
         assert gate.is_reached.wait(30)

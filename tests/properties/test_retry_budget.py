@@ -282,7 +282,7 @@ def decided(chances, seed, servers, alternates=True):
             FakeNotifier(),
             QueryPolicy((), 4),
             FakeNetwork(),
-            mirror=Mirror(trouble, placement),
+            copy=Mirror(trouble, placement),
         )
     )
     uuids = UUIDS[:servers]

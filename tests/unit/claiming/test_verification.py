@@ -103,7 +103,7 @@ class Hanging:
     """Placement, of whose copy no pick can be verified."""
 
     def still_offered(self, picks):
-        raise errors.MirrorError('it hangs')
+        raise errors.CopyError('it hangs')
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_picks_that_cannot_be_verified_are_the_cause_of_the_no(cloud, caplog):
     cloud.verifier = Hanging()
     with pytest.raises(errors.NoValidHost) as raised:
         cloud.ask(A)
-    assert isinstance(raised.value.__cause__, errors.MirrorError)
+    assert isinstance(raised.value.__cause__, errors.CopyError)
     assert 'instances requested to build' not in caplog.text
 
 
