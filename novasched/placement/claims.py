@@ -315,7 +315,7 @@ class ConsumerClaim(JointClaim):
         that was not made goes once more, alone."""
         is_made = self._is_held(self._one)
         if self._is_shared and is_made is False:
-            self._is_alone = True
+            self._is_alone = self._resent = True  # it may be made late, all the same
             return None
         return self._settle(refused, is_made)
 

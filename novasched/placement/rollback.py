@@ -66,6 +66,8 @@ SOON_S = 30.0
 """So soon after a claim nobody has removed it and made the same again."""
 RECOVERY_TIMEOUT_S = 10.0
 LEAST_TIMEOUT_S = 1.0
+PATIENT_S = 10.0
+"""An undo with less time left does not wait for other writes."""
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
@@ -97,6 +99,7 @@ class Rollback:
         self._until = clock.monotonic() + within_s
         self._silent: str | None = None
         self._together = TOGETHER
+        self._is_alone = False
         self.left = UndoLeft()
 
     def undo(self, claims: Sequence[Claimed | ClaimUnknown]) -> None:
@@ -241,8 +244,14 @@ class Rollback:
         if len(claims) == 1:
             ((consumer, undo),) = body.items()
             written = self._writes.put(
-                self._context, consumer, undo, VERSION, timeout_s=left_s
+                self._context,
+                consumer,
+                undo,
+                VERSION,
+                timeout_s=left_s,
+                is_alone=self._is_alone or left_s < PATIENT_S,
             )
+            self._is_alone = written.is_shared  # if it must be sent once more
             return written.answer
         url = '/allocations'
         return ask(self._adapter, self._context, 'POST', url, VERSION, body, left_s)

@@ -19,15 +19,19 @@ import requests
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from novasched import errors, http
+from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 AT_ONCE = 1
-"""Writes under way at once."""
+"""Writes under way at once, but for those that go alone."""
 SLOW_S = 2.0
 """After so long a write that is under way no longer holds up others."""
+CHECK_S = 0.5
+"""How often a write that waits checks whether it is still wanted."""
+REFUSED = (400, 409)
+"""Statuses that concern one claim of many; placement has written none."""
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -69,34 +73,26 @@ class _Write:
     body: Mapping[str, Any]
     timeout_s: float | None
     is_quiet: bool
-    check: Callable[[], None]  # raises errors.RequestError if it must not be sent
     batch: _Batch
     written: Written | None = None
-    has_waited: bool = False
-    gone: errors.RequestError | None = None  # why it must not be sent
-
-    @property
-    def is_over(self) -> bool:
-        return self.written is not None or self.gone is not None
-
-    def may_be_sent(self) -> bool:
-        """Check, if the write has waited for others."""
-        try:
-            if self.has_waited:
-                self.check()
-        except errors.RequestError as gone:
-            self.gone = gone
-        return self.gone is None
+    has_left: bool = False  # its thread has ended
 
 
 @dataclass(eq=False)
 class _Batch:
-    """Writes that go as one; the thread of the first one sends them."""
+    """Writes that go as one; any of their threads sends them."""
 
     version: str
-    is_open: bool  # more may join
+    is_split: bool = False  # part of a batch that was refused
     writes: list[_Write] = field(default_factory=list)
     began_s: float = 0.0
+
+    def takes(self, write: _Write, most: int) -> bool:
+        """Return whether a write may join; a consumer is written once in each POST."""
+        consumers = {other.consumer_uuid for other in self.writes}
+        is_open = not self.is_split and len(consumers) < most
+        fits = self.version == write.batch.version
+        return is_open and fits and write.consumer_uuid not in consumers
 
 
 class AllocationWrites:
@@ -129,81 +125,87 @@ class AllocationWrites:
     ) -> Written:
         """Write the allocations of one consumer, as PUT /allocations/{uuid} does.
 
-        ``check`` is called after a wait for others; its errors.RequestError is raised.
+        ``check`` is called now and then while they wait for others; what it raises is
+        raised if they have not been sent. A write that goes alone does not wait.
         """
-        is_open = not is_alone and self._most > 1
-        mine = _Write(
-            context,
-            consumer_uuid,
-            body,
-            timeout_s,
-            is_quiet,
-            check,
-            _Batch(version, is_open),
-        )
-        if self._most == 1:
+        batch = _Batch(version)
+        mine = _Write(context, consumer_uuid, body, timeout_s, is_quiet, batch)
+        if is_alone or self._most == 1:
             return Written(self._sent([mine], version))
         with self._changed:
             self._join(mine)
         try:
-            while not mine.is_over:
+            while mine.written is None:
                 with self._changed:
-                    batch = self._taken(mine)
-                if batch is not None:
-                    self._send(batch)
+                    taken = self._taken(mine)
+                if taken is not None:
+                    self._send(taken)
+                elif mine.written is None:
+                    self._check(mine, check)
         finally:
             with self._changed:
                 self._leave(mine)
-        if mine.gone is not None:
-            raise mine.gone
-        assert mine.written is not None
         return mine.written
 
     def _join(self, mine: _Write) -> None:
-        """Add a write to the last batch, if that is open to it, or as a new one."""
-        last = self._queue[-1] if self._queue else None
-        may_join = last is not None and last.is_open and mine.batch.is_open
-        if last is None or not may_join or last.version != mine.batch.version:
-            self._queue.append(mine.batch)
+        """Add a write to the first batch that it may join, or as a new one."""
+        for batch in self._queue:
+            if batch.takes(mine, self._most):
+                mine.batch = batch
+                break
         else:
-            mine.batch = last
+            self._queue.append(mine.batch)
         mine.batch.writes.append(mine)
-        mine.batch.is_open &= len(mine.batch.writes) < self._most
 
     def _leave(self, mine: _Write) -> None:
         """Leave the queue, if the thread of the write ends before it is sent."""
-        if mine.batch in self._queue:
+        if mine.batch in self._queue and not mine.has_left:
             mine.batch.writes.remove(mine)
             if not mine.batch.writes:
                 self._queue.remove(mine.batch)
             self._changed.notify_all()
+        mine.has_left = True
 
     def _taken(self, mine: _Write) -> _Batch | None:
-        """Wait until a write is over, or its batch is to be sent by its thread."""
-        while not mine.is_over:
-            now, left_s = SYSTEM_CLOCK.monotonic(), 0.0
+        """Wait for what a write waits for, for CHECK_S at most; return its batch if
+        this thread is to send it."""
+        ends_s = SYSTEM_CLOCK.monotonic() + CHECK_S
+        while mine.written is None:
+            now, free_in_s = SYSTEM_CLOCK.monotonic(), 0.0
             if len(self._under_way) >= AT_ONCE:
-                left_s = self._under_way[-1].began_s + SLOW_S - now
-            leads = mine.batch.writes[0] is mine and self._queue[0] is mine.batch
-            if leads and left_s <= 0:
+                free_in_s = self._under_way[-1].began_s + SLOW_S - now
+            is_next = bool(self._queue) and self._queue[0] is mine.batch
+            if is_next and free_in_s <= 0:
                 mine.batch.began_s = now
                 self._under_way.append(mine.batch)
+                self._changed.notify_all()  # the next batch waits for this one
                 return self._queue.popleft()
-            mine.has_waited = True
-            self._changed.wait(left_s if leads else None)
+            if now >= ends_s:
+                break
+            left_s = ends_s - now
+            self._changed.wait(min(free_in_s, left_s) if is_next else left_s)
         return None
 
+    def _check(self, mine: _Write, check: Callable[[], None]) -> None:
+        """Check whether a write that waits is still wanted; what was sent is."""
+        try:
+            check()
+        except errors.RequestError:
+            with self._changed:
+                was_sent = mine.batch not in self._queue or mine.batch.is_split
+                if not was_sent:
+                    self._leave(mine)
+                    raise
+
     def _send(self, batch: _Batch) -> None:
-        writes = [write for write in batch.writes if write.may_be_sent()]
         answer: requests.Response | NoAnswer = NoAnswer('The sender ended', sent=True)
         try:
-            if writes:
-                answer = self._sent(writes, batch.version)
+            answer = self._sent(batch.writes, batch.version)
         finally:
             with self._changed:
                 self._under_way.remove(batch)
+                self._tell(batch, answer)
                 self._changed.notify_all()
-                self._tell(writes, batch.version, answer)
 
     def _sent(
         self, writes: Sequence[_Write], version: str
@@ -224,30 +226,20 @@ class AllocationWrites:
             is_quiet=first.is_quiet,
         )
 
-    def _tell(
-        self,
-        writes: Sequence[_Write],
-        version: str,
-        answer: requests.Response | NoAnswer,
-    ) -> None:
+    def _tell(self, batch: _Batch, answer: requests.Response | NoAnswer) -> None:
         """Tell the writes how they ended, or split them where placement refused."""
-        is_shared = len(writes) > 1
-        if is_shared and _is_refused(answer):
-            for part in reversed(_parts(writes, answer)):
-                batch = _Batch(version, False, [*part])
-                self._queue.appendleft(batch)
-                for write in part:
-                    write.batch = batch
+        is_shared = len(batch.writes) > 1
+        is_refused = not isinstance(answer, NoAnswer) and answer.status_code in REFUSED
+        if not is_shared or not is_refused:
+            for write in batch.writes:
+                write.written = Written(answer, is_shared)
             return
-        for write in writes:
-            write.written = Written(answer, is_shared)
-
-
-def _is_refused(answer: requests.Response | NoAnswer) -> bool:
-    """Return whether placement has written nothing, for a reason in one of many."""
-    if isinstance(answer, NoAnswer):
-        return False
-    return 400 <= answer.status_code < http.SERVER_FAILED
+        for part in reversed(_parts(batch.writes, answer)):
+            writes = [write for write in part if not write.has_left]
+            if writes:
+                self._queue.appendleft(_Batch(batch.version, True, writes))
+            for write in writes:
+                write.batch = self._queue[0]
 
 
 def _parts(

@@ -150,19 +150,20 @@ class BulkheadExecutor:
 
         def begin() -> ResultT:
             with self._lock:
-                del self._waiting[key]
+                self._waiting.pop(key, None)
             return make()
 
         future: Future[ResultT] = Future()
         with self._lock:
-            if key in self._waiting:
-                return self._waiting[key]
+            waiting = self._waiting.get(key)
+            if waiting is not None and not waiting.cancelled():
+                return waiting
             self._waiting[key] = future
         try:
             self.call(functools.partial(_run, future, begin))
         except RuntimeError as problem:
             with self._lock:
-                del self._waiting[key]
+                self._waiting.pop(key, None)
             future.set_exception(problem)
         return future
 

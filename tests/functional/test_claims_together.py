@@ -13,7 +13,7 @@ import requests
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
-from novasched.placement.writes import AllocationWrites
+from novasched.placement.writes import SLOW_S, AllocationWrites
 from novasched.ports import CallerGone, Claimed, ClaimRefused
 from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
@@ -125,14 +125,16 @@ class Claiming:
             context, consumer, candidate, '1.36', 'p', 'u', check=check, **options
         )
 
-    def together(self, first_node, others):
-        """Return the outcomes by consumer; ``others`` has nodes by consumer."""
+    def together(self, first_node, others, leaving=0):
+        """Return the outcomes by consumer; ``others`` has nodes by consumer. So many
+        of them leave before the first claim is answered."""
         with ThreadPoolExecutor(1 + len(others)) as pool:
             waiting = {FIRST: pool.submit(self.claim, FIRST, first_node)}
             assert self._gate.is_reached.wait(30)
             for number, (consumer, node) in enumerate(others.items(), 1):
                 waiting[consumer] = pool.submit(self.claim, consumer, node)
                 self.wait(number)
+            self.wait(len(others) - leaving)
             self._gate.is_open.set()
             return {uuid: _outcome(future) for uuid, future in waiting.items()}
 
@@ -147,7 +149,7 @@ class Claiming:
 def _outcome(future):
     try:
         return future.result(60)
-    except errors.RequestError as ended:
+    except (errors.RequestError, MemoryError) as ended:
         return ended
 
 
@@ -217,29 +219,84 @@ def test_caller_that_gave_up_leaves_before_the_post(claiming, gate, nodes, held)
         raise CallerGone('it waits no more')
 
     claiming.checks[gone] = check
-    outcomes = claiming.together(nodes[1], dict.fromkeys((gone, *others), nodes[1]))
+    wanted = dict.fromkeys((gone, *others), nodes[1])
+    outcomes = claiming.together(nodes[1], wanted, leaving=1)
     assert isinstance(outcomes.pop(gone), CallerGone)
     assert all(isinstance(each, Claimed) for each in outcomes.values())
     assert gate.asked == [(PUT, 1), (POST, 2)]
     assert held(gone) == []
 
 
-def test_server_that_moves_goes_alone(claiming, gate, nodes, held):
-    moved, *others = consumers(3)
+def test_server_that_moves_does_not_wait(claiming, gate, nodes, held):
+    (moved,) = consumers(1)
     claiming.claim(moved, nodes[2])
     gate.asked.clear()
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(2) as pool:
         first = pool.submit(claiming.claim, FIRST, nodes[1])
         assert gate.is_reached.wait(30)
         move = pool.submit(claiming.claim, moved, nodes[1], adds=True)
-        claiming.wait(1)
-        rest = [pool.submit(claiming.claim, uuid, nodes[1]) for uuid in others]
-        claiming.wait(3)
+        claiming.wait(1)  # the second attempt, which knows what the server holds
         gate.is_open.set()
-        outcomes = [each.result(60) for each in (first, move, *rest)]
-    assert all(isinstance(each, Claimed) for each in outcomes)
+        assert isinstance(move.result(60), Claimed)
+        assert isinstance(first.result(60), Claimed)
     assert {*held(moved)} == {nodes[1], nodes[2]}
-    assert gate.asked[:2] == [(PUT, 1), (PUT, 1)]
+    assert gate.asked == [(PUT, 1)] * 3
+
+
+def test_request_delivered_twice_holds_one_host(claiming, gate, nodes, held):
+    """Both copies wait at once: a POST takes one of them."""
+    (twice,) = consumers(1)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(claiming.claim, FIRST, nodes[1])
+        assert gate.is_reached.wait(30)
+        copies = [pool.submit(claiming.claim, twice, nodes[at]) for at in (1, 2)]
+        claiming.wait(2)
+        gate.is_open.set()
+        outcomes = [_outcome(copy) for copy in copies]
+        assert isinstance(first.result(60), Claimed)
+    kinds = {type(outcome) for outcome in outcomes}
+    assert kinds == {Claimed, errors.AlreadyClaimed}
+    assert held(twice) == [nodes[1 + outcomes.index(Claimed(twice))]]
+
+
+def test_each_batch_waits_for_a_hanging_one_once(claiming, gate, nodes):
+    """All writes hang: the next one begins SLOW_S after the one before."""
+    began, ended = [], threading.Event()
+
+    def hang(method, consumers):
+        began.append(time.monotonic())
+        assert ended.wait(30)
+
+    gate.fail = hang
+    gate.is_open.set()
+    with ThreadPoolExecutor(9) as pool:
+        claims = [pool.submit(claiming.claim, *consumers(1), nodes[1])]
+        claiming.wait(0)
+        while not began:
+            time.sleep(0.01)
+        others = consumers(8)
+        claims += [pool.submit(claiming.claim, uuid, nodes[1]) for uuid in others]
+        deadline = time.monotonic() + 30
+        while len(began) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        ended.set()
+        assert all(isinstance(claim.result(30), Claimed) for claim in claims)
+    assert began[2] - began[0] < 3 * SLOW_S
+
+
+def test_defect_of_a_check_harms_no_other(claiming, gate, nodes, held):
+    bad, *others = consumers(3)
+
+    def check():
+        raise LookupError('a defect')
+
+    claiming.checks[bad] = check
+    wanted = dict.fromkeys((bad, *others), nodes[1])
+    with pytest.raises(LookupError):
+        claiming.together(nodes[1], wanted, leaving=1)
+    assert held(bad) == []
+    assert [held(uuid) for uuid in others] == [[nodes[1]]] * 2
 
 
 @cases(
@@ -299,8 +356,8 @@ def test_sender_that_breaks_off_leaves_the_fate_of_none_unknown(
         return
 
     gate.fail = fail
-    first, *others = consumers(3)
-    with pytest.raises(MemoryError):
-        claiming.together(nodes[1], dict.fromkeys((first, *others), nodes[1]))
-    assert held(first) == []
-    assert [held(uuid) for uuid in others] == [[nodes[1]]] * 2
+    wanted = dict.fromkeys(consumers(3), nodes[1])
+    outcomes = claiming.together(nodes[1], wanted)
+    (sender,) = [uuid for uuid in wanted if isinstance(outcomes[uuid], MemoryError)]
+    assert held(sender) == []
+    assert [held(uuid) for uuid in wanted if uuid != sender] == [[nodes[1]]] * 2
