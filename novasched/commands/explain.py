@@ -133,7 +133,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
         None if the host cannot be asked.
         """
-        if 'request' not in record.body:
+        request = record.request
+        if request is None:
             return None
         from oslo_config import cfg
 
@@ -142,7 +143,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         project = record.head.project_id or None
         try:
             with self.inspection() as cloud:
-                asked = cloud.maker.like(record.body['request'], project, 1)
+                asked = cloud.maker.like(request, project, 1)
                 found = why_not(cloud.run, host, asked, cloud.placement)
         except (errors.NovaschedError, cfg.Error) as problem:
             self.warn(f'{host} cannot be asked what it says now: {problem}')

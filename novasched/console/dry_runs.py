@@ -96,11 +96,12 @@ class DryRuns:
             raise errors.OptionError(
                 'like', str(problem), 'Give the whole id'
             ) from problem
-        if record is None or 'request' not in record.body:
+        request = record.request if record is not None else None
+        if record is None or request is None:
             words = 'only its head is kept' if record else 'no such decision is kept'
             raise errors.OptionError('like', words, 'Give a flavor')
         return inspection.maker.like(
-            record.body['request'], record.head.project_id or None, order.count
+            request, record.head.project_id or None, order.count
         )
 
 
