@@ -37,7 +37,8 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, HostsOrder, Report
+from novasched.console.reader import PAGE, HostsOrder
+from novasched.runtime.typed_json import to_json
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -61,7 +62,7 @@ FILLED_IN = 'A page of another site has filled in this form. Send it to see the 
 class Answered(NamedTuple):
     """An answer of the reader, and the page that is made of it when it is shown."""
 
-    report: Report
+    report: Any  # a dataclass, or a dict of JSON
     template: str
     view: Callable[[], dict[str, Any]]
 
@@ -231,7 +232,9 @@ def _form(ask: Callable[..., Answered], name: str, kept: Refused) -> Callable[..
 
 def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
     def answer(**names: str) -> Response:
-        return flask.jsonify({'v': FORMAT_VERSION, **ask(_asked(), **names).report})
+        return flask.jsonify(
+            {'v': FORMAT_VERSION, **to_json(ask(_asked(), **names).report)}
+        )
 
     return answer
 

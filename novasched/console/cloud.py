@@ -9,8 +9,8 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -37,6 +37,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry_run, host, unchecked
 from novasched.inspection.all_decisions import AllDecisions
+from novasched.inspection.answers import CapacityReport, SlotsRow
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
@@ -46,6 +47,8 @@ from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
+
+Answer = TypeVar('Answer')
 
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
@@ -207,15 +210,15 @@ class Cloud:
     def _ask(
         self,
         key: Any,
-        question: Callable[[CachedCloud], Report],
+        question: Callable[[CachedCloud], Answer],
         max_age_s: float = HOSTS_AGE_S,
-    ) -> Report:
+    ) -> Answer:
         return self._counts.ask(
             key, lambda: question(self._session.for_question()), max_age_s
         )
 
-    def capacity(self, order: CapacityOrder) -> Report:
-        """Return the JSON of ``novasched capacity --stranded``."""
+    def capacity(self, order: CapacityOrder) -> CapacityReport:
+        """Count as ``novasched capacity --stranded`` does."""
         if order.what_if:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
         return self._ask(
@@ -342,13 +345,12 @@ class Cloud:
             except errors.NovaschedError as problem:
                 self._warn(f'The slots of {name} are not counted: {problem}')
                 continue
-            found += [[name, row['by'] or '', row['slots']] for row in rows]
+            found += [[name, row.by or '', row.slots] for row in rows]
         return found
 
-    def _free(self, order: CapacityOrder) -> list[Report]:
+    def _free(self, order: CapacityOrder) -> Sequence[SlotsRow]:
         cloud = self._session.for_question()
-        found = capacity_of(cloud.inspection, order, False, cloud.capacity)
-        return list(found['rows'])
+        return capacity_of(cloud.inspection, order, False, cloud.capacity).rows
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from novasched.decision_log.request_summary import RequestSummary
+from novasched.runtime.typed_json import of_json
 
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
@@ -93,7 +94,7 @@ class DecisionRecord:
     def request(self) -> RequestSummary | None:
         """What was asked for, or None if only the head is kept."""
         stored = self.body.get('request')
-        return None if stored is None else RequestSummary.of_stored(stored)
+        return None if stored is None else of_json(RequestSummary, stored)
 
     def to_primitive(self) -> dict[str, Any]:
         """Return the record as it travels between schedulers."""

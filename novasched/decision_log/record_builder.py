@@ -29,6 +29,7 @@ from novasched.http import error_words
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
 from novasched.runtime.log_once import LogOnce
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.outline import Ask, Outline, host_names, summarize, why
 from novasched.scheduler.pipeline import Profile, decide
@@ -161,7 +162,7 @@ class RecordBuilder:
         body = {
             'v': 1,
             'servers': _servers(recorder),
-            'request': summary(recorder.request).to_stored(),
+            'request': to_json(summary(recorder.request)),
             'asked': [_asked(*each) for each in _queries(recorder)],
             'notes': [note[:LONGEST_CLAIM_TEXT] for note in recorder.notes],
             'view': {

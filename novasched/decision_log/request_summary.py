@@ -7,24 +7,13 @@ Its fields, in this order, are the map that is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
 
 FLAVOR_SIZES = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
 
 
-class _Stored:
-    """Made of a map; fields that a later release adds are left out."""
-
-    @classmethod
-    def of_stored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the value of a stored map; None stands for the default."""
-        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
-        return cls(**{n: stored[n] for n in names if stored.get(n) is not None})
-
-
 @dataclass(frozen=True)
-class FlavorSummary(_Stored):
+class FlavorSummary:
     """A flavor."""
 
     name: str = ''
@@ -46,7 +35,7 @@ class FlavorSummary(_Stored):
 
 
 @dataclass(frozen=True)
-class ImageSummary(_Stored):
+class ImageSummary:
     """An image; one without id describes a volume."""
 
     id: str | None = None
@@ -59,7 +48,7 @@ class ImageSummary(_Stored):
 
 
 @dataclass(frozen=True)
-class GroupSummary(_Stored):
+class GroupSummary:
     """A server group."""
 
     uuid: str | None = None
@@ -68,7 +57,7 @@ class GroupSummary(_Stored):
 
 
 @dataclass(frozen=True)
-class NamedHost(_Stored):
+class NamedHost:
     """The host or node that the request must go to."""
 
     host: str | None = None
@@ -76,7 +65,7 @@ class NamedHost(_Stored):
 
 
 @dataclass(frozen=True)
-class RequestSummary(_Stored):
+class RequestSummary:
     """What a request asks for."""
 
     flavor: FlavorSummary | None = None
@@ -94,22 +83,6 @@ class RequestSummary(_Stored):
     numa_nodes: int = 0
     is_move: bool = False
     is_rebuild: bool = False
-
-    @classmethod
-    def of_stored(cls, stored: Mapping[str, Any]) -> Self:
-        parts = {
-            name: part.of_stored(stored[name])
-            for name, part in _PARTS.items()
-            if stored.get(name) is not None
-        }
-        return super().of_stored({**stored, **parts})
-
-    def to_stored(self) -> dict[str, Any]:
-        """Return the map that is stored."""
-        return {
-            name: dict(vars(value)) if isinstance(value, _Stored) else value
-            for name, value in vars(self).items()
-        }
 
     @property
     def skips_filters(self) -> bool:
@@ -135,14 +108,6 @@ class RequestSummary(_Stored):
         """The host and the node that are named, each after its kind."""
         named = vars(self.named) if self.named is not None else {}
         return [f'{kind} {name}' for kind, name in named.items() if name]
-
-
-_PARTS: dict[str, type[_Stored]] = {
-    'flavor': FlavorSummary,
-    'image': ImageSummary,
-    'group': GroupSummary,
-    'named': NamedHost,
-}
 
 
 def _pairs(values: Mapping[str, str]) -> list[str]:

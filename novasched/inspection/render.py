@@ -21,6 +21,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
+from novasched.runtime.typed_json import of_json
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker, Code
 
@@ -141,7 +142,7 @@ def _asked(explained: Explained, style: Style) -> Iterator[str]:
     head = {'flavor': explained['flavor'], 'zone': explained['zone']}
     parts: Iterable[str] = (f'{key} {value}' for key, value in head.items() if value)
     if stored := explained['request']:
-        parts = demands(RequestSummary.of_stored(stored), style)
+        parts = demands(of_json(RequestSummary, stored), style)
     yield from style.packed('asked', parts)
 
 

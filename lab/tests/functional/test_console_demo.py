@@ -94,8 +94,8 @@ def test_plans_and_capacity(reader):
     assert none['changes']
     more = PlanOrder(flavor='m1.huge', what_if=('add 1 like sh11-compute-m3-*e20',))
     assert reader.plan(more)['fits'] == 1
-    rows = reader.capacity(CapacityOrder(by='zone'))['rows']
-    assert {row['flavor'] for row in rows} >= {'m1.large', 'm1.small'}
+    rows = reader.capacity(CapacityOrder(by='zone')).rows
+    assert {row.flavor for row in rows} >= {'m1.large', 'm1.small'}
     assert reader.health()['status'] == 'pass'
 
 

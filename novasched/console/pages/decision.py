@@ -17,6 +17,7 @@ from novasched.decision_log.request_summary import (
 )
 from novasched.inspection import causes, render, weights
 from novasched.inspection.text import counted
+from novasched.runtime.typed_json import of_json
 
 HEAD = {
     'flavor': 'flavor',
@@ -45,7 +46,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         else '',
         'missing': [
             *render.unavailable_cells(explained),
-            *words.missing({'unanswered': explained['unanswered']}),
+            *words.missing(explained['unanswered']),
         ],
         'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',
         'funnel': funnel.view(
@@ -183,7 +184,7 @@ def _request(explained: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     stored = explained['request']
     if not stored:
         return []
-    request = RequestSummary.of_stored(stored)
+    request = of_json(RequestSummary, stored)
     made = [
         ('Flavor', list(_flavor(request.flavor))),
         ('Image', list(_image(request.image))),

@@ -38,7 +38,10 @@ def view(answer: Mapping[str, Any]) -> View:
             for each in answer['decisions']
         ],
         'all_decisions': query.of_decisions(host=answer['host']),
-        'missing': [*words.missing(answer), *answer.get('placement_problems', ())],
+        'missing': [
+            *words.missing(answer.get('unanswered'), (), answer['cells_left_out']),
+            *answer.get('placement_problems', ()),
+        ],
     }
 
 

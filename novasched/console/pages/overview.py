@@ -39,7 +39,7 @@ def view(answer: Mapping[str, Any]) -> View:
             {**each, 'age': words.age(each['age_s'])} for each in answer['cells']
         ],
         'schedulers': answer['schedulers'],
-        'missing': list(words.missing(answer)),
+        'missing': list(words.missing(answer['unanswered'], answer['without_log'])),
         'minutes': _minutes(answer),
         'blockers': _blockers(answer, since),
         'newest': rows,

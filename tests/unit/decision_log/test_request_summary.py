@@ -3,6 +3,7 @@
 
 from novasched.decision_log.request import summary
 from novasched.decision_log.request_summary import GroupSummary, RequestSummary
+from novasched.runtime.typed_json import of_json, to_json
 from tests import decision_records, factories
 from tests.cases import cases
 
@@ -15,13 +16,13 @@ WHOLE = decision_records.request(
 
 
 def test_stored_form_is_read_and_written_unchanged():
-    found = RequestSummary.of_stored(WHOLE)
-    assert found.to_stored() == WHOLE
+    found = of_json(RequestSummary, WHOLE)
+    assert to_json(found) == WHOLE
     assert found.group == GroupSummary('web', ['anti-affinity'], 3)
 
 
 def test_stored_form_has_its_fields_in_one_order():
-    made = summary(factories.request()).to_stored()
+    made = to_json(summary(factories.request()))
     assert list(made) == list(decision_records.request())
     assert list(made['flavor']) == list(decision_records.FLAVOR)
 
@@ -35,11 +36,11 @@ def test_stored_form_has_its_fields_in_one_order():
     ),
 )
 def test_unknown_fields_are_left_out(stored):
-    assert RequestSummary.of_stored(stored).to_stored() == WHOLE
+    assert to_json(of_json(RequestSummary, stored)) == WHOLE
 
 
 def test_missing_fields_have_defaults():
-    assert RequestSummary.of_stored({'zone': 'az1'}) == RequestSummary(zone='az1')
+    assert of_json(RequestSummary, {'zone': 'az1'}) == RequestSummary(zone='az1')
 
 
 @cases(
@@ -49,4 +50,4 @@ def test_missing_fields_have_defaults():
     ('both', {'named': {'host': 'h1', 'node': 'n1'}}, ['host h1', 'node n1']),
 )
 def test_named_places(asked, expected):
-    assert RequestSummary.of_stored(asked).named_places == expected
+    assert of_json(RequestSummary, asked).named_places == expected
