@@ -8,7 +8,7 @@ from dataclasses import asdict
 from novasched.console import app
 from novasched.decision_log.counting import time_of
 from novasched.inspection import explain, overview
-from novasched.inspection.answers import CapacityReport
+from novasched.inspection.answers import CapacityReport, HostReport
 from novasched.runtime.typed_json import of_json
 from tests import decision_records
 
@@ -160,7 +160,7 @@ class GivenReader:
         return self._answer('hosts', {**found, **known, 'cells_left_out': []}, order)
 
     def host(self, name):
-        return self._answer('host', {}, name)
+        return of_json(HostReport, self._answer('host', {}, name))
 
     def flavors(self):
         return self._answer('flavors', ['m1.large', 'm1.pinned.8'])

@@ -38,7 +38,10 @@ from novasched.console.pages import (
 )
 from novasched.console.pages.query import PageQuery
 from novasched.console.reader import PAGE, HostsOrder
+from novasched.inspection.host_text import ranges
+from novasched.inspection.text import counted
 from novasched.runtime.typed_json import to_json
+from novasched.scheduler.fit.numa import size_text
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -168,8 +171,12 @@ def create(reader: Cloud) -> flask.Flask:
     app.url_map.merge_slashes = False
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    for each in (words.grouped, words.clock, words.time, words.duration, words.age):
+    for each in (
+        *(words.grouped, words.clock, words.time, words.duration, words.age),
+        *(counted, ranges, size_text),
+    ):
         app.jinja_env.filters[each.__name__] = each
+    app.jinja_env.globals.update(query=query, words=words)
     app.context_processor(_frame)
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)

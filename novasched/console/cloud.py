@@ -37,7 +37,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry_run, host, unchecked
 from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.answers import CapacityReport, SlotsRow
+from novasched.inspection.answers import CapacityReport, HostReport, SlotsRow
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
@@ -245,11 +245,11 @@ class Cloud:
         """
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
-    def host(self, name: str) -> Report:
-        """Return the JSON of ``novasched host --long``, and ``unanswered``."""
+    def host(self, name: str) -> HostReport:
+        """Answer as ``novasched host --long`` does."""
         return self._ask(('host', name), lambda cloud: self._host(cloud, name))
 
-    def _host(self, cloud: CachedCloud, name: str) -> Report:
+    def _host(self, cloud: CachedCloud, name: str) -> HostReport:
         merged = self._decisions()
         found = host.report(
             cloud.inspection,
@@ -258,7 +258,7 @@ class Cloud:
             log=merged,
             capacity=cloud.capacity,
         )
-        return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
+        return dataclasses.replace(found, unanswered=merged.unanswered)
 
     def flavors(self) -> list[str]:
         """Return the names of the flavors that servers have."""

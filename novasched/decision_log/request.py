@@ -6,14 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from novasched.decision_log.request_summary import (
-    FLAVOR_SIZES,
-    FlavorSummary,
-    GroupSummary,
-    ImageSummary,
-    NamedHost,
-    RequestSummary,
-)
+from novasched.decision_log import request_summary
+from novasched.decision_log.request_summary import RequestSummary
 from novasched.objects.base import NovaObject
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
@@ -46,7 +40,9 @@ def summary(request: RequestSpec) -> RequestSummary:
         group=_group(request.if_set('instance_group')),
         forced=_texts([*_each(request, 'force_hosts'), *_each(request, 'force_nodes')]),
         ignored=_texts(_each(request, 'ignore_hosts')),
-        named=None if target is None else NamedHost(target.host, target.node),
+        named=None
+        if target is None
+        else request_summary.NamedHost(target.host, target.node),
         hints=_hints(request.if_set('scheduler_hints') or {}),
         pci_requests=_count(request.if_set('pci_requests'), 'requests'),
         ports=sum(
@@ -94,17 +90,17 @@ def _count(holder: NovaObject | None, name: str) -> int:
     return 0 if holder is None else len(holder.if_set(name) or ())
 
 
-def _flavor(flavor: Flavor | None) -> FlavorSummary | None:
+def _flavor(flavor: Flavor | None) -> request_summary.FlavorSummary | None:
     if flavor is None:
         return None
-    return FlavorSummary(
+    return request_summary.FlavorSummary(
         name=cut(flavor.if_set('name') or ''),
-        **{name: flavor.if_set(name) or 0 for name in FLAVOR_SIZES},
+        **{name: flavor.if_set(name) or 0 for name in request_summary.FLAVOR_SIZES},
         extra_specs=_pairs(flavor.if_set('extra_specs') or {}),
     )
 
 
-def _image(image: ImageMeta | None) -> ImageSummary | None:
+def _image(image: ImageMeta | None) -> request_summary.ImageSummary | None:
     if image is None:
         return None
     properties = image.if_set('properties')
@@ -113,14 +109,14 @@ def _image(image: ImageMeta | None) -> ImageSummary | None:
         name: value for name, value in found.items()
         if value is not None and name.startswith(IMAGE_PROPERTIES)
     }  # fmt: skip
-    return ImageSummary(image.if_set('id'), _pairs(known))
+    return request_summary.ImageSummary(image.if_set('id'), _pairs(known))
 
 
-def _group(group: InstanceGroup | None) -> GroupSummary | None:
+def _group(group: InstanceGroup | None) -> request_summary.GroupSummary | None:
     if group is None:
         return None
     policy = group.if_set('policy')
-    return GroupSummary(
+    return request_summary.GroupSummary(
         group.if_set('uuid'),
         _texts([policy] if policy else _each(group, 'policies')),
         _count(group, 'members'),

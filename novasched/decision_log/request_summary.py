@@ -14,8 +14,6 @@ FLAVOR_SIZES = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
 
 @dataclass(frozen=True)
 class FlavorSummary:
-    """A flavor."""
-
     name: str = ''
     vcpus: int = 0
     memory_mb: int = 0
@@ -30,7 +28,6 @@ class FlavorSummary:
 
     @property
     def sorted_specs(self) -> list[str]:
-        """The extra specs as key=value."""
         return _pairs(self.extra_specs)
 
 
@@ -43,14 +40,11 @@ class ImageSummary:
 
     @property
     def sorted_properties(self) -> list[str]:
-        """The properties as key=value."""
         return _pairs(self.properties)
 
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """A server group."""
-
     uuid: str | None = None
     policies: Sequence[str] = ()
     members: int = 0  # how many
@@ -66,8 +60,6 @@ class NamedHost:
 
 @dataclass(frozen=True)
 class RequestSummary:
-    """What a request asks for."""
-
     flavor: FlavorSummary | None = None
     image: ImageSummary | None = None
     zone: str = ''

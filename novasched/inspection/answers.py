@@ -38,8 +38,6 @@ class Amounts:
 
 @dataclass(frozen=True)
 class LargestHost:
-    """The host with most slots."""
-
     host: str
     slots: int
 
@@ -68,3 +66,191 @@ class CapacityReport:
     cells: int
     not_counted: Mapping[str, int]  # how many hosts are disabled, or down
     rows: Sequence[SlotsRow]
+
+
+@dataclass(frozen=True)
+class Resource:
+    total: int
+    reserved: int
+    ratio: float
+    max_unit: int
+    used: int
+    free: int
+
+
+@dataclass(frozen=True)
+class ChildProvider:
+    """A resource provider below the provider of a node."""
+
+    uuid: str
+    resources: Mapping[str, Resource]
+    traits: Sequence[str]
+
+
+@dataclass(frozen=True)
+class NamedAggregate:
+    name: str | None
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Pages:
+    size_kb: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    node: int
+    cpus: int  # shared
+    cpus_used: int
+    dedicated_cpus: int
+    dedicated_free: Sequence[int]
+    memory_mb: int
+    memory_free_mb: int
+    pages: Sequence[Pages]
+
+
+@dataclass(frozen=True)
+class Devices:
+    vendor_id: str | None
+    product_id: str | None
+    numa_node: int | None
+    free: int
+
+
+@dataclass(frozen=True)
+class HostNode:
+    node: str
+    uuid: str
+    cell: str
+    enabled: bool
+    disabled_reason: str | None
+    up: bool
+    forced_down: bool
+    heard_from: str | None
+    aggregates: Sequence[NamedAggregate]
+    instances: int
+    io_ops: int
+    traits: Sequence[str]
+    resources: Mapping[str, Resource]
+    children: Sequence[ChildProvider]
+    numa: Sequence[NumaNode]
+    devices: Sequence[Devices]
+
+    @property
+    def providers(self) -> Sequence[HostNode | ChildProvider]:
+        return (self, *self.children)
+
+
+@dataclass(frozen=True)
+class HeldPages:
+    node: int
+    size_kb: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A server, and what it holds of its host."""
+
+    server: str
+    name: str | None
+    flavor: str | None
+    state: str | None
+    vcpus: int
+    memory_mb: int
+    pages: Sequence[HeldPages]
+    pcpu: Mapping[str, Sequence[int]]  # dedicated CPUs by NUMA node
+    pci: int  # how many devices
+    since: str | None
+    decision: str | None  # the id of the last one
+
+    def held(self, kind: str) -> int:
+        """Return how many pages, dedicated CPUs or devices the server holds."""
+        if kind == 'pages':
+            return sum(pages.count for pages in self.pages)
+        return sum(map(len, self.pcpu.values())) if kind == 'pcpu' else self.pci
+
+
+@dataclass(frozen=True)
+class FlavorSlots:
+    """How many more servers of a flavor a host takes, and why it takes none."""
+
+    flavor: str | None
+    slots: int
+    why: str | None
+
+
+@dataclass(frozen=True)
+class ChoosingDecision:
+    id: str
+    at: str
+    flavor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostReport:
+    """The answer of ``novasched host``."""
+
+    as_of: str
+    host: str
+    placement_problems: Sequence[str] = ()  # why something of placement is missing
+    nodes: Sequence[HostNode]
+    holders: Sequence[Holder]
+    servers: int
+    slots: Sequence[FlavorSlots] | None  # None if placement does not answer
+    decisions: Sequence[ChoosingDecision]
+    cells_left_out: Sequence[str]
+    unanswered: Sequence[str] | None = omitted_field()  # schedulers; of a console
+
+
+@dataclass(frozen=True)
+class Condition:
+    name: str
+    passes: bool
+    code: str = ''
+    text: str = ''
+
+
+@dataclass(frozen=True)
+class BeatenBy:
+    """The best host, and what it is ahead by, for each weigher; None is no number."""
+
+    host: str
+    by: float | None
+    weighers: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """The servers that hold what a host lacks: pages, pcpu or pci."""
+
+    holding: str
+    servers: Sequence[Holder]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhyNotReport:
+    """The answer of ``novasched why-not``."""
+
+    host: str
+    node: str
+    zone: str
+    cell: str
+    enabled: bool
+    up: bool
+    heard_from_s: int | None
+    fits: bool
+    conditions: Sequence[Condition]
+    rank: int | None = None  # None if it is not among the best
+    of: int | None = None
+    beaten_by: BeatenBy | None = None
+    held_by: HeldBy | None = None
+    notes: Sequence[str]
+    cells_left_out: Sequence[str]
+
+    @property
+    def failing(self) -> list[Condition]:
+        return [condition for condition in self.conditions if not condition.passes]

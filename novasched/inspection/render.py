@@ -171,19 +171,14 @@ def demands(request: RequestSummary, style: Style) -> Iterator[str]:
 
 def counts_and_kinds(request: RequestSummary) -> Iterator[str]:
     """Yield how many of some things a request asks for, and whether it is a move."""
-    for number, noun in (
-        (request.pci_requests, 'PCI request'),
-        (request.ports, 'port'),
-        (request.numa_nodes, 'NUMA node'),
-    ):
-        if number:
-            yield counted(number, noun)
-    for is_kind, word in (
-        (request.is_move, 'a move'),
-        (request.is_rebuild, 'a rebuild'),
-    ):
-        if is_kind:
-            yield word
+    counts = {
+        'PCI request': request.pci_requests,
+        'port': request.ports,
+        'NUMA node': request.numa_nodes,
+    }
+    kinds = {'a move': request.is_move, 'a rebuild': request.is_rebuild}
+    yield from (counted(number, noun) for noun, number in counts.items() if number)
+    yield from (kind for kind, is_so in kinds.items() if is_so)
 
 
 def _flavor(flavor: FlavorSummary) -> str:

@@ -11,12 +11,8 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from novasched.decision_log.request_summary import (
-    FlavorSummary,
-    GroupSummary,
-    ImageSummary,
-    RequestSummary,
-)
+from novasched.decision_log import request_summary
+from novasched.decision_log.request_summary import RequestSummary
 
 if TYPE_CHECKING:
     from novasched.db.servers import SqlServers
@@ -238,9 +234,9 @@ def unchecked_demands(
     """
     if enabled is None or request.skips_filters:
         return []
-    flavor = request.flavor or FlavorSummary()
-    image = request.image or ImageSummary()
-    group = request.group or GroupSummary()
+    flavor = request.flavor or request_summary.FlavorSummary()
+    image = request.image or request_summary.ImageSummary()
+    group = request.group or request_summary.GroupSummary()
     known = () if keys is None else keys
     policies = [p for p in group.policies if keys is not None or p not in SOFT]
     hints = {name: ''.join(values or ()) for name, values in request.hints.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar
@@ -42,14 +42,10 @@ def of_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
     return kind(**{n: _typed(t, value[n]) for n, t in types.items() if n in value})
 
 
-@functools.cache
-def _omitted(kind: Any) -> frozenset[str]:
-    return frozenset(f.name for f in fields(kind) if f.metadata.get('is_omitted'))
-
-
-@functools.cache
-def _types(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+_types: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
+_omitted: Callable[[Any], frozenset[str]] = functools.cache(
+    lambda kind: frozenset(f.name for f in fields(kind) if f.metadata.get('is_omitted'))
+)
 
 
 def _typed(kind: Any, value: Any) -> Any:

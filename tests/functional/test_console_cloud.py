@@ -158,9 +158,9 @@ def test_hosts(reader):
 
 def test_a_host_with_its_decisions(made, reader):
     found = reader.host('h1')
-    assert found['nodes'][0]['up']
-    assert len(found['decisions']) == 1
-    assert found['unanswered'] == []
+    assert found.nodes[0].up
+    assert len(found.decisions) == 1
+    assert found.unanswered == []
     with pytest.raises(errors.OptionError, match='there is no host h9'):
         reader.host('h9')
 
@@ -178,9 +178,9 @@ def test_flavors_are_those_that_servers_have(made, reader):
     assert reader.flavors() == ['often']
     (row,) = reader.capacity(CapacityOrder()).rows
     assert (row.flavor, row.slots) == ('often', 3)
-    (holder,) = reader.host('h1')['holders']
+    (holder,) = reader.host('h1').holders
     newest = reader.decisions(Criteria(host='h1'), None, 1)['decisions'][0]
-    assert holder['decision'] == newest['id']
+    assert holder.decision == newest['id']
 
 
 def test_health(reader):

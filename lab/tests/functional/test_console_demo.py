@@ -74,17 +74,17 @@ def test_hosts_are_of_every_state(reader):
 
 def test_a_host_has_numa_nodes_devices_and_holders(reader):
     found = reader.host(NETWORK_HOST)
-    (node,) = found['nodes']
-    assert len(node['numa']) == 2
-    assert node['devices']
-    assert any(each['pcpu'] and each['pages'] for each in found['holders'])
+    (node,) = found.nodes
+    assert len(node.numa) == 2
+    assert node.devices
+    assert any(each.pcpu and each.pages for each in found.holders)
 
 
 def test_servers_name_the_decisions_that_chose_their_hosts(reader):
     newest = reader.decisions(Criteria(result='scheduled'), None, 1)['decisions'][0]
     found = reader.host(newest['picked'][0])
-    assert newest['id'] in {each['decision'] for each in found['holders']}
-    assert found['decisions'][0]['id'] == newest['id']
+    assert newest['id'] in {each.decision for each in found.holders}
+    assert found.decisions[0].id == newest['id']
 
 
 def test_plans_and_capacity(reader):

@@ -59,7 +59,6 @@ def view(
             for why, number in answer.not_counted.items()
             if number
         ],
-        'as_of': answer.as_of,
         'missing': missing,
         'heat': heat.view(slots) if slots else None,
         'maps': _maps(typed, asked, slots),
@@ -93,45 +92,23 @@ def _maps(
 
 
 def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> View:
-    resource, said = next(iter(row.resources.items()), ('', None))
-    place = row.by or ''
-    where = {by: place} if by in ('zone', 'aggregate', 'cell') and place else {}
-    flavor = typed.get(row.flavor, row.flavor)
+    place, flavor = row.by or '', typed.get(row.flavor, row.flavor)
+    where = {by: place} if by and place else {}
+    page = query.of_hosts(**where) if where else ''
     hosts = query.of_hosts(flavor=flavor, **where)
-    if by == 'host' and place:
-        hosts = query.of_host(place)
     if place == NOTHING:  # of hosts in no aggregate there is no page
-        hosts = ''
-    made: View = {
-        'flavor': Link(row.flavor, f'{asked.href(heat=flavor)}{MAP}'),
-        'place': Link(place, _opened(by, place)),
-        'slots': Link(words.grouped(row.slots), hosts),
-        'hosts': Link(words.grouped(row.hosts), hosts),
-        'is_none': not row.slots,
-        'refused': row.refused or '',
-        'resource': resource,
-        'free': None,
-    }
-    if said is not None:
-        made |= _stranded(said)
-    return made
-
-
-def _opened(by: str, place: str) -> str:
-    if not place or place == NOTHING:
-        return ''
-    return query.of_host(place) if by == 'host' else query.of_hosts(**{by: place})
-
-
-def _stranded(said: Amounts) -> View:
+        page = hosts = ''
+    elif by == 'host' and place:
+        page = hosts = query.of_host(place)
+    resource, said = next(iter(row.resources.items()), ('', Amounts(0, 0)))
     stranded = max(0, said.free - said.usable)
     return {
-        'free': said.free,
-        'usable': said.usable,
+        'row': row,
+        'flavor': Link(row.flavor, f'{asked.href(heat=flavor)}{MAP}'),
+        'place': Link(place, page),
+        'hosts': hosts,
+        'resource': resource,
+        'said': said,
         'percent': f'{100 * stranded / said.free if said.free else 0:.0f} %',
         'usable_share': shapes.share(said.usable, said.free),
-        'headings': [
-            {**vars(each), 'share': shapes.share(each.amount, stranded)}
-            for each in said.stranded or ()
-        ],
     }

@@ -41,6 +41,11 @@ def to_hosts(text: str | None, **order: str) -> Link:
     return Link(text or '', query.of_hosts(**order))
 
 
+def to_decision(id: str | None) -> Link:
+    """Return the id of a decision, and its page."""
+    return Link(id or '', query.of_decision(id or ''))
+
+
 def to_decisions(text: str | None, **criteria: str) -> Link:
     """Return a text, and the decisions that meet criteria."""
     return Link(text or '', query.of_decisions(**criteria))
