@@ -16,7 +16,6 @@ from oslo_config import cfg
 
 from novasched import app, errors
 from novasched.commands import decisions, sources
-from novasched.commands.base import FORMAT_VERSION
 from novasched.console.bulkhead import Bulkhead
 from novasched.console.cached_session import (
     HOSTS_AGE_S,
@@ -37,7 +36,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry_run, host, unchecked
 from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.answers import CapacityReport, HostReport, SlotsRow
+from novasched.inspection.answers import CapacityReport, HostReport, Overview, SlotsRow
 from novasched.inspection.explain import explanation
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
@@ -142,11 +141,11 @@ class Cloud:
         if self._said.begins(text, text):
             LOG.warning('%s', text)
 
-    def overview(self) -> Report:
-        """Return the last hour of all schedulers: inspection.overview.merged()."""
+    def overview(self) -> Overview:
+        """Return the last hour of all schedulers."""
         return self._overviews.ask(
             'overview',
-            lambda: {'v': FORMAT_VERSION, **self._decisions().overview(WINDOW_S)},
+            lambda: self._decisions().overview(WINDOW_S),
             OVERVIEW_AGE_S,
         )
 
@@ -321,7 +320,7 @@ class Cloud:
         return {'placement': checked(problem or '', WARN)}
 
     def _logs(self) -> Checks:
-        schedulers = self.overview()['schedulers']
+        schedulers = self.overview().schedulers
         problems = self._decisions().warnings
         if not schedulers:
             problems.insert(0, 'neither this machine nor another keeps decisions')

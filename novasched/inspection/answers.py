@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from novasched.runtime.typed_json import omitted_field
 
@@ -254,3 +255,62 @@ class WhyNotReport:
     @property
     def failing(self) -> list[Condition]:
         return [condition for condition in self.conditions if not condition.passes]
+
+
+@dataclass(frozen=True)
+class LostClaims:
+    """Claims that were lost to other schedulers, and how long ago the last was."""
+
+    count: int
+    age_s: float
+
+
+@dataclass(frozen=True)
+class ServiceOutage:
+    """An outage, of all workers that wait for the service."""
+
+    service: str
+    problem: str
+    since_s: float
+    waiting: int
+    in_vain: int  # requests that timed out
+
+
+@dataclass(frozen=True)
+class BlockerCount:
+    """A filter that left no host, and its most frequent reason; or else a reason."""
+
+    blocker: str
+    count: int
+    code: str
+
+
+@dataclass(frozen=True)
+class CellState:
+    cell: str
+    age_s: float | None  # of what is known of its hosts
+    left_out: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The answer of ``novasched top``: the last seconds of all schedulers."""
+
+    until: str | None
+    window_s: float
+    schedulers: Sequence[str]
+    unanswered: Sequence[str]
+    without_log: Sequence[str]
+    requests_per_s: float
+    in_flight: float  # mean over the window
+    results: Mapping[str, int]
+    lost_claims: Mapping[str, LostClaims]  # by outcome
+    records_lost: int
+    took_ms: Mapping[str, float | None]
+    placement_ms: Mapping[str, float | None]
+    outages: Sequence[ServiceOutage]
+    picks: Mapping[str, float]
+    blockers: Sequence[BlockerCount]
+    minutes: Sequence[Mapping[str, Any]]  # ``at``, and numbers by result
+    cells: Sequence[CellState]  # as the scheduler knew them that decided last
+    newest: Sequence[Mapping[str, Any]]  # heads of requests

@@ -58,9 +58,9 @@ def reader(made):
 
 def test_the_overview_is_of_the_last_hour(reader):
     found = reader.overview()
-    assert found['window_s'] == 3600
-    assert found['results'] == {'scheduled': 2, 'unschedulable': 1}
-    assert len(found['minutes']) >= 2
+    assert found.window_s == 3600
+    assert found.results == {'scheduled': 2, 'unschedulable': 1}
+    assert len(found.minutes) >= 2
     assert reader.overview() is found
 
 
@@ -251,7 +251,7 @@ def test_databases_that_are_away_come_back(made, tmp_path):
             found = reader.health()
             assert found['status'] == 'fail'
             assert 'could not be asked' in found['checks']['api_database']['output']
-            assert reader.overview()['results'] == {'scheduled': 2, 'unschedulable': 1}
+            assert reader.overview().results == {'scheduled': 2, 'unschedulable': 1}
         read.api_engine.dispose()
         clock.monotonic_s += 60
         assert reader.hosts(HostsOrder())['total'] == 4

@@ -43,8 +43,8 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
     assert {each['result'] for each in found} == {'scheduled', 'unschedulable', 'error'}
     assert max(each['servers'] for each in found) > 1
     overview = reader.overview()
-    assert sum(overview['results'].values()) == len(found)
-    assert len(overview['minutes']) > REQUESTS / 4
+    assert sum(overview.results.values()) == len(found)
+    assert len(overview.minutes) > REQUESTS / 4
 
 
 def test_a_claim_that_was_refused_went_to_another_host(reader):
