@@ -8,7 +8,7 @@ from dataclasses import asdict
 from novasched.console import app
 from novasched.decision_log.counting import time_of
 from novasched.inspection import explain, overview
-from novasched.inspection.answers import CapacityReport, HostReport
+from novasched.inspection.reports import CapacityReport, HostReport
 from novasched.runtime.typed_json import of_json
 from tests import decision_records
 

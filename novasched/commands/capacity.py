@@ -10,7 +10,7 @@ from types import MappingProxyType
 from novasched.commands.base import IN_PART, add_flavor_file
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
-from novasched.inspection.answers import CapacityReport
+from novasched.inspection.reports import CapacityReport
 from novasched.inspection.text import Style
 from novasched.runtime.typed_json import of_json
 

@@ -15,7 +15,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.answers import WhyNotReport
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json

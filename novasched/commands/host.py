@@ -11,7 +11,7 @@ from novasched import errors
 from novasched.commands.base import IN_PART
 from novasched.commands.console_client import ConsoleCommand, of_host
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.answers import HostReport
+from novasched.inspection.reports import HostReport
 from novasched.inspection.text import Style
 from novasched.runtime.typed_json import of_json
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from novasched import printable
 from novasched.commands.base import ReportCommand, add_local
-from novasched.inspection.answers import Overview
+from novasched.inspection.reports import Overview
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:

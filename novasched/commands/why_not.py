@@ -10,7 +10,7 @@ from novasched import errors
 from novasched.commands import plan
 from novasched.commands.base import ANSWER_IS_NO, IN_PART
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
-from novasched.inspection.answers import WhyNotReport
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import Style
 
 

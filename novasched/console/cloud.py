@@ -36,8 +36,8 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry_run, host, unchecked
 from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.answers import CapacityReport, HostReport, Overview, SlotsRow
 from novasched.inspection.explain import explanation
+from novasched.inspection.reports import CapacityReport, HostReport, Overview, SlotsRow
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session

@@ -11,8 +11,8 @@ from novasched.console.cached_session import CachedSession
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
 from novasched.inspection import capacity, catalogue, places, plan
 from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.answers import CapacityReport
 from novasched.inspection.explain import explanation
+from novasched.inspection.reports import CapacityReport
 from novasched.inspection.requests import BootOrder, DryRequest
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from novasched import errors
 from novasched.app import Reader
 from novasched.db.servers import CellServerRows
-from novasched.inspection import answers
+from novasched.inspection import reports
 from novasched.inspection.capacity_text import NOTHING
 from novasched.inspection.copies import Copies
 from novasched.inspection.host_filling import Filling, room_by_copies
@@ -116,7 +116,7 @@ class HostSlots:
         limits = {name: often.item(place) for name, often in self.limits.items()}
         return f'{Code.EXHAUSTED} {min(limits, key=limits.__getitem__)}'
 
-    def stranded(self, places: Sequence[int]) -> list[answers.Stranded]:
+    def stranded(self, places: Sequence[int]) -> list[reports.Stranded]:
         """Return the stranded amounts of some hosts, each unit once; the most
         first."""
         at = np.array(places, np.intp)
@@ -128,7 +128,7 @@ class HostSlots:
                 amounts[why] += amount
                 hosts[why] += 1
         return [
-            answers.Stranded(why, hosts[why], amount)
+            reports.Stranded(why, hosts[why], amount)
             for why, amount in amounts.most_common()
         ]
 
@@ -258,7 +258,7 @@ def zone_of(aggregates: Aggregates, default: str) -> str:
 
 def row(
     slots: HostSlots, name: str | None, places: Sequence[int], stranded: bool
-) -> answers.SlotsRow:
+) -> reports.SlotsRow:
     """Return one row of the answer: the slots of some of the hosts."""
     at = np.array(places, np.intp)
     counts = slots.counts[at]
@@ -267,13 +267,13 @@ def row(
     if total:
         best = int(counts.argmax())
         host = slots.hosts.state(places[best]).host
-        largest = answers.LargestHost(host, counts.item(best))
-    amounts = answers.Amounts(
+        largest = reports.LargestHost(host, counts.item(best))
+    amounts = reports.Amounts(
         free=int(slots.free[at].sum()),
         usable=total * slots.amount,
         stranded=slots.stranded(places) if stranded else None,
     )
-    return answers.SlotsRow(
+    return reports.SlotsRow(
         flavor=slots.flavor,
         by=name,
         slots=total,
@@ -290,23 +290,23 @@ def report(
     by: str | None = None,
     stranded: bool = False,
     capacity: Capacity | None = None,
-) -> answers.CapacityReport:
+) -> reports.CapacityReport:
     """Return the slots of flavors."""
     reader, conf = inspection.run.reader, inspection.conf
     zone, check = conf.default_availability_zone, inspection.run.check
     capacity = capacity or Capacity(reader, copies, zone, check)
-    rows: list[answers.SlotsRow] = []
+    rows: list[reports.SlotsRow] = []
     for flavor in flavors:
         try:
             request = inspection.maker.boot(BootOrder(flavor=flavor)).request
             slots = capacity.slots(str(flavor.name), request)
         except REFUSALS as problem:
-            rows.append(answers.SlotsRow(str(flavor.name), refused=str(problem)))
+            rows.append(reports.SlotsRow(str(flavor.name), refused=str(problem)))
             continue
         groups = capacity.grouped(slots.hosts, by) or {None: []}
         rows += [row(slots, name, at, stranded) for name, at in groups.items()]
     hosts, left_out = capacity.hosts(), inspection.cells_left_out()
-    return answers.CapacityReport(
+    return reports.CapacityReport(
         as_of=SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
         placement_age_s=round(copies.age_s(), 1),
         cells_left_out={name: _mapped(inspection, name) for name in left_out},

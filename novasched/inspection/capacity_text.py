@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from novasched.inspection.answers import CapacityReport, SlotsRow, Stranded
+from novasched.inspection.reports import CapacityReport, SlotsRow, Stranded
 from novasched.inspection.text import columns, counted
 
 NOTHING = '-'

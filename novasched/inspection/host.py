@@ -11,7 +11,7 @@ from novasched import errors
 from novasched.db.servers import HolderRow
 from novasched.decision_log.counting import time_of
 from novasched.decision_log.record import Head
-from novasched.inspection import answers, places
+from novasched.inspection import places, reports
 from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.capacity import REFUSALS, Capacity, flavors_in_use
 from novasched.inspection.requests import BootOrder
@@ -33,7 +33,7 @@ def report(
     decisions: Sequence[Head] = (),
     log: AllDecisions | None = None,
     capacity: Capacity | None = None,
-) -> answers.HostReport:
+) -> reports.HostReport:
     """Return all that is known of a host.
 
     ``holding`` leaves the servers that hold pages, dedicated CPUs or devices;
@@ -48,7 +48,7 @@ def report(
     store = inspection.copies.store
     capacity = capacity or Capacity(run.reader, inspection.copies, zone, run.check)
     trees: list[list[ProviderState]] = []
-    slots: list[answers.FlavorSlots] | None = None
+    slots: list[reports.FlavorSlots] | None = None
     problems = []
     try:
         trees = [tree_of(store.read_tree(uuid), uuid) for uuid in uuids]
@@ -61,7 +61,7 @@ def report(
         for uuid, tree in zip(uuids, trees, strict=False)
         if not tree
     ]
-    return answers.HostReport(
+    return reports.HostReport(
         as_of=_text(SYSTEM_CLOCK.utcnow()),
         host=host,
         placement_problems=problems,
@@ -75,7 +75,7 @@ def report(
         servers=len(every),
         slots=slots,
         decisions=[
-            answers.ChoosingDecision(head.id, time_of(head.at), head.flavor)
+            reports.ChoosingDecision(head.id, time_of(head.at), head.flavor)
             for head in decisions[:MOST_DECISIONS]
         ],
         cells_left_out=inspection.cells_left_out(),
@@ -87,7 +87,7 @@ def holders(
     host: str,
     holding: str | None = None,
     log: AllDecisions | None = None,
-) -> list[answers.Holder]:
+) -> list[reports.Holder]:
     """Return the servers that hold something of a host, the newest first.
 
     ``holding`` is one of HOLDERS, and keeps only servers that hold pages, dedicated
@@ -122,12 +122,12 @@ def _text(moment: datetime.datetime) -> str:
 
 def _node(
     inspection: Inspection, state: HostState, tree: Sequence[ProviderState]
-) -> answers.HostNode:
+) -> reports.HostNode:
     service, topology = state.service, state.numa_topology
     cells = inspection.run.reader.view.cells
     known = cells.get(state.cell_uuid)
     seen = service.get('last_seen_up') or service.get('created_at')
-    return answers.HostNode(
+    return reports.HostNode(
         node=state.nodename,
         uuid=state.uuid,
         cell=(known and known.name) or state.cell_uuid,
@@ -137,7 +137,7 @@ def _node(
         forced_down=bool(service.get('forced_down')),
         heard_from=None if seen is None else _text(seen),
         aggregates=[
-            answers.NamedAggregate(each.name, dict(each.metadata))
+            reports.NamedAggregate(each.name, dict(each.metadata))
             for each in state.aggregates
         ],
         instances=state.num_instances,
@@ -145,12 +145,12 @@ def _node(
         traits=tree[0].traits if tree else [],
         resources=_resources(tree[0]) if tree else {},
         children=[
-            answers.ChildProvider(each.uuid, _resources(each), each.traits)
+            reports.ChildProvider(each.uuid, _resources(each), each.traits)
             for each in tree[1:]
         ],
         numa=[_numa_node(each) for each in topology.cells] if topology else [],
         devices=[
-            answers.Devices(
+            reports.Devices(
                 pool.keys.get('vendor_id'),
                 pool.keys.get('product_id'),
                 pool.numa_node,
@@ -161,9 +161,9 @@ def _node(
     )
 
 
-def _resources(provider: ProviderState) -> dict[str, answers.Resource]:
+def _resources(provider: ProviderState) -> dict[str, reports.Resource]:
     return {
-        name: answers.Resource(
+        name: reports.Resource(
             total=each.total,
             reserved=each.reserved,
             ratio=each.ratio,
@@ -175,8 +175,8 @@ def _resources(provider: ProviderState) -> dict[str, answers.Resource]:
     }
 
 
-def _numa_node(cell: HostCell) -> answers.NumaNode:
-    return answers.NumaNode(
+def _numa_node(cell: HostCell) -> reports.NumaNode:
+    return reports.NumaNode(
         node=cell.id,
         cpus=len(cell.cpuset),
         cpus_used=cell.cpu_usage,
@@ -185,16 +185,17 @@ def _numa_node(cell: HostCell) -> answers.NumaNode:
         memory_mb=cell.memory,
         memory_free_mb=cell.free_memory,
         pages=[
-            answers.Pages(each.size_kb, each.total, each.free) for each in cell.mempages
+            reports.PagePool(each.size_kb, each.total, each.free)
+            for each in cell.mempages
         ],
     )
 
 
-def _holder(row: HolderRow, log: AllDecisions | None) -> answers.Holder:
+def _holder(row: HolderRow, log: AllDecisions | None) -> reports.Holder:
     cells = row.numa_topology.cells if row.numa_topology is not None else []
     requests = row.pci_requests.requests if row.pci_requests is not None else []
     heads = [] if log is None else log.of_server(row.uuid, 1)
-    return answers.Holder(
+    return reports.Holder(
         server=row.uuid,
         name=row.name,
         flavor=None if row.flavor is None else row.flavor.name,
@@ -202,7 +203,7 @@ def _holder(row: HolderRow, log: AllDecisions | None) -> answers.Holder:
         vcpus=row.vcpus,
         memory_mb=row.memory_mb,
         pages=[
-            answers.HeldPages(
+            reports.HeldPages(
                 cell.id, cell.pagesize, cell.memory * 1024 // cell.pagesize
             )
             for cell in cells
@@ -221,7 +222,7 @@ def _holder(row: HolderRow, log: AllDecisions | None) -> answers.Holder:
 
 def _slots(
     inspection: Inspection, capacity: Capacity, host: str
-) -> list[answers.FlavorSlots]:
+) -> list[reports.FlavorSlots]:
     """Return how many more servers of the common flavors the host takes."""
     found = []
     for flavor in flavors_in_use(inspection, MOST_FLAVORS):
@@ -229,12 +230,12 @@ def _slots(
             request = inspection.maker.boot(BootOrder(flavor=flavor)).request
             slots = capacity.slots(str(flavor.name), request)
         except REFUSALS as problem:
-            found.append(answers.FlavorSlots(flavor.name, 0, str(problem)))
+            found.append(reports.FlavorSlots(flavor.name, 0, str(problem)))
             continue
         places_ = [p for p, n in enumerate(slots.hosts.host.tolist()) if n == host]
         count = int(slots.counts[places_].sum()) if places_ else 0
         why: str | None = None
         if not count:
             why = slots.reasons(places_[:1])[0] if places_ else DOWN
-        found.append(answers.FlavorSlots(flavor.name, count, why))
+        found.append(reports.FlavorSlots(flavor.name, count, why))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from novasched.inspection.answers import HostNode, HostReport
+from novasched.inspection.reports import HostNode, HostReport
 from novasched.inspection.text import SEPARATOR, Style, columns, counted
 from novasched.scheduler.fit.numa import size_text
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched.decision_log.counting import time_of
-from novasched.inspection.answers import (
+from novasched.inspection.reports import (
     BlockerCount,
     CellState,
     LostClaims,
+    OutageSummary,
     Overview,
-    ServiceOutage,
 )
 
 US_PER_MS = 1000.0
@@ -143,13 +143,13 @@ def _most_frequent(counted: Counter[str] | None) -> str:
     return counted.most_common(1)[0][0] if counted else ''
 
 
-def _outages(parts: Iterable[Mapping[str, Any]]) -> list[ServiceOutage]:
+def _outages(parts: Iterable[Mapping[str, Any]]) -> list[OutageSummary]:
     """Return the services that requests wait for, of all workers: since the first."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for each in itertools.chain(*(part.get('outages', ()) for part in parts)):
         found.setdefault(each['service'], []).append(each)
     return [
-        ServiceOutage(
+        OutageSummary(
             service=service,
             problem=seen[0]['problem'],
             since_s=max(round(each['since_s'], 1) for each in seen),

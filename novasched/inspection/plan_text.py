@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from novasched.inspection import funnel, render
-from novasched.inspection.answers import WhyNotReport
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import (
     BOLD,
     GREEN,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from novasched.inspection.answers import CellState, Overview
+from novasched.inspection.reports import CellState, Overview
 from novasched.inspection.text import GREEN, RED, Style, counted
 
 LABEL = 14

@@ -14,12 +14,12 @@ import numpy as np
 
 from novasched import errors
 from novasched.inspection import changes, unchecked
-from novasched.inspection.answers import BeatenBy, Condition, HeldBy, WhyNotReport
 from novasched.inspection.capacity import zone_of
 from novasched.inspection.dry_run import DryRun
 from novasched.inspection.explain import number
 from novasched.inspection.host import holders
 from novasched.inspection.plan import Tried, ask
+from novasched.inspection.reports import BeatenBy, HeldBy, HostCondition, WhyNotReport
 from novasched.inspection.requests import DryRequest
 from novasched.inspection.server_request import destined
 from novasched.inspection.session import Inspection, PlacementReader
@@ -150,7 +150,7 @@ def _heard_from_s(host: HostState) -> int | None:
     return max(0, round((now - seen.replace(tzinfo=None)).total_seconds()))
 
 
-def _names(request: RequestSpec, state: HostState) -> Iterator[Condition]:
+def _names(request: RequestSpec, state: HostState) -> Iterator[HostCondition]:
     """Yield whether the host is one that the request names, and none it leaves out."""
     host, cell_uuid = state.host, request.target_cell_uuid
     if cell_uuid is not None:
@@ -176,7 +176,7 @@ def _names(request: RequestSpec, state: HostState) -> Iterator[Condition]:
 
 def _placement(
     tried: Tried, host: HostState, placement: PlacementReader | None
-) -> Iterator[Condition]:
+) -> Iterator[HostCondition]:
     recorder = tried.recorder
     if recorder.blocker == Blocker.PREFILTER:
         yield _condition(PREFILTER, False, Code.REJECTED, str(recorder.error))
@@ -217,7 +217,7 @@ def _skips_filters(request: RequestSpec) -> bool:
 
 def _filters(
     run: DryRun, table: HostTable, request: RequestSpec
-) -> Iterator[Condition]:
+) -> Iterator[HostCondition]:
     """Ask each filter about the host; what one that passes writes is seen by the
     next. One that raises is not passed, as it would end a request."""
     for filter_ in run.reader.profile.filters:
@@ -236,8 +236,10 @@ def _filters(
         yield _condition(filter_.name, False, str(reason.code), text)
 
 
-def _condition(name: str, passes: bool, code: str = '', text: str = '') -> Condition:
-    return Condition(name, passes, '' if passes else str(code), text)
+def _condition(
+    name: str, passes: bool, code: str = '', text: str = ''
+) -> HostCondition:
+    return HostCondition(name, passes, '' if passes else str(code), text)
 
 
 def _ranked(run: DryRun, wanted: DryRequest, report: WhyNotReport) -> WhyNotReport:

@@ -12,9 +12,9 @@ from novasched.app.sources import hints_of
 from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import session
-from novasched.inspection.answers import Amounts, LargestHost, Stranded
 from novasched.inspection.capacity import Capacity, row
 from novasched.inspection.copies import Copies
+from novasched.inspection.reports import Amounts, LargestHost, Stranded
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement.contents import PlacementApiContents
 from novasched.runtime.clock import SYSTEM_CLOCK

@@ -12,7 +12,7 @@ from oslo_log import formatters, log
 
 from novasched import printable
 from novasched.inspection import text
-from novasched.inspection.answers import Stranded
+from novasched.inspection.reports import Stranded
 from tests.cases import cases
 
 CONTROLS = [

@@ -10,8 +10,8 @@ from novasched.console.pages import heat, query, shapes, words
 from novasched.console.pages.query import BY, PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.inspection import capacity_text
-from novasched.inspection.answers import Amounts, CapacityReport, SlotsRow
 from novasched.inspection.capacity_text import NOTHING
+from novasched.inspection.reports import Amounts, CapacityReport, SlotsRow
 
 MAP = '#map'
 MOST_SHOWN = 300

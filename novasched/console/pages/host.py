@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from novasched.console.pages import shapes, words
 from novasched.console.pages.hosts import state, usage
 from novasched.console.pages.words import View
-from novasched.inspection.answers import Holder, HostNode, HostReport, NumaNode, Pages
 from novasched.inspection.host_text import ranges
+from novasched.inspection.reports import (
+    Holder,
+    HostNode,
+    HostReport,
+    NumaNode,
+    PagePool,
+)
 from novasched.scheduler.fit.numa import size_text
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
@@ -84,7 +90,7 @@ def _numa(cell: NumaNode, holders: Sequence[Holder]) -> View:
     }
 
 
-def _pages(pages: Pages) -> View:
+def _pages(pages: PagePool) -> View:
     """Return pages of a size; small ones as memory."""
     size_kb, free, total = pages.size_kb, pages.free, pages.total
     said = f'{words.grouped(free)} of {words.grouped(total)} free'

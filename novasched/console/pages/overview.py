@@ -9,7 +9,7 @@ from typing import Any
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
-from novasched.inspection.answers import Overview
+from novasched.inspection.reports import Overview
 from novasched.inspection.text import counted
 
 MINUTES = 60

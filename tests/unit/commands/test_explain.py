@@ -18,7 +18,7 @@ from novasched.decision_log import files, primitives
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
 from novasched.inspection.all_decisions import AllDecisions, OwnLog
-from novasched.inspection.answers import Condition, WhyNotReport
+from novasched.inspection.reports import HostCondition, WhyNotReport
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
@@ -264,9 +264,9 @@ def test_current_verdict_of_a_host_is_one_sentence():
     fits = why_not_report(fits=True, rank=2, of=5)
     assert in_short(fits) == 'it would be taken, rank 2 of 5.'
     conditions = [
-        Condition('placement', True),
-        Condition('IoOpsFilter', False, 'x', '8 of 8'),
-        Condition('MyFilter', False, 'rejected'),
+        HostCondition('placement', True),
+        HostCondition('IoOpsFilter', False, 'x', '8 of 8'),
+        HostCondition('MyFilter', False, 'rejected'),
     ]
     assert in_short(why_not_report(fits=False, conditions=conditions)) == (
         'it fails 2 of 3: IoOpsFilter: x: 8 of 8; MyFilter: rejected.'

@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.console.pages import host, words
-from novasched.inspection.answers import HostReport
+from novasched.inspection.reports import HostReport
 from novasched.runtime.typed_json import of_json
 from tests.console_answers import page
 

@@ -7,13 +7,13 @@ import pytest
 
 from novasched.decision_log.overview import summarize
 from novasched.inspection import top
-from novasched.inspection.answers import (
+from novasched.inspection.overview import merged as merged_overviews
+from novasched.inspection.reports import (
     BlockerCount,
     CellState,
     LostClaims,
-    ServiceOutage,
+    OutageSummary,
 )
-from novasched.inspection.overview import merged as merged_overviews
 from novasched.inspection.text import Style
 from novasched.runtime.typed_json import to_json
 from tests.stored_records import NOON, make_record
@@ -127,7 +127,7 @@ def test_outages_of_all_workers_are_added_up():
     old = summarize(log_of(), 60)
     here, there = (old | {'outages': worker(*each)} for each in ((9.94, 2), (2, 1)))
     overview = merged_overviews({'here': here, 'there': there, 'old': old}, 60)
-    assert overview.outages == [ServiceOutage('placement', '503', 9.9, 3, 2)]
+    assert overview.outages == [OutageSummary('placement', '503', 9.9, 3, 2)]
     line = '  Away        placement since 10 s, 3 requests waiting: 503'
     assert line in top.frame(overview, Style(100)).splitlines()
 

@@ -95,7 +95,7 @@ class NamedAggregate:
 
 
 @dataclass(frozen=True)
-class Pages:
+class PagePool:
     size_kb: int
     total: int
     free: int
@@ -110,7 +110,7 @@ class NumaNode:
     dedicated_free: Sequence[int]
     memory_mb: int
     memory_free_mb: int
-    pages: Sequence[Pages]
+    pages: Sequence[PagePool]
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class HostReport:
 
 
 @dataclass(frozen=True)
-class Condition:
+class HostCondition:
     name: str
     passes: bool
     code: str = ''
@@ -244,7 +244,7 @@ class WhyNotReport:
     up: bool
     heard_from_s: int | None
     fits: bool
-    conditions: Sequence[Condition]
+    conditions: Sequence[HostCondition]
     rank: int | None = None  # None if it is not among the best
     of: int | None = None
     beaten_by: BeatenBy | None = None
@@ -253,7 +253,7 @@ class WhyNotReport:
     cells_left_out: Sequence[str]
 
     @property
-    def failing(self) -> list[Condition]:
+    def failing(self) -> list[HostCondition]:
         return [condition for condition in self.conditions if not condition.passes]
 
 
@@ -266,7 +266,7 @@ class LostClaims:
 
 
 @dataclass(frozen=True)
-class ServiceOutage:
+class OutageSummary:
     """An outage, of all workers that wait for the service."""
 
     service: str
@@ -308,7 +308,7 @@ class Overview:
     records_lost: int
     took_ms: Mapping[str, float | None]
     placement_ms: Mapping[str, float | None]
-    outages: Sequence[ServiceOutage]
+    outages: Sequence[OutageSummary]
     picks: Mapping[str, float]
     blockers: Sequence[BlockerCount]
     minutes: Sequence[Mapping[str, Any]]  # ``at``, and numbers by result
