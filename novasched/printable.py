@@ -7,6 +7,7 @@ Controls (C0, DEL, C1, bidirectional), line separators and lone surrogates are s
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ def mask(text: str) -> str:
 
 
 def values(value: Any) -> Any:
-    """Return a copy of JSON in which each string, names included, is one line."""
+    """Return a copy of JSON, or of a dataclass, in which each string is one line."""
     if isinstance(value, str):
         return line(value)
     if isinstance(value, Mapping):
@@ -61,6 +62,8 @@ def values(value: Any) -> Any:
         if isinstance(value, list):
             return made
         return value._make(made) if hasattr(value, '_make') else tuple(made)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **values(vars(value)))
     return value
 
 

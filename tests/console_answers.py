@@ -8,6 +8,8 @@ from dataclasses import asdict
 from novasched.console import app
 from novasched.decision_log.counting import time_of
 from novasched.inspection import explain, overview
+from novasched.inspection.reports import CapacityReport, HostReport
+from novasched.runtime.typed_json import of_json
 from tests import decision_records
 
 MINUTE_US = 60_000_000
@@ -144,7 +146,8 @@ class GivenReader:
         return self._answer('plan', {}, order)
 
     def capacity(self, order):
-        return self._answer('capacity', CAPACITY, order)
+        found = self._answer('capacity', CAPACITY, order)
+        return of_json(CapacityReport, found)
 
     def heat(self, flavor):
         hosts = [['cmp-001', 0], ['cmp-002', None], ['cmp-003', 7]]
@@ -157,7 +160,7 @@ class GivenReader:
         return self._answer('hosts', {**found, **known, 'cells_left_out': []}, order)
 
     def host(self, name):
-        return self._answer('host', {}, name)
+        return of_json(HostReport, self._answer('host', {}, name))
 
     def flavors(self):
         return self._answer('flavors', ['m1.large', 'm1.pinned.8'])

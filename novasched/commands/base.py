@@ -15,6 +15,7 @@ from cliff.command import Command
 from novasched import errors, printable
 from novasched.inspection.text import Style
 from novasched.process.command_line import CommandLine, PrintableLister
+from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -175,19 +176,18 @@ class ReportCommand(ConfiguredCommand):
         )
         return parser
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return the answer, as it is printed in JSON; set ``code``."""
+    def report(self, parsed_args: argparse.Namespace) -> Any:
+        """Return the answer, a dataclass or a dict of JSON; set ``code``."""
         raise AssertionError('overridden by every report')
 
-    def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: Any, style: Style, parsed_args: argparse.Namespace) -> str:
         """Return the answer for people."""
         raise AssertionError('overridden by every report')
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the report."""
-        answer = {'v': FORMAT_VERSION, **self.report(parsed_args)}
+        report = self.report(parsed_args)
+        answer = {'v': FORMAT_VERSION, **to_json(report)}
         out = self.app.stdout
         if parsed_args.formatter == 'json':
             import json
@@ -198,7 +198,7 @@ class ReportCommand(ConfiguredCommand):
 
             text = yaml.safe_dump(answer, sort_keys=False)
         else:
-            shown = printable.values(answer)
+            shown = printable.values(report)
             text = self.text(shown, self._style(parsed_args), parsed_args)
         out.write(text.rstrip('\n') + '\n')
         return self.code

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Any
 
-from novasched.commands.base import IN_PART, Answer, add_flavor_file
+from novasched.commands.base import IN_PART, add_flavor_file
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
+from novasched.inspection.reports import CapacityReport
 from novasched.inspection.text import Style
+from novasched.runtime.typed_json import of_json
 
 BY = ('zone', 'aggregate', 'cell', 'host')
 
@@ -52,10 +53,10 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         add_changes(parser)
         return parser
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def report(self, parsed_args: argparse.Namespace) -> CapacityReport:
         ask = self._of_console if parsed_args.console else self._counted
         answer = ask(parsed_args)
-        for cell, hosts in answer['cells_left_out'].items():
+        for cell, hosts in answer.cells_left_out.items():
             self.warn(f'{cell} {self._missing(cell, hosts)}')
             self.code = IN_PART
         return answer
@@ -69,7 +70,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         are = 'is' if hosts == 1 else 'are'
         return f'does not answer; its {counted(hosts, "host")} {are} not counted'
 
-    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def _of_console(self, parsed_args: argparse.Namespace) -> CapacityReport:
         given = [('flavors', each) for each in parsed_args.flavors or ()]
         given += [('what_if', each) for each in parsed_args.changes]
         given += [('by', parsed_args.by)] if parsed_args.by else []
@@ -78,9 +79,9 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             for row in answer['rows']:
                 for resource in row['resources'].values():
                     resource.pop('stranded', None)
-        return answer
+        return of_json(CapacityReport, answer)
 
-    def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def _counted(self, parsed_args: argparse.Namespace) -> CapacityReport:
         from novasched.inspection import capacity
         from novasched.placement_copy.on_demand import FRESH_S
 
@@ -95,11 +96,11 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
                 inspection, copies, flavors, parsed_args.by, parsed_args.stranded
             )
             unavailable = inspection.run.reader.view.unavailable_cells()
-            self.newly_unavailable = set(answer['cells_left_out']) - set(unavailable)
+            self.newly_unavailable = set(answer.cells_left_out) - set(unavailable)
         return answer
 
     def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
+        self, answer: CapacityReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection.capacity_text import as_text
 

@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +15,10 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers
@@ -133,7 +135,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
         None if the host cannot be asked.
         """
-        if 'request' not in record.body:
+        request = record.request
+        if request is None:
             return None
         from oslo_config import cfg
 
@@ -142,12 +145,12 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         project = record.head.project_id or None
         try:
             with self.inspection() as cloud:
-                asked = cloud.maker.like(record.body['request'], project, 1)
+                asked = cloud.maker.like(request, project, 1)
                 found = why_not(cloud.run, host, asked, cloud.placement)
         except (errors.NovaschedError, cfg.Error) as problem:
             self.warn(f'{host} cannot be asked what it says now: {problem}')
             return None
-        return {**found, 'text': in_short(found)}
+        return {**to_json(found), 'text': in_short(found)}
 
     def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         if parsed_args.console:
@@ -338,14 +341,13 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
     return f'{said}.'
 
 
-def in_short(found: Mapping[str, Any]) -> str:
+def in_short(found: WhyNotReport) -> str:
     """Return the verdict of a host now, in a line."""
-    if found['fits']:
-        rank = f', rank {found["rank"]} of {found["of"]}' if found['rank'] else ''
+    if found.fits:
+        rank = f', rank {found.rank} of {found.of}' if found.rank else ''
         return f'it would be taken{rank}.'
-    failed = [each for each in found['conditions'] if not each['passes']]
-    said = (
-        ': '.join(filter(None, (each['name'], each['code'], each['text'])))
-        for each in failed
-    )
-    return f'it fails {len(failed)} of {len(found["conditions"])}: {"; ".join(said)}.'
+    said = [
+        ': '.join(filter(None, (each.name, each.code, each.text)))
+        for each in found.failing
+    ]
+    return f'it fails {len(said)} of {len(found.conditions)}: {"; ".join(said)}.'

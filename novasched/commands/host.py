@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any
 
 from novasched import errors
-from novasched.commands.base import IN_PART, Answer
+from novasched.commands.base import IN_PART
 from novasched.commands.console_client import ConsoleCommand, of_host
 from novasched.commands.inspection import InspectionCommand
+from novasched.inspection.reports import HostReport
 from novasched.inspection.text import Style
+from novasched.runtime.typed_json import of_json
 
 HOLDING = ('pages', 'pcpu', 'pci')
 
@@ -38,17 +39,17 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         )
         return parser
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def report(self, parsed_args: argparse.Namespace) -> HostReport:
         ask = self._of_console if parsed_args.console else self._read
         answer = ask(parsed_args)
-        for cell in answer['cells_left_out']:
+        for cell in answer.cells_left_out:
             self.warn(f'{cell} does not answer')
             self.code = IN_PART
-        if answer.get('placement_problems'):
+        if answer.placement_problems:
             self.code = IN_PART
         return answer
 
-    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def _of_console(self, parsed_args: argparse.Namespace) -> HostReport:
         host, holding = parsed_args.host, parsed_args.holders
         answer = self.of_console(parsed_args, of_host(host))
         if answer is None:
@@ -56,9 +57,9 @@ class ShowHost(ConsoleCommand, InspectionCommand):
             raise errors.OptionError('HOST', f'the console knows no {host}', remedy)
         if holding is not None:
             answer['holders'] = [one for one in answer['holders'] if one[holding]]
-        return answer
+        return of_json(HostReport, answer)
 
-    def _read(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def _read(self, parsed_args: argparse.Namespace) -> HostReport:
         from novasched.commands import sources
         from novasched.decision_log.reading import Criteria
         from novasched.inspection import host
@@ -75,7 +76,7 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         return answer
 
     def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
+        self, answer: HostReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection.host_text import as_text
 

@@ -226,11 +226,11 @@ def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest
         unanswered = decisions.unanswered
     if record is None:
         raise errors.DecisionNotFound(named, unanswered)
-    if 'request' not in record.body:
+    if record.request is None:
         problem = f'{named}: only its head is kept'
         raise errors.OptionError('--like', problem, 'Give --flavor')
-    kept, project = record.body['request'], record.head.project_id
-    return inspection.maker.like(kept, project or None, count)
+    project = record.head.project_id or None
+    return inspection.maker.like(record.request, project, count)
 
 
 class PlanBoot(ConsoleCommand, PlanCommand):

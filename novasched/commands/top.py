@@ -9,10 +9,11 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from novasched import printable
-from novasched.commands.base import Answer, ReportCommand, add_local
+from novasched.commands.base import ReportCommand, add_local
+from novasched.inspection.reports import Overview
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
@@ -44,18 +45,18 @@ class WatchSchedulers(ReportCommand):
         add_local(parser)
         return parser
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def report(self, parsed_args: argparse.Namespace) -> Overview:
         with contextlib.closing(self.sources(parsed_args.local)) as decisions:
             found = decisions.overview(WINDOW_S)
         self.say_what_is_missing(decisions)
         return found
 
     def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
+        self, answer: Overview, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import top
 
-        return top.frame(dict(answer), style)
+        return top.frame(answer, style)
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         is_watched = self.app.stdout.isatty() and sys.stdin.isatty()

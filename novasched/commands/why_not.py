@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import replace
 
 from novasched import errors
 from novasched.commands import plan
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer
+from novasched.commands.base import ANSWER_IS_NO, IN_PART
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import Style
 
 
@@ -42,7 +43,7 @@ class WhyNot(InspectionCommand):
             self.say(str(problem))
             return IN_PART
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def report(self, parsed_args: argparse.Namespace) -> WhyNotReport:
         from novasched.inspection.why_not import held_by, why_not
 
         what_if = self.what_if(parsed_args)
@@ -55,20 +56,19 @@ class WhyNot(InspectionCommand):
             answer = why_not(
                 inspection.run, parsed_args.host, asked, inspection.placement
             )
-            answer['held_by'] = held_by(inspection, answer, asked.request)
-            before = answer['cells_left_out']
+            held = held_by(inspection, answer, asked.request)
             unavailable = inspection.cells_left_out()
         for cell in unavailable:
             what = 'does not answer; its hosts are not ranked'
-            if cell not in before:
+            if cell not in answer.cells_left_out:
                 what = 'stopped answering; its servers are not named'
             self.warn(f'{cell} {what}')
-        if not answer['fits']:
+        if not answer.fits:
             self.code = ANSWER_IS_NO
-        return {**answer, 'cells_left_out': unavailable}
+        return replace(answer, held_by=held, cells_left_out=unavailable)
 
     def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
+        self, answer: WhyNotReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import plan_text
 

@@ -37,7 +37,11 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, HostsOrder, Report
+from novasched.console.reader import PAGE, HostsOrder
+from novasched.inspection.host_text import ranges
+from novasched.inspection.text import counted
+from novasched.runtime.typed_json import to_json
+from novasched.scheduler.fit.numa import size_text
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -61,7 +65,7 @@ FILLED_IN = 'A page of another site has filled in this form. Send it to see the 
 class Answered(NamedTuple):
     """An answer of the reader, and the page that is made of it when it is shown."""
 
-    report: Report
+    report: Any  # a dataclass, or a dict of JSON
     template: str
     view: Callable[[], dict[str, Any]]
 
@@ -167,8 +171,12 @@ def create(reader: Cloud) -> flask.Flask:
     app.url_map.merge_slashes = False
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    for each in (words.grouped, words.clock, words.time, words.duration, words.age):
+    for each in (
+        *(words.grouped, words.clock, words.time, words.duration, words.age),
+        *(counted, ranges, size_text),
+    ):
         app.jinja_env.filters[each.__name__] = each
+    app.jinja_env.globals.update(query=query, words=words)
     app.context_processor(_frame)
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)
@@ -231,7 +239,9 @@ def _form(ask: Callable[..., Answered], name: str, kept: Refused) -> Callable[..
 
 def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
     def answer(**names: str) -> Response:
-        return flask.jsonify({'v': FORMAT_VERSION, **ask(_asked(), **names).report})
+        return flask.jsonify(
+            {'v': FORMAT_VERSION, **to_json(ask(_asked(), **names).report)}
+        )
 
     return answer
 

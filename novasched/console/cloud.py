@@ -9,14 +9,13 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
 from novasched import app, errors
 from novasched.commands import decisions, sources
-from novasched.commands.base import FORMAT_VERSION
 from novasched.console.bulkhead import Bulkhead
 from novasched.console.cached_session import (
     HOSTS_AGE_S,
@@ -38,6 +37,7 @@ from novasched.decision_log.reading import Criteria
 from novasched.inspection import capacity, dry_run, host, unchecked
 from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.explain import explanation
+from novasched.inspection.reports import CapacityReport, HostReport, Overview, SlotsRow
 from novasched.inspection.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
@@ -46,6 +46,8 @@ from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
+
+Answer = TypeVar('Answer')
 
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
@@ -139,11 +141,11 @@ class Cloud:
         if self._said.begins(text, text):
             LOG.warning('%s', text)
 
-    def overview(self) -> Report:
-        """Return the last hour of all schedulers: inspection.overview.merged()."""
+    def overview(self) -> Overview:
+        """Return the last hour of all schedulers."""
         return self._overviews.ask(
             'overview',
-            lambda: {'v': FORMAT_VERSION, **self._decisions().overview(WINDOW_S)},
+            lambda: self._decisions().overview(WINDOW_S),
             OVERVIEW_AGE_S,
         )
 
@@ -207,15 +209,15 @@ class Cloud:
     def _ask(
         self,
         key: Any,
-        question: Callable[[CachedCloud], Report],
+        question: Callable[[CachedCloud], Answer],
         max_age_s: float = HOSTS_AGE_S,
-    ) -> Report:
+    ) -> Answer:
         return self._counts.ask(
             key, lambda: question(self._session.for_question()), max_age_s
         )
 
-    def capacity(self, order: CapacityOrder) -> Report:
-        """Return the JSON of ``novasched capacity --stranded``."""
+    def capacity(self, order: CapacityOrder) -> CapacityReport:
+        """Count as ``novasched capacity --stranded`` does."""
         if order.what_if:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
         return self._ask(
@@ -242,11 +244,11 @@ class Cloud:
         """
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
-    def host(self, name: str) -> Report:
-        """Return the JSON of ``novasched host --long``, and ``unanswered``."""
+    def host(self, name: str) -> HostReport:
+        """Answer as ``novasched host --long`` does."""
         return self._ask(('host', name), lambda cloud: self._host(cloud, name))
 
-    def _host(self, cloud: CachedCloud, name: str) -> Report:
+    def _host(self, cloud: CachedCloud, name: str) -> HostReport:
         merged = self._decisions()
         found = host.report(
             cloud.inspection,
@@ -255,7 +257,7 @@ class Cloud:
             log=merged,
             capacity=cloud.capacity,
         )
-        return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
+        return dataclasses.replace(found, unanswered=merged.unanswered)
 
     def flavors(self) -> list[str]:
         """Return the names of the flavors that servers have."""
@@ -318,7 +320,7 @@ class Cloud:
         return {'placement': checked(problem or '', WARN)}
 
     def _logs(self) -> Checks:
-        schedulers = self.overview()['schedulers']
+        schedulers = self.overview().schedulers
         problems = self._decisions().warnings
         if not schedulers:
             problems.insert(0, 'neither this machine nor another keeps decisions')
@@ -342,13 +344,12 @@ class Cloud:
             except errors.NovaschedError as problem:
                 self._warn(f'The slots of {name} are not counted: {problem}')
                 continue
-            found += [[name, row['by'] or '', row['slots']] for row in rows]
+            found += [[name, row.by or '', row.slots] for row in rows]
         return found
 
-    def _free(self, order: CapacityOrder) -> list[Report]:
+    def _free(self, order: CapacityOrder) -> Sequence[SlotsRow]:
         cloud = self._session.for_question()
-        found = capacity_of(cloud.inspection, order, False, cloud.capacity)
-        return list(found['rows'])
+        return capacity_of(cloud.inspection, order, False, cloud.capacity).rows
 
 
 @contextlib.contextmanager

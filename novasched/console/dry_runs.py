@@ -12,6 +12,7 @@ from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Rep
 from novasched.inspection import capacity, catalogue, places, plan
 from novasched.inspection.all_decisions import AllDecisions
 from novasched.inspection.explain import explanation
+from novasched.inspection.reports import CapacityReport
 from novasched.inspection.requests import BootOrder, DryRequest
 from novasched.inspection.session import Inspection
 from novasched.inspection.what_if import WhatIf
@@ -50,7 +51,7 @@ class DryRuns:
             'explanations': first,
         }
 
-    def capacity(self, order: CapacityOrder) -> Report:
+    def capacity(self, order: CapacityOrder) -> CapacityReport:
         """Return the capacity of a cloud with changes."""
         what_if = WhatIf.of(order.what_if, is_trusted=False)
         with self._session.dry_run(what_if) as inspection:
@@ -96,11 +97,12 @@ class DryRuns:
             raise errors.OptionError(
                 'like', str(problem), 'Give the whole id'
             ) from problem
-        if record is None or 'request' not in record.body:
+        request = record.request if record is not None else None
+        if record is None or request is None:
             words = 'only its head is kept' if record else 'no such decision is kept'
             raise errors.OptionError('like', words, 'Give a flavor')
         return inspection.maker.like(
-            record.body['request'], record.head.project_id or None, order.count
+            request, record.head.project_id or None, order.count
         )
 
 
@@ -109,12 +111,13 @@ def capacity_of(
     order: CapacityOrder,
     stranded: bool = True,
     kept: capacity.Capacity | None = None,
-) -> Report:
-    """Return the JSON of ``novasched capacity``; ``kept`` knows slots that were counted
-    before. Raises errors.OptionError."""
+) -> CapacityReport:
+    """Return the slots of flavors; ``kept`` knows slots that were counted before.
+
+    Raises errors.OptionError.
+    """
     most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
     flavors = capacity.wanted(inspection, order.flavors, most)
-    found = capacity.report(
+    return capacity.report(
         inspection, inspection.copies, flavors, order.by, stranded, kept
     )
-    return {'v': FORMAT_VERSION, **found}

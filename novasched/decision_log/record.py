@@ -13,6 +13,9 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from novasched.decision_log.request_summary import RequestSummary
+from novasched.runtime.typed_json import of_json
+
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
@@ -86,6 +89,12 @@ class DecisionRecord:
     """Names of hosts by the hash in decisions; each list is written once to a file."""
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What the operator chose, by the hash in the body; likewise."""
+
+    @property
+    def request(self) -> RequestSummary | None:
+        """What was asked for, or None if only the head is kept."""
+        stored = self.body.get('request')
+        return None if stored is None else of_json(RequestSummary, stored)
 
     def to_primitive(self) -> dict[str, Any]:
         """Return the record as it travels between schedulers."""

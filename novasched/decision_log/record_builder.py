@@ -23,12 +23,13 @@ from novasched.decision_log.record import (
     Head,
 )
 from novasched.decision_log.recording import InstanceDecision, RequestRecorder
-from novasched.decision_log.request import cut, summary
+from novasched.decision_log.request import flavor_name, summary, zone_of
 from novasched.decision_log.slow_filters import Questions
 from novasched.http import error_words
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
 from novasched.runtime.log_once import LogOnce
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.outline import Ask, Outline, host_names, summarize, why
 from novasched.scheduler.pipeline import Profile, decide
@@ -161,7 +162,7 @@ class RecordBuilder:
         body = {
             'v': 1,
             'servers': _servers(recorder),
-            'request': summary(recorder.request),
+            'request': to_json(summary(recorder.request)),
             'asked': [_asked(*each) for each in _queries(recorder)],
             'notes': [note[:LONGEST_CLAIM_TEXT] for note in recorder.notes],
             'view': {
@@ -257,14 +258,7 @@ class RecordBuilder:
         self, recorder: RequestRecorder, found: Conclusion, diagnosis: str
     ) -> Head:
         request, context = recorder.request, recorder.context
-        whole = [turn.decision for turn in recorder.turns if turn.decision is not None]
-        flavor = request.if_set('flavor')
-        answer = recorder.queries[-1].answer if recorder.queries else None
-        candidates = -1 if answer is None else 0
-        if whole:
-            candidates = len(recorder.turns[0].offered)
-        elif isinstance(answer, Candidates):
-            candidates = len(answer.requests)
+        decided = next((t.decision for t in recorder.turns if t.decision), None)
         return Head(
             id=recorder.id,
             at=int(recorder.at * 1e6),
@@ -272,19 +266,29 @@ class RecordBuilder:
             global_request_id=context.global_request_id or '',
             project_id=request.if_set('project_id') or context.project_id or '',
             user_id=request.if_set('user_id') or context.user_id or '',
-            flavor=cut((flavor.if_set('name') if flavor is not None else '') or ''),
-            zone=cut(request.if_set('availability_zone') or ''),
+            flavor=flavor_name(request),
+            zone=zone_of(request),
             result=found.result,
             blocker=str(found.blocker or ''),
             plugin=found.plugin,
             code=found.code,
-            hosts=len(whole[0].hosts.snapshot) if whole else self._known(),
-            candidates=candidates,
+            hosts=len(decided.hosts.snapshot) if decided else self._known(),
+            candidates=_offered(recorder, decided),
             servers=len(recorder.instance_uuids or ()) or request.num_instances,
             took_us=int(recorder.took_s * 1e6),
             worker=self._worker,
             diagnosis=diagnosis,
         )
+
+
+def _offered(recorder: RequestRecorder, decided: Decision | None) -> int:
+    """Return how many candidates placement offered; -1 if it was not asked."""
+    if decided is not None:
+        return len(recorder.turns[0].offered)
+    if not recorder.queries:
+        return -1
+    answer = recorder.queries[-1].answer
+    return len(answer.requests) if isinstance(answer, Candidates) else 0
 
 
 def verdict(

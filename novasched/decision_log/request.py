@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of a request that a record keeps; it keeps nothing else of it."""
+"""The summary of a request: a record keeps nothing else of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from novasched.decision_log import request_summary
+from novasched.decision_log.request_summary import RequestSummary
+from novasched.objects.base import NovaObject
+from novasched.objects.flavor import Flavor
+from novasched.objects.image_meta import ImageMeta
+from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
 from novasched.resources.request import target_of
 
@@ -24,55 +30,41 @@ HINTS = (
 """Hints whose values are kept; of others only the name is."""
 
 
-def summary(request: RequestSpec) -> dict[str, Any]:
-    """Make the record of a request; every text is cut at LONGEST."""
-    flavor = request.if_set('flavor')
-    group = request.if_set('instance_group')
-    pci = request.if_set('pci_requests')
-    numa = request.if_set('numa_topology')
+def summary(request: RequestSpec) -> RequestSummary:
+    """Make the summary of a request; every text is cut at LONGEST."""
     target = target_of(request)
-    return {
-        'flavor': {
-            'name': cut(flavor.if_set('name') or ''),
-            **{
-                name: flavor.if_set(name) or 0
-                for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
-            },
-            'extra_specs': _pairs(flavor.if_set('extra_specs') or {}),
-        }
-        if flavor is not None
-        else None,
-        'image': _image(request),
-        'zone': cut(request.if_set('availability_zone') or ''),
-        'group': {
-            'uuid': group.if_set('uuid'),
-            'policies': _texts(
-                [group.if_set('policy')] if group.if_set('policy') else
-                group.if_set('policies') or ()
-            ),
-            'members': len(group.if_set('members') or ()),
-        }
-        if group is not None
-        else None,
-        'forced': _texts(
-            [*(request.if_set('force_hosts') or ()),
-             *(request.if_set('force_nodes') or ())]
-        ),
-        'ignored': _texts(request.if_set('ignore_hosts') or ()),
-        'named': None
+    return RequestSummary(
+        flavor=_flavor(request.if_set('flavor')),
+        image=_image(request.if_set('image')),
+        zone=zone_of(request),
+        group=_group(request.if_set('instance_group')),
+        forced=_texts([*_each(request, 'force_hosts'), *_each(request, 'force_nodes')]),
+        ignored=_texts(_each(request, 'ignore_hosts')),
+        named=None
         if target is None
-        else {'host': target.host, 'node': target.node},
-        'hints': _hints(request.if_set('scheduler_hints') or {}),
-        'pci_requests': len(pci.requests) if pci and pci.if_set('requests') else 0,
-        'ports': sum(
-            1 for each in request.if_set('requested_networks') or ()
-            if each.if_set('port_id')
+        else request_summary.NamedHost(target.host, target.node),
+        hints=_hints(request.if_set('scheduler_hints') or {}),
+        pci_requests=_count(request.if_set('pci_requests'), 'requests'),
+        ports=sum(
+            bool(each.if_set('port_id'))
+            for each in _each(request, 'requested_networks')
         ),
-        'requested_resources': len(request.if_set('requested_resources') or ()),
-        'numa_nodes': len(numa.cells) if numa else 0,
-        'is_move': request.is_move,
-        'is_rebuild': request.is_rebuild,
-    }  # fmt: skip
+        requested_resources=_count(request, 'requested_resources'),
+        numa_nodes=_count(request.if_set('numa_topology'), 'cells'),
+        is_move=request.is_move,
+        is_rebuild=request.is_rebuild,
+    )
+
+
+def flavor_name(request: RequestSpec) -> str:
+    """Return the name of the flavor of a request."""
+    flavor = request.if_set('flavor')
+    return '' if flavor is None else cut(flavor.if_set('name') or '')
+
+
+def zone_of(request: RequestSpec) -> str:
+    """Return the availability zone that a request asks for."""
+    return cut(request.if_set('availability_zone') or '')
 
 
 def cut(text: object) -> str:
@@ -88,8 +80,27 @@ def _pairs(values: Mapping[str, Any]) -> dict[str, str]:
     return {cut(name): cut(values[name]) for name in sorted(values)[:MOST_KEYS]}
 
 
-def _image(request: RequestSpec) -> dict[str, Any] | None:
-    image = request.if_set('image')
+def _each(holder: NovaObject, name: str) -> Iterable[Any]:
+    """Return the values of a field that is a list, if it is set."""
+    found: Iterable[Any] = holder.if_set(name) or ()
+    return found
+
+
+def _count(holder: NovaObject | None, name: str) -> int:
+    return 0 if holder is None else len(holder.if_set(name) or ())
+
+
+def _flavor(flavor: Flavor | None) -> request_summary.FlavorSummary | None:
+    if flavor is None:
+        return None
+    return request_summary.FlavorSummary(
+        name=cut(flavor.if_set('name') or ''),
+        **{name: flavor.if_set(name) or 0 for name in request_summary.FLAVOR_SIZES},
+        extra_specs=_pairs(flavor.if_set('extra_specs') or {}),
+    )
+
+
+def _image(image: ImageMeta | None) -> request_summary.ImageSummary | None:
     if image is None:
         return None
     properties = image.if_set('properties')
@@ -98,7 +109,18 @@ def _image(request: RequestSpec) -> dict[str, Any] | None:
         name: value for name, value in found.items()
         if value is not None and name.startswith(IMAGE_PROPERTIES)
     }  # fmt: skip
-    return {'id': image.if_set('id'), 'properties': _pairs(known)}
+    return request_summary.ImageSummary(image.if_set('id'), _pairs(known))
+
+
+def _group(group: InstanceGroup | None) -> request_summary.GroupSummary | None:
+    if group is None:
+        return None
+    policy = group.if_set('policy')
+    return request_summary.GroupSummary(
+        group.if_set('uuid'),
+        _texts([policy] if policy else _each(group, 'policies')),
+        _count(group, 'members'),
+    )
 
 
 def _hints(hints: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from novasched.decision_log.reading import (
     whole_id,
 )
 from novasched.decision_log.record import ID_LENGTH, DecisionRecord, Head
-from novasched.inspection.overview import Overview, merged
+from novasched.inspection.overview import merged
+from novasched.inspection.reports import Overview
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 

@@ -11,7 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from novasched import errors
 from novasched.app import Reader
 from novasched.db.servers import CellServerRows
+from novasched.inspection import reports
 from novasched.inspection.capacity_text import NOTHING
 from novasched.inspection.host_filling import Filling, room_by_copies
 from novasched.inspection.requests import BootOrder
@@ -58,15 +59,6 @@ REFUSALS = (
     errors.ExtensionFailed,
 )
 """Errors of one flavor: others are counted all the same."""
-
-
-class Stranded(NamedTuple):
-    """Amount of a resource that no server of the flavor can use, the reason, and the
-    number of hosts that have it."""
-
-    why: str
-    hosts: int
-    amount: int
 
 
 @dataclass(frozen=True)
@@ -124,7 +116,7 @@ class HostSlots:
         limits = {name: often.item(place) for name, often in self.limits.items()}
         return f'{Code.EXHAUSTED} {min(limits, key=limits.__getitem__)}'
 
-    def stranded(self, places: Sequence[int]) -> list[Stranded]:
+    def stranded(self, places: Sequence[int]) -> list[reports.Stranded]:
         """Return the stranded amounts of some hosts, each unit once; the most
         first."""
         at = np.array(places, np.intp)
@@ -136,7 +128,8 @@ class HostSlots:
                 amounts[why] += amount
                 hosts[why] += 1
         return [
-            Stranded(why, hosts[why], amount) for why, amount in amounts.most_common()
+            reports.Stranded(why, hosts[why], amount)
+            for why, amount in amounts.most_common()
         ]
 
 
@@ -265,29 +258,29 @@ def zone_of(aggregates: Aggregates, default: str) -> str:
 
 def row(
     slots: HostSlots, name: str | None, places: Sequence[int], stranded: bool
-) -> dict[str, Any]:
+) -> reports.SlotsRow:
     """Return one row of the answer: the slots of some of the hosts."""
-    counts = slots.counts[places] if places else np.zeros(0, np.int64)
-    free = int(slots.free[places].sum()) if places else 0
+    at = np.array(places, np.intp)
+    counts = slots.counts[at]
     total = int(counts.sum())
-    resource: dict[str, Any] = {'free': free, 'usable': total * slots.amount}
-    if stranded:
-        resource['stranded'] = [each._asdict() for each in slots.stranded(places)]
     largest = None
     if total:
-        place = places[int(counts.argmax())]
-        largest = {
-            'host': slots.hosts.state(place).host,
-            'slots': slots.counts.item(place),
-        }
-    return {
-        'flavor': slots.flavor,
-        'by': name,
-        'slots': total,
-        'hosts': int((counts > 0).sum()),
-        'resources': {slots.resource: resource},
-        'largest': largest,
-    }
+        best = int(counts.argmax())
+        host = slots.hosts.state(places[best]).host
+        largest = reports.LargestHost(host, counts.item(best))
+    amounts = reports.Amounts(
+        free=int(slots.free[at].sum()),
+        usable=total * slots.amount,
+        stranded=slots.stranded(places) if stranded else None,
+    )
+    return reports.SlotsRow(
+        flavor=slots.flavor,
+        by=name,
+        slots=total,
+        hosts=int((counts > 0).sum()),
+        resources={slots.resource: amounts},
+        largest=largest,
+    )
 
 
 def report(
@@ -297,31 +290,31 @@ def report(
     by: str | None = None,
     stranded: bool = False,
     capacity: Capacity | None = None,
-) -> dict[str, Any]:
-    """Return the slots of flavors: JSON of ``novasched capacity``."""
+) -> reports.CapacityReport:
+    """Return the slots of flavors."""
     reader, conf = inspection.run.reader, inspection.conf
     zone, check = conf.default_availability_zone, inspection.run.check
     capacity = capacity or Capacity(reader, copies, zone, check)
-    rows: list[dict[str, Any]] = []
+    rows: list[reports.SlotsRow] = []
     for flavor in flavors:
         try:
             request = inspection.maker.boot(BootOrder(flavor=flavor)).request
             slots = capacity.slots(str(flavor.name), request)
         except REFUSALS as problem:
-            rows.append(refused(str(flavor.name), problem))
+            rows.append(reports.SlotsRow(str(flavor.name), refused=str(problem)))
             continue
         groups = capacity.grouped(slots.hosts, by) or {None: []}
         rows += [row(slots, name, at, stranded) for name, at in groups.items()]
     hosts, left_out = capacity.hosts(), inspection.cells_left_out()
-    return {
-        'as_of': SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
-        'placement_age_s': round(copies.age_s(), 1),
-        'cells_left_out': {name: _mapped(inspection, name) for name in left_out},
-        'hosts': len(hosts),
-        'cells': len(set(hosts.cell_uuid.tolist())),
-        'not_counted': capacity.left_out(),
-        'rows': rows,
-    }
+    return reports.CapacityReport(
+        as_of=SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
+        placement_age_s=round(copies.age_s(), 1),
+        cells_left_out={name: _mapped(inspection, name) for name in left_out},
+        hosts=len(hosts),
+        cells=len(set(hosts.cell_uuid.tolist())),
+        not_counted=capacity.left_out(),
+        rows=rows,
+    )
 
 
 def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Flavor]:
@@ -356,19 +349,6 @@ def _mapped(inspection: Inspection, name: str) -> int:
         if name in (cell.name, cell.uuid):
             return len(inspection.api.hosts_of_cell(cell.uuid))
     return 0
-
-
-def refused(flavor: str, problem: errors.NovaschedError) -> dict[str, Any]:
-    """Return the row of a flavor that cannot be counted, whatever is free."""
-    return {
-        'flavor': flavor,
-        'by': None,
-        'slots': 0,
-        'hosts': 0,
-        'resources': {},
-        'largest': None,
-        'refused': str(problem),
-    }
 
 
 def provider_rows(hosts: HostTable, table: ProviderTable) -> Ints:

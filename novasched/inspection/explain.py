@@ -15,6 +15,7 @@ from novasched.decision_log.record import (
     DecisionRecord,
     Head,
 )
+from novasched.decision_log.request_summary import RequestSummary
 from novasched.inspection import stages, unchecked
 from novasched.scheduler.reasons import Blocker
 
@@ -44,7 +45,7 @@ def explanation(
     enabled = unchecked.EnabledChecks.of_record(
         record.profiles.get(body.get('profile', ''))
     )
-    demands = unchecked.unchecked_demands(enabled, body.get('request') or {})
+    demands = unchecked.unchecked_demands(enabled, record.request or RequestSummary())
     return {
         'v': VERSION,
         **_of_head(head),

@@ -10,8 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched.decision_log.counting import time_of
+from novasched.inspection.reports import (
+    BlockerCount,
+    CellState,
+    LostClaims,
+    OutageSummary,
+    Overview,
+)
 
-Overview = dict[str, Any]
 US_PER_MS = 1000.0
 TIME = '%Y-%m-%dT%H:%M:%S.%fZ'
 NEWEST = 20
@@ -24,11 +30,7 @@ def merged(
     unanswered: Sequence[str] = (),
     without_log: Sequence[str] = (),
 ) -> Overview:
-    """Add up the overviews of schedulers, by their hosts.
-
-    ``in_flight`` is the mean over the window. The cells are as the scheduler knew them
-    that has decided last. Times are ISO 8601, UTC.
-    """
+    """Add up the overviews of schedulers, by their hosts."""
     each = list(parts.values())
     results: Counter[str] = Counter()
     for part in each:
@@ -49,46 +51,46 @@ def merged(
         key=lambda part: part['newest'][0]['at'],
         default=None,
     )
-    return {
-        'until': max((time_of(part['until'], TIME) for part in each), default=None),
-        'window_s': window_s,
-        'schedulers': sorted(parts),
-        'unanswered': list(unanswered),
-        'without_log': list(without_log),
-        'requests_per_s': results.total() / window_s,
-        'in_flight': total_us / 1e6 / window_s,
-        'results': dict(results),
-        'lost_claims': _lost_claims(each),
-        'records_lost': sum(part.get('lost', 0) for part in each),
-        'took_ms': {
+    return Overview(
+        until=max((time_of(part['until'], TIME) for part in each), default=None),
+        window_s=window_s,
+        schedulers=sorted(parts),
+        unanswered=list(unanswered),
+        without_log=list(without_log),
+        requests_per_s=results.total() / window_s,
+        in_flight=total_us / 1e6 / window_s,
+        results=dict(results),
+        lost_claims=_lost_claims(each),
+        records_lost=sum(part.get('lost', 0) for part in each),
+        took_ms={
             f'p{share}': _rounded(_quantile(_weighted(took), share / 100), US_PER_MS)
             for share in (50, 99)
         },
-        'placement_ms': {
+        placement_ms={
             'p50': _rounded(
                 _quantile([(ms, 1.0) for part in each for ms in part['query_ms']], 0.5)
             )
         },
-        'outages': _outages(each),
-        'picks': _picks(each),
-        'blockers': _blockers(each),
-        'minutes': _minutes(each),
-        'cells': _cells(last['view'] if last is not None else {}),
-        'newest': newest[:NEWEST],
-    }
+        outages=_outages(each),
+        picks=_picks(each),
+        blockers=_blockers(each),
+        minutes=_minutes(each),
+        cells=_cells(last['view'] if last is not None else {}),
+        newest=newest[:NEWEST],
+    )
 
 
-def _lost_claims(parts: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return how many claims of the newest requests were lost to others, by outcome,
-    and how long ago the last of each was."""
-    found: dict[str, dict[str, Any]] = {}
+def _lost_claims(parts: Sequence[Mapping[str, Any]]) -> dict[str, LostClaims]:
+    """Return the claims of the newest requests that were lost to others, by outcome."""
+    found: dict[str, LostClaims] = {}
     for part in parts:
         for outcome, lost in part.get('lost_claims', {}).items():
             if lost['count']:
-                one = found.setdefault(outcome, {'count': 0, 'age_s': math.inf})
-                one['count'] += lost['count']
+                known = found.get(outcome, LostClaims(0, math.inf))
                 age_s = round((part['until'] - lost['at']) / 1e6, 1)
-                one['age_s'] = min(one['age_s'], age_s)
+                found[outcome] = LostClaims(
+                    known.count + lost['count'], min(known.age_s, age_s)
+                )
     return found
 
 
@@ -117,7 +119,7 @@ def _quantile(weighted: Iterable[tuple[float, float]], share: float) -> float | 
     return ordered[-1][0] if ordered else None
 
 
-def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[BlockerCount]:
     """Return the filters that left no host, or else the reason, the most frequent
     first; ``code`` is the most frequent reason of a filter."""
     counted: Counter[str] = Counter()
@@ -132,7 +134,7 @@ def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 codes.setdefault(each['value'], Counter())[code] += count
     ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return [
-        {'blocker': name, 'count': count, 'code': _most_frequent(codes.get(name))}
+        BlockerCount(name, count, _most_frequent(codes.get(name)))
         for name, count in ordered[:BLOCKERS]
     ]
 
@@ -141,17 +143,21 @@ def _most_frequent(counted: Counter[str] | None) -> str:
     return counted.most_common(1)[0][0] if counted else ''
 
 
-def _outages(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _outages(parts: Iterable[Mapping[str, Any]]) -> list[OutageSummary]:
     """Return the services that requests wait for, of all workers: since the first."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for each in itertools.chain(*(part.get('outages', ()) for part in parts)):
-        known = found.setdefault(
-            each['service'], {**each, 'since_s': 0.0, 'waiting': 0, 'in_vain': 0}
+        found.setdefault(each['service'], []).append(each)
+    return [
+        OutageSummary(
+            service=service,
+            problem=seen[0]['problem'],
+            since_s=max(round(each['since_s'], 1) for each in seen),
+            waiting=sum(each['waiting'] for each in seen),
+            in_vain=sum(each['in_vain'] for each in seen),
         )
-        known['since_s'] = max(known['since_s'], round(each['since_s'], 1))
-        known['waiting'] += each['waiting']
-        known['in_vain'] += each['in_vain']
-    return [found[service] for service in sorted(found)]
+        for service, seen in sorted(found.items())
+    ]
 
 
 def _picks(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -178,9 +184,9 @@ def _minutes(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{'at': time_of(at), **added[at]} for at in sorted(added)]
 
 
-def _cells(view: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _cells(view: Mapping[str, Any]) -> list[CellState]:
     ages, left_out = view.get('ages_s') or {}, view.get('left_out') or ()
     return [
-        {'cell': cell, 'age_s': _rounded(ages.get(cell)), 'left_out': cell in left_out}
+        CellState(cell, _rounded(ages.get(cell)), cell in left_out)
         for cell in sorted({*ages, *left_out})
     ]

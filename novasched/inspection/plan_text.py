@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans and answers to why-not as text, for people. Made of their JSON alone."""
+"""Plans and answers to why-not as text, for people."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from novasched.inspection import funnel, render
+from novasched.inspection.reports import WhyNotReport
 from novasched.inspection.text import (
     BOLD,
     GREEN,
@@ -200,82 +201,71 @@ def _joined(lines: Iterable[str], report: Report, style: Style) -> str:
     return '\n'.join(line.rstrip() for line in made) + '\n'
 
 
-def why_not_as_text(report: Report, style: Style) -> str:
+def why_not_as_text(report: WhyNotReport, style: Style) -> str:
     """Return which conditions a host meets."""
-    failing = [each for each in report['conditions'] if not each['passes']]
-    total = len(report['conditions'])
+    total = len(report.conditions)
     about = ', '.join(_about(report))
-    if report['fits']:
+    if report.fits:
         verdict = style.paint('Yes.', GREEN)
-        text = f'{verdict} {report["host"]} ({about}) meets all {total} conditions.'
+        text = f'{verdict} {report.host} ({about}) meets all {total} conditions.'
     else:
         verdict = style.paint('No.', RED)
         text = (
-            f'{verdict} {report["host"]} ({about}) fails {len(failing)} of '
+            f'{verdict} {report.host} ({about}) fails {len(report.failing)} of '
             f'{counted(total, "condition")}.'
         )
-    width = max((len(each['name']) for each in report['conditions']), default=0)
+    width = max((len(each.name) for each in report.conditions), default=0)
     lines = [text]
-    for each in report['conditions']:
-        answer = 'yes' if each['passes'] else style.paint('NO ', BOLD)
-        start = f'{INDENT}{each["name"]:<{width}}  {answer}   '
-        code = f'{each["code"]}: ' if each['code'] else ''
+    for each in report.conditions:
+        answer = 'yes' if each.passes else style.paint('NO ', BOLD)
+        start = f'{INDENT}{each.name:<{width}}  {answer}   '
+        code = f'{each.code}: ' if each.code else ''
         indent = ' ' * (len(INDENT) + width + 8)
-        wrapped = style.wrapped(indent, f'{code}{each["text"]}'.rstrip(': '))
+        wrapped = style.wrapped(indent, f'{code}{each.text}'.rstrip(': '))
         lines += [start + wrapped[0].lstrip(), *wrapped[1:]]
     lines += [*_held(report, style), *_ranked(report)]
-    lines += [f'Note    {note}' for note in report['notes']]
+    lines += [f'Note    {note}' for note in report.notes]
     return '\n'.join(line.rstrip() for line in lines) + '\n'
 
 
-def _held(report: Report, style: Style) -> Iterator[str]:
+def _held(report: WhyNotReport, style: Style) -> Iterator[str]:
     """Yield which servers hold what the host lacks."""
-    held = report['held_by']
-    if held is None:
+    if report.held_by is None:
         return
-    kind, servers = held['holding'], held['servers']
+    kind, servers = report.held_by.holding, report.held_by.servers
     said: list[str] = []
     for each in servers[:MOST_HOLDERS]:
-        since = f' since {each["since"]}' if each['since'] and not said else ''
-        said.append(
-            f'{each["name"] or each["server"]} has {_amount(each, kind)}{since}'
-        )
+        since = f' since {each.since}' if each.since and not said else ''
+        said.append(f'{each.name or each.server} has {each.held(kind)}{since}')
     more = len(servers) - len(said)
     said += [f'{more} more'] if more else []
-    command = f'novasched host {report["host"]} --holders {kind}'
+    command = f'novasched host {report.host} --holders {kind}'
     yield from style.wrapped('', f'{_HELD[kind]}: {", ".join(said)}: {command}')
 
 
-def _amount(holder: Report, kind: str) -> int:
-    if kind == 'pages':
-        return sum(each['count'] for each in holder['pages'])
-    if kind == 'pcpu':
-        return sum(map(len, holder['pcpu'].values()))
-    return int(holder['pci'])
-
-
-def _about(report: Report) -> Iterator[str]:
-    yield from (report['zone'], report['cell'])
-    yield 'enabled' if report['enabled'] else 'disabled'
-    if report['heard_from_s'] is not None:
-        yield f'heard from {report["heard_from_s"]} s ago'
-    if not report['up']:
+def _about(report: WhyNotReport) -> Iterator[str]:
+    yield from (report.zone, report.cell)
+    yield 'enabled' if report.enabled else 'disabled'
+    if report.heard_from_s is not None:
+        yield f'heard from {report.heard_from_s} s ago'
+    if not report.up:
         yield 'down'
 
 
-def _ranked(report: Report) -> Iterator[str]:
-    if report['rank'] is None:
-        if report['fits']:
+def _ranked(report: WhyNotReport) -> Iterator[str]:
+    if report.rank is None:
+        if report.fits:
             yield 'It is not among the hosts that placement offers within its limit.'
         return
-    if report['rank'] == 1:
-        yield f'It is the best of {report["of"]}.'
+    if report.rank == 1:
+        yield f'It is the best of {report.of}.'
+    beaten = report.beaten_by
+    if beaten is None:
         return
-    beaten = report['beaten_by']
     by = SEPARATOR.join(
-        f'{name} {shown(by, "+")}' for name, by in beaten['weighers'].items()
+        f'{name} {shown(by, "+")}' for name, by in beaten.weighers.items()
     )
     yield (
-        f'It is number {report["rank"]} of {report["of"]}: {beaten["host"]} is ahead '
-        f'by {shown(beaten["by"])}: {by}'
+        f'It is number {report.rank} of {report.of}: {beaten.host} is ahead '
+        f'by {shown(beaten.by)}: {by}'
     )

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from novasched import printable
+from novasched.decision_log.request_summary import FlavorSummary, RequestSummary
 from novasched.inspection import causes, funnel, stages
 from novasched.inspection.text import (
     BOLD,
@@ -20,6 +21,7 @@ from novasched.inspection.text import (
 )
 from novasched.inspection.weights import lines as weight_lines
 from novasched.inspection.weights import won_by
+from novasched.runtime.typed_json import of_json
 from novasched.scheduler.outcomes import Outcome, text_of
 from novasched.scheduler.reasons import Blocker, Code
 
@@ -34,13 +36,6 @@ STAGES = (
     'claim',
     'notify',
 )
-COUNTED = (
-    ('pci_requests', 'PCI request'),
-    ('ports', 'port'),
-    ('numa_nodes', 'NUMA node'),
-)
-"""Fields of a request that are counts, and their words."""
-KINDS = (('is_move', 'a move'), ('is_rebuild', 'a rebuild'))
 PLANNED = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.CLAIMS)
 """Blockers after which a plan shows what would change the answer."""
 HEAD_ONLY = (
@@ -144,66 +139,57 @@ def _asked(explained: Explained, style: Style) -> Iterator[str]:
             f'request {request_id}' if request_id else '',
         ],
     )
-    request = explained['request']
     head = {'flavor': explained['flavor'], 'zone': explained['zone']}
-    parts = [f'{key} {value}' for key, value in head.items() if value]
-    yield from style.packed('asked', demands(request, style) if request else parts)
+    parts: Iterable[str] = (f'{key} {value}' for key, value in head.items() if value)
+    if stored := explained['request']:
+        parts = demands(of_json(RequestSummary, stored), style)
+    yield from style.packed('asked', parts)
 
 
-def demands(request: Mapping[str, Any], style: Style) -> Iterator[str]:
+def demands(request: RequestSummary, style: Style) -> Iterator[str]:
     """Yield in words what a request asks for."""
-    image, group = request.get('image'), request.get('group')
-    if request['flavor']:
-        yield _flavor(request['flavor'])
-    if image:
-        yield f'image {style.uuid(image["id"] or "without id")}'
-        for key, value in sorted((image.get('properties') or {}).items()):
-            yield f'{key}={value}'
-    if request.get('zone'):
-        yield f'zone {request["zone"]}'
-    if group:
-        members = counted(group['members'], 'member')
-        uuid = style.uuid(group['uuid'] or '')
-        yield f'group {uuid} ({"/".join(group["policies"])}, {members})'
-    named = {key: value for key, value in (request.get('named') or {}).items() if value}
-    for key, value in named.items():
-        yield f'{key} {value}'
-    for key in ('forced', 'ignored'):
-        if request.get(key):
-            yield f'{key} {", ".join(request[key])}'
-    for hint in hints(request):
+    if request.flavor:
+        yield _flavor(request.flavor)
+    if request.image:
+        yield f'image {style.uuid(request.image.id or "without id")}'
+        yield from request.image.sorted_properties
+    if request.zone:
+        yield f'zone {request.zone}'
+    if group := request.group:
+        members = counted(group.members, 'member')
+        uuid = style.uuid(group.uuid or '')
+        yield f'group {uuid} ({"/".join(group.policies)}, {members})'
+    yield from request.named_places
+    for word, hosts in (('forced', request.forced), ('ignored', request.ignored)):
+        if hosts:
+            yield f'{word} {", ".join(hosts)}'
+    for hint in request.sorted_hints:
         if not (group and hint.partition('=')[0] == 'group'):
             yield f'hint {hint}'
     yield from counts_and_kinds(request)
 
 
-def hints(request: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the hints of a request, as far as they are kept."""
-    for key, values in sorted((request.get('hints') or {}).items()):
-        yield key if values is None else f'{key}={",".join(values)}'
-
-
-def counts_and_kinds(request: Mapping[str, Any]) -> Iterator[str]:
+def counts_and_kinds(request: RequestSummary) -> Iterator[str]:
     """Yield how many of some things a request asks for, and whether it is a move."""
-    for key, noun in COUNTED:
-        if request.get(key):
-            yield counted(request[key], noun)
-    for key, word in KINDS:
-        if request.get(key):
-            yield word
+    counts = {
+        'PCI request': request.pci_requests,
+        'port': request.ports,
+        'NUMA node': request.numa_nodes,
+    }
+    kinds = {'a move': request.is_move, 'a rebuild': request.is_rebuild}
+    yield from (counted(number, noun) for noun, number in counts.items() if number)
+    yield from (kind for kind, is_so in kinds.items() if is_so)
 
 
-def _flavor(flavor: Mapping[str, Any]) -> str:
-    specs = dict(flavor['extra_specs'])
-    pinned = specs.get('hw:cpu_policy') == 'dedicated'
-    disk = flavor['root_gb'] + flavor['ephemeral_gb']
+def _flavor(flavor: FlavorSummary) -> str:
+    pinned = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
     sizes = [
-        f'{flavor["vcpus"]} {"PCPU" if pinned else "VCPU"}',
-        f'{flavor["memory_mb"]} MiB',
-        f'{disk} GiB' if disk else '',
-        *(f'{key}={value}' for key, value in sorted(specs.items())),
+        f'{flavor.vcpus} {"PCPU" if pinned else "VCPU"}',
+        f'{flavor.memory_mb} MiB',
+        f'{flavor.disk_gb} GiB' if flavor.disk_gb else '',
+        *flavor.sorted_specs,
     ]
-    return f'{flavor["name"]}: {", ".join(filter(None, sizes))}'
+    return f'{flavor.name}: {", ".join(filter(None, sizes))}'
 
 
 def _servers(explained: Explained, style: Style) -> Iterator[str]:
@@ -320,31 +306,39 @@ def _hosts(hosts: Mapping[str, str]) -> Iterator[str]:
 def _then(explained: Explained, host: Mapping[str, Any]) -> str:
     """Return in words what became of a host."""
     outcome = host['outcome']
-    said = [f'{c["host"]} {c["outcome"]} {c["text"]}'.strip() for c in host['claims']]
-    claimed = f' Claims: {SEPARATOR.join(said)}.' if said else ''
+    if outcome == stages.PASSED_ALL:
+        return _passed(host)
     if outcome is None:
         kept = 'The record does not say what became of it.'
         return 'it was selected.' if host['servers'] else kept
-    if outcome == stages.PASSED_ALL:
-        rank = host['rank']
-        place = f'rank {rank} of {host["passed"]}' if rank else 'not among the best'
-        role = 'selected' if host['servers'] else 'not selected'
-        if host['is_alternate'] and not host['servers']:
-            role = 'an alternate'
-        return f'passed all filters, {place}: {role}.{claimed}'
     if outcome == stages.WAS_NOT_NAMED:
         return 'left out: the request names other hosts.'
     name = 'not offered by placement' if outcome == stages.PLACEMENT else outcome
-    reasons = [
-        {**each, 'example': ''} if not host['is_exact'] else each
-        for each in host['reasons']
-    ]
+    reasons = host['reasons']
     if not reasons:
         return f'{name}.'
     if not host['is_exact']:
-        return f'{name}: one of {funnel.of_reasons(reasons)}'
-    what, text = reasons[0]['what'], reasons[0]['text']
-    code = f'{reasons[0]["code"]} {what}'.strip()
-    if code == Code.NOT_ASKED and text:
-        return f'{name}: {text}.'
-    return f'{name}: {code}{f": {text}" if text else ""}'
+        others = [{**reason, 'example': ''} for reason in reasons]
+        return f'{name}: one of {funnel.of_reasons(others)}'
+    return f'{name}: {_reason(reasons[0])}'
+
+
+def _passed(host: Mapping[str, Any]) -> str:
+    """Return the rank of a host that passed all filters, and its claims."""
+    rank = host['rank']
+    place = f'rank {rank} of {host["passed"]}' if rank else 'not among the best'
+    role = 'an alternate' if host['is_alternate'] else 'not selected'
+    if host['servers']:
+        role = 'selected'
+    said = [f'{c["host"]} {c["outcome"]} {c["text"]}'.strip() for c in host['claims']]
+    claimed = f' Claims: {SEPARATOR.join(said)}.' if said else ''
+    return f'passed all filters, {place}: {role}.{claimed}'
+
+
+def _reason(reason: Mapping[str, Any]) -> str:
+    """Return the reason that one host had."""
+    text = reason['text']
+    if reason['code'] == Code.NOT_ASKED and text and not reason['what']:
+        return f'{text}.'
+    code = f'{reason["code"]} {reason["what"]}'.strip()
+    return f'{code}{f": {text}" if text else ""}'

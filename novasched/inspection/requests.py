@@ -14,6 +14,7 @@ from typing import Any
 from novasched import errors
 from novasched.db.server_groups import ServerGroup
 from novasched.db.servers import SqlServers
+from novasched.decision_log.request_summary import FlavorSummary, RequestSummary
 from novasched.inspection.guest_topology import numa_topology_of
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import (
@@ -26,7 +27,6 @@ from novasched.inspection.servers import FoundServer, ServerFinder
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
 
-FLAVOR_SIZES = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
 ONCE = ('requested_destination', 'ignore_hosts', 'retry', 'limits')
 """Fields of a request that hold for one attempt only."""
 
@@ -98,46 +98,50 @@ class RequestMaker:
         return DryRequest(self._with(request, group), uuids)
 
     def like(
-        self, kept: Mapping[str, Any], project_id: str | None, count: int = 1
+        self, kept: RequestSummary, project_id: str | None, count: int = 1
     ) -> DryRequest:
         """Return the request that a decision record keeps, for new servers."""
-        flavor, image = kept['flavor'], kept.get('image')
+        assert kept.flavor is not None
+        image = vars(kept.image) if kept.image is not None else {}
         order = BootOrder(
-            flavor=flavor_from(flavor),
-            image={k: v for k, v in (image or {}).items() if v is not None},
-            boots_from_volume=image is not None and not image.get('id'),
+            flavor=flavor_from(kept.flavor),
+            image={k: v for k, v in image.items() if v is not None},
+            boots_from_volume=kept.image is not None and not kept.image.id,
             count=count,
-            zone=kept.get('zone') or None,
-            hints={k: v for k, v in (kept.get('hints') or {}).items() if v},
+            zone=kept.zone or None,
+            hints=kept.known_hints,
             project_id=project_id,
             user_id=None,
         )
+        counts = (
+            (kept.ports, 'ports'),
+            (kept.requested_resources, 'groups of resources'),
+        )
         notes = [
-            f'the record keeps {kept[name]} {words}, but not which: left out'
-            for name, words in (
-                ('ports', 'ports'), ('requested_resources', 'groups of resources'),
-            )
-            if kept.get(name)
-        ]  # fmt: skip
+            f'the record keeps {number} {words}, but not which: left out'
+            for number, words in counts
+            if number
+        ]
         notes += [
             f'the record keeps no value of hint {name}: left out'
-            for name, values in (kept.get('hints') or {}).items()
+            for name, values in kept.hints.items()
             if not values
         ]
-        if (group := kept.get('group')) is not None:
-            if self._api.server_group(group['uuid'], None) is None:
-                notes.append(f'server group {group["uuid"]} is gone: left out')
+        if kept.group is not None:
+            group_uuid = str(kept.group.uuid)
+            if self._api.server_group(group_uuid, None) is None:
+                notes.append(f'server group {group_uuid} is gone: left out')
                 order = replace(order, hints=_without(order.hints, 'group'))
             else:
-                order = replace(order, group=group['uuid'])
+                order = replace(order, group=group_uuid)
         made = self.boot(order)
-        request, named = made.request, kept.get('named')
-        if forced := kept.get('forced'):
-            request = request.replaced(force_hosts=list(forced))
-        elif named and named.get('host'):
-            request = destined(request, named['host'])
-        if ignored := kept.get('ignored'):
-            request = request.replaced(ignore_hosts=list(ignored))
+        request = made.request
+        if kept.forced:
+            request = request.replaced(force_hosts=list(kept.forced))
+        elif kept.named is not None and kept.named.host:
+            request = destined(request, kept.named.host)
+        if kept.ignored:
+            request = request.replaced(ignore_hosts=list(kept.ignored))
         return DryRequest(request, made.uuids, notes=notes)
 
     def like_server(self, server: FoundServer, count: int = 1) -> DryRequest:
@@ -227,15 +231,9 @@ class RequestMaker:
         return grouped(request, group.as_object(), hosts)
 
 
-def flavor_from(kept: Mapping[str, Any]) -> Flavor:
+def flavor_from(kept: FlavorSummary) -> Flavor:
     """Return a flavor as a decision record keeps it."""
-    made = Flavor(
-        id=0,
-        flavorid=str(kept['name']),
-        name=kept['name'],
-        extra_specs=dict(kept['extra_specs']),
-        **{name: kept[name] for name in FLAVOR_SIZES},
-    )
+    made = Flavor(id=0, flavorid=kept.name, **vars(kept))
     made.obj_reset_changes()
     return made
 

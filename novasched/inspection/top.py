@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from novasched.inspection.overview import Overview
+from novasched.inspection.reports import CellState, Overview
 from novasched.inspection.text import GREEN, RED, Style, counted
 
 LABEL = 14
@@ -23,17 +23,13 @@ def frame(overview: Overview, style: Style, rows: int = 20) -> str:
     """Return the text: sums first, then the newest requests."""
     lines = [
         *_labelled(style, 'novasched top   ', _head(overview)),
-        *_labelled(
-            style, _label(f'last {overview["window_s"]:g} s'), _results(overview)
-        ),
+        *_labelled(style, _label(f'last {overview.window_s:g} s'), _results(overview)),
         *_labelled(style, _label('Away'), _away(style, overview)),
-        *_labelled(style, _label('Picks'), _picks(overview['picks'])),
+        *_labelled(style, _label('Picks'), _picks(overview.picks)),
         *_labelled(style, _label('Blockers'), _blockers(overview)),
-        *_labelled(
-            style, _label('Cells'), [_cell(style, c) for c in overview['cells']]
-        ),
+        *_labelled(style, _label('Cells'), [_cell(style, c) for c in overview.cells]),
         *_labelled(style, _label('Not seen'), _not_seen(overview)),
-        *(_row(style, row) for row in overview['newest'][:rows]),
+        *(_row(style, row) for row in overview.newest[:rows]),
     ]
     return '\n'.join(lines) + '\n'
 
@@ -50,12 +46,12 @@ def _labelled(style: Style, start: str, items: list[str]) -> list[str]:
 
 
 def _head(overview: Overview) -> list[str]:
-    took, until = overview['took_ms'], overview['until']
+    took, until = overview.took_ms, overview.until
     return [
-        counted(len(overview['schedulers']), 'scheduler'),
+        counted(len(overview.schedulers), 'scheduler'),
         _clock(until) + 'Z' if until is not None else '',
-        f'requests/s {overview["requests_per_s"]:.1f}',
-        f'in flight {overview["in_flight"]:.1f} (mean)',
+        f'requests/s {overview.requests_per_s:.1f}',
+        f'in flight {overview.in_flight:.1f} (mean)',
         *(f'{name} {took[name]:.0f} ms' for name in ('p50', 'p99') if took[name]),
     ]
 
@@ -65,27 +61,27 @@ def _clock(at: str) -> str:
 
 
 def _results(overview: Overview) -> list[str]:
-    results, query_ms = overview['results'], overview['placement_ms']['p50']
+    results, query_ms = overview.results, overview.placement_ms['p50']
     return [
         *(f'{name} {results.get(name, 0)}' for name in RESULTS),
         '' if query_ms is None else f'placement p50 {query_ms:.0f} ms',
         *(
-            f'{outcome} {lost["count"]}, {lost["age_s"]:.0f} s ago'
-            for outcome, lost in overview['lost_claims'].items()
+            f'{outcome} {lost.count}, {lost.age_s:.0f} s ago'
+            for outcome, lost in overview.lost_claims.items()
         ),
-        f'records lost {overview["records_lost"]}',
+        f'records lost {overview.records_lost}',
     ]
 
 
 def _blockers(overview: Overview) -> list[str]:
-    return [f'{each["blocker"]} {each["count"]}' for each in overview['blockers']]
+    return [f'{each.blocker} {each.count}' for each in overview.blockers]
 
 
 def _away(style: Style, overview: Overview) -> list[str]:
     return [
-        f'{style.paint(each["service"], RED)} since {each["since_s"]:.0f} s, '
-        f'{counted(each["waiting"], "request")} waiting: {each["problem"]}'
-        for each in overview['outages']
+        f'{style.paint(each.service, RED)} since {each.since_s:.0f} s, '
+        f'{counted(each.waiting, "request")} waiting: {each.problem}'
+        for each in overview.outages
     ]
 
 
@@ -99,16 +95,16 @@ def _picks(picks: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _cell(style: Style, cell: Mapping[str, Any]) -> str:
-    age = '' if cell['age_s'] is None else f' {cell["age_s"]:.0f} s'
-    unavailable = f' {style.paint("UNAVAILABLE", RED)}' if cell['left_out'] else ''
-    return f'{cell["cell"]}{unavailable}{age}'
+def _cell(style: Style, cell: CellState) -> str:
+    age = '' if cell.age_s is None else f' {cell.age_s:.0f} s'
+    unavailable = f' {style.paint("UNAVAILABLE", RED)}' if cell.left_out else ''
+    return f'{cell.cell}{unavailable}{age}'
 
 
 def _not_seen(overview: Overview) -> list[str]:
     return [
-        *(f'{host} (does not answer)' for host in overview['unanswered']),
-        *(f'{host} (nova-scheduler)' for host in overview['without_log']),
+        *(f'{host} (does not answer)' for host in overview.unanswered),
+        *(f'{host} (nova-scheduler)' for host in overview.without_log),
     ]
 
 

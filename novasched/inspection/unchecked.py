@@ -11,6 +11,9 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from novasched.decision_log import request_summary
+from novasched.decision_log.request_summary import RequestSummary
+
 if TYPE_CHECKING:
     from novasched.db.servers import SqlServers
     from novasched.scheduler.aggregates import Aggregate
@@ -222,33 +225,28 @@ KINDS = {
 
 def unchecked_demands(
     enabled: EnabledChecks | None,
-    kept: Mapping[str, Any],
+    request: RequestSummary,
     keys: Collection[str] | None = None,
 ) -> list[Demand]:
     """Return the demands of a request that nothing checks.
 
-    ``kept`` is the request as a record keeps it, decision_log.request.summary().
     ``keys`` are the keys of the metadata of aggregates; None if they are not known.
     """
-    hints = kept.get('hints') or {}
-    skips_filters = kept.get('forced') and '_nova_check_type' not in hints
-    if enabled is None or kept.get('is_rebuild') or skips_filters:
+    if enabled is None or request.skips_filters:
         return []
-    flavor, image = kept.get('flavor') or {}, kept.get('image') or {}
-    specs, name = flavor.get('extra_specs') or {}, flavor.get('name') or ''
-    found = list(_demands_of_flavor(enabled, name, specs, keys or ()))
-    for key, value in sorted((image.get('properties') or {}).items()):
-        found += _demands(
-            enabled, IMAGE, 'image', image.get('id') or '', key, str(value)
-        )
-    for each in (kept.get('group') or {}).get('policies') or ():
-        if keys is not None or each not in SOFT:
-            found += _demands_of_group(enabled, each, keys or ())
-    for key, values in sorted(hints.items()):
-        made = _demands(enabled, HINT, 'request', '', key, ''.join(values or ()))
-        found += (each._replace(what=f'hint {key}') for each in made)
-    zone = kept.get('zone') or ''
-    return [*found, *_demands(enabled, AGGREGATE, 'request', '', ZONE, zone)]
+    flavor = request.flavor or request_summary.FlavorSummary()
+    image = request.image or request_summary.ImageSummary()
+    group = request.group or request_summary.GroupSummary()
+    known = () if keys is None else keys
+    policies = [p for p in group.policies if keys is not None or p not in SOFT]
+    hints = {name: ''.join(values or ()) for name, values in request.hints.items()}
+    return [
+        *_demands_of_flavor(enabled, flavor.name, flavor.extra_specs, known),
+        *_demands(enabled, IMAGE, 'image', image.id or '', image.properties),
+        *(d for name in policies for d in _demands_of_group(enabled, name, known)),
+        *_demands(enabled, HINT, 'request', '', hints, 'hint {}'),
+        *_demands(enabled, AGGREGATE, 'request', '', {ZONE: request.zone}),
+    ]
 
 
 def sentences_on_store(enabled: EnabledChecks | None, store: SqlServers) -> list[str]:
@@ -290,7 +288,7 @@ def demands_of_cloud(
             if key in ImageMetaProps.fields:
                 rules = (*AGGREGATE, OF_IMAGES)
             if key not in asked or ':' in key:  # else it is there for flavors
-                found += _demands(enabled, rules, 'aggregate', name, key, value)
+                found += _demands(enabled, rules, 'aggregate', name, {key: value})
     for group, number in groups.items():
         found += (
             d._replace(number=number) for d in _demands_of_group(enabled, group, keys)
@@ -303,13 +301,14 @@ def _demands(
     rules: Iterable[DemandRule],
     kind: str,
     name: str,
-    key: str,
-    value: str,
+    values: Mapping[str, str],
+    what: str = '{}={}',
 ) -> Iterator[Demand]:
-    """Yield the demand of a key and its value, if it is one that nothing checks."""
-    rule = next((each for each in rules if each.asks(key, value)), None)
-    if rule is not None and enabled.lacks(rule):
-        yield Demand(kind, name, f'{key}={value}', rule.checks[0])
+    """Yield the demands of keys and their values that nothing checks."""
+    for key, value in sorted(values.items()):
+        rule = next((each for each in rules if each.asks(key, value)), None)
+        if rule is not None and enabled.lacks(rule):
+            yield Demand(kind, name, what.format(key, value), rule.checks[0])
 
 
 def _demands_of_flavor(
@@ -326,7 +325,7 @@ def _demands_of_flavor(
         if ':' not in key and key in keys and not enabled.plugins:
             rules = (*FLAVOR, UNSCOPED)
         if key != ALIAS or not fits:
-            yield from _demands(enabled, rules, 'flavor', name, key, value)
+            yield from _demands(enabled, rules, 'flavor', name, {key: value})
 
 
 def _demands_of_group(

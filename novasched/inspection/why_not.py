@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from novasched.inspection.dry_run import DryRun
 from novasched.inspection.explain import number
 from novasched.inspection.host import holders
 from novasched.inspection.plan import Tried, ask
+from novasched.inspection.reports import BeatenBy, HeldBy, HostCondition, WhyNotReport
 from novasched.inspection.requests import DryRequest
 from novasched.inspection.server_request import destined
 from novasched.inspection.session import Inspection, PlacementReader
@@ -28,7 +30,6 @@ from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.outline import why
 from novasched.scheduler.reasons import Blocker, Code
 
-Report = dict[str, Any]
 LACKING: Mapping[str, str] = {
     Code.NOT_ENOUGH_PAGES: 'pages',
     Code.NOT_ENOUGH_DEDICATED_CPUS: 'pcpu',
@@ -44,9 +45,9 @@ def why_not(
     host: str,
     wanted: DryRequest,
     placement: PlacementReader | None = None,
-) -> Report:
+) -> WhyNotReport:
     """Return the conditions of a request that a host meets, and its rank if it meets
-    all; docs/reference/plan.md has every field. Raises errors.UnknownHost."""
+    all. Raises errors.UnknownHost."""
     single = wanted.request.for_instance(wanted.uuids[0]).replaced(num_instances=1)
     uuids = wanted.uuids[:1]
     asked = DryRequest(_only(single, host), uuids)
@@ -57,12 +58,13 @@ def why_not(
             tried = Tried(asked, None, run.log.recorders[-1], run.log.records[-1])
     table = changes.all_hosts(run, tried.recorder, None)
     table = table[table.host == host]
+    view = run.reader.view
     if not len(table):
-        view = run.reader.view
         known = view.hosts(None).host.tolist()
         raise errors.UnknownHost(host, known, list(view.unavailable_cells()))
     table = _node(tried, table)
     state, recorder = table.state(0), tried.recorder
+    cell = view.cells.get(state.cell_uuid)
     judged = [
         *_names(single, state),
         *_placement(tried, state, placement),
@@ -72,38 +74,39 @@ def why_not(
             else _filters(run, table, changes.decided_request(recorder))
         ),
     ]
-    fits = all(each['passes'] for each in judged)
-    report: Report = {
-        'host': host,
-        'node': state.nodename,
-        **_about(run, state),
-        'fits': fits,
-        'conditions': judged,
-        'rank': None,
-        'of': None,
-        'beaten_by': None,
-        'held_by': None,
-        'notes': [
+    report = WhyNotReport(
+        host=host,
+        node=state.nodename,
+        zone=zone_of(
+            state.aggregates, run.reader.driver.context.default_availability_zone
+        ),
+        cell=(cell.name or cell.uuid) if cell else state.cell_uuid,
+        enabled=not state.service_disabled,
+        up=bool(state.service_up),
+        heard_from_s=_heard_from_s(state),
+        fits=all(condition.passes for condition in judged),
+        conditions=judged,
+        notes=[
             *wanted.notes,
             *unchecked.sentences(run.enabled_checks, run.unchecked_demands(single)),
         ],
-        'cells_left_out': list(run.reader.view.unavailable_cells()),
-    }
-    return report | (_rank(run, DryRequest(single, uuids), host) if fits else {})
+        cells_left_out=list(view.unavailable_cells()),
+    )
+    return _ranked(run, DryRequest(single, uuids), report) if report.fits else report
 
 
 def held_by(
-    inspection: Inspection, answer: Report, request: RequestSpec
-) -> Report | None:
+    inspection: Inspection, answer: WhyNotReport, request: RequestSpec
+) -> HeldBy | None:
     """Return the servers that hold what a host lacks, the newest first.
 
     Returns None if it lacks nothing whose holders are known.
     """
     lacking = {**LACKING, Code.NUMA_DOES_NOT_FIT: _of_nodes(request)}
-    for each in answer['conditions']:
-        if kind := lacking.get(each['code']):
-            found = holders(inspection, answer['host'], kind)
-            return {'holding': kind, 'servers': found} if found else None
+    for condition in answer.conditions:
+        if kind := lacking.get(condition.code):
+            found = holders(inspection, answer.host, kind)
+            return HeldBy(kind, found) if found else None
     return None
 
 
@@ -139,25 +142,15 @@ def _is_offered(host: HostState) -> bool:
     return host.allocation_candidates != [changes.ANY_CANDIDATE]
 
 
-def _about(run: DryRun, host: HostState) -> Report:
-    """Return the summary of a host."""
-    default = run.reader.driver.context.default_availability_zone
-    cell = run.reader.view.cells.get(host.cell_uuid)
+def _heard_from_s(host: HostState) -> int | None:
     seen = host.service.get('last_seen_up')
-    heard_s = None
-    if isinstance(seen, datetime.datetime):
-        now = SYSTEM_CLOCK.utcnow()
-        heard_s = max(0, round((now - seen.replace(tzinfo=None)).total_seconds()))
-    return {
-        'zone': zone_of(host.aggregates, default),
-        'cell': (cell.name or cell.uuid) if cell else host.cell_uuid,
-        'enabled': not host.service_disabled,
-        'up': bool(host.service_up),
-        'heard_from_s': heard_s,
-    }
+    if not isinstance(seen, datetime.datetime):
+        return None
+    now = SYSTEM_CLOCK.utcnow()
+    return max(0, round((now - seen.replace(tzinfo=None)).total_seconds()))
 
 
-def _names(request: RequestSpec, state: HostState) -> Iterator[Report]:
+def _names(request: RequestSpec, state: HostState) -> Iterator[HostCondition]:
     """Yield whether the host is one that the request names, and none it leaves out."""
     host, cell_uuid = state.host, request.target_cell_uuid
     if cell_uuid is not None:
@@ -183,7 +176,7 @@ def _names(request: RequestSpec, state: HostState) -> Iterator[Report]:
 
 def _placement(
     tried: Tried, host: HostState, placement: PlacementReader | None
-) -> Iterator[Report]:
+) -> Iterator[HostCondition]:
     recorder = tried.recorder
     if recorder.blocker == Blocker.PREFILTER:
         yield _condition(PREFILTER, False, Code.REJECTED, str(recorder.error))
@@ -222,7 +215,9 @@ def _skips_filters(request: RequestSpec) -> bool:
     return bool(forced) and not request.checks_type
 
 
-def _filters(run: DryRun, table: HostTable, request: RequestSpec) -> Iterator[Report]:
+def _filters(
+    run: DryRun, table: HostTable, request: RequestSpec
+) -> Iterator[HostCondition]:
     """Ask each filter about the host; what one that passes writes is seen by the
     next. One that raises is not passed, as it would end a request."""
     for filter_ in run.reader.profile.filters:
@@ -241,30 +236,26 @@ def _filters(run: DryRun, table: HostTable, request: RequestSpec) -> Iterator[Re
         yield _condition(filter_.name, False, str(reason.code), text)
 
 
-def _condition(name: str, passes: bool, code: str = '', text: str = '') -> Report:
-    return {
-        'name': name,
-        'passes': passes,
-        'code': '' if passes else str(code),
-        'text': text,
-    }
+def _condition(
+    name: str, passes: bool, code: str = '', text: str = ''
+) -> HostCondition:
+    return HostCondition(name, passes, '' if passes else str(code), text)
 
 
-def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
-    """Return the place of a host among all that fit, and what the best one has more."""
+def _ranked(run: DryRun, wanted: DryRequest, report: WhyNotReport) -> WhyNotReport:
+    """Add the place of the host among all that fit, and what the best one has more."""
     with run.question():
         tried = ask(run, wanted)
     decided = [t.decision for t in tried.recorder.turns if t.decision is not None]
     if not decided:
-        return {}
-    decision = decided[0]
+        return report
+    decision, host = decided[0], report.host
     names = decision.ranked.host.tolist()
-    found: Report = {
-        'rank': names.index(host) + 1 if host in names else None,
-        'of': len(names),
-    }
-    if host not in names or names[0] == host:
-        return found
+    if host not in names:
+        return replace(report, of=len(names))
+    report = replace(report, rank=names.index(host) + 1, of=len(names))
+    if report.rank == 1:
+        return report
     places = decision.weighed.hosts.host
     best = int(np.flatnonzero(places == names[0])[0])
     own = int(np.flatnonzero(places == host)[0])
@@ -277,10 +268,5 @@ def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
         ((name, by) for name, by in ahead.items() if by is None or by > 0),
         key=lambda each: -math.inf if each[1] is None else -each[1],
     )
-    return found | {
-        'beaten_by': {
-            'host': names[0],
-            'by': number(decision.totals[0] - decision.totals[names.index(host)]),
-            'weighers': dict(leading),
-        }
-    }
+    by = number(decision.totals[0] - decision.totals[names.index(host)])
+    return replace(report, beaten_by=BeatenBy(names[0], by, dict(leading)))

@@ -13,6 +13,7 @@ from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, row
+from novasched.inspection.reports import Amounts, LargestHost, Stranded
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.placement_copy.readers.api import ApiReader
@@ -100,10 +101,10 @@ def check(made, **values):
     told = row(slots, None, everywhere, True)
     found = filled(made, **values)
     assert counted(slots) == found
-    assert told['slots'] == sum(found.values())
-    for resource in told['resources'].values():
-        stranded = sum(each['amount'] for each in resource['stranded'])
-        assert resource['free'] == resource['usable'] + stranded
+    assert told.slots == sum(found.values())
+    for resource in told.resources.values():
+        stranded = sum(each.amount for each in resource.stranded)
+        assert resource.free == resource.usable + stranded
     return told
 
 
@@ -118,18 +119,10 @@ def test_flat(made_of):
         ]
     )
     told = check(made, **SMALL)
-    assert (told['slots'], told['hosts']) == (9, 3)
-    assert told['largest'] == {'host': 'h1', 'slots': 4}
-    assert told['resources'] == {
-        'VCPU': {
-            'free': 23,
-            'usable': 18,
-            'stranded': [
-                {'why': 'exhausted MEMORY_MB', 'hosts': 1, 'amount': 4},
-                {'why': 'remainder', 'hosts': 1, 'amount': 1},
-            ],
-        }
-    }
+    assert (told.slots, told.hosts) == (9, 3)
+    assert told.largest == LargestHost('h1', 4)
+    stranded = [Stranded('exhausted MEMORY_MB', 1, 4), Stranded('remainder', 1, 1)]
+    assert told.resources == {'VCPU': Amounts(23, 18, stranded)}
 
 
 def test_by_zone_cell_and_host(made_of):
@@ -139,7 +132,7 @@ def test_by_zone_cell_and_host(made_of):
 
     def by(what):
         groups = capacity.grouped(slots.hosts, what)
-        return {n: row(slots, n, at, False)['slots'] for n, at in groups.items()}
+        return {n: row(slots, n, at, False).slots for n, at in groups.items()}
 
     assert by(None) == {None: 12}
     assert by('zone') == {'az1': 4, 'nova': 8}
@@ -161,7 +154,7 @@ def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):
     monkeypatch.setattr(type(slots), 'reasons', reasons)
     rows = [row(slots, f'h{n}', [n], True) for n in range(4)]
     assert asked == [[0, 1, 2, 3]]
-    assert all(each['resources']['VCPU']['stranded'] for each in rows)
+    assert all(each.resources['VCPU'].stranded for each in rows)
 
 
 @pytest.mark.parametrize('others', [[], [Host('h2')]])
@@ -199,8 +192,8 @@ def test_limit_filters(made_of, name, options, code):
         provide(made.adapter, [Provider(host.uuid, host.name, more)])
     values = {'vcpus': 1, 'memory_mb': 1500, 'root_gb': 15}
     told = check(made, **values)
-    assert 0 < told['slots'] < 64
-    whys = [each['why'] for each in told['resources']['VCPU']['stranded']]
+    assert 0 < told.slots < 64
+    whys = [each.why for each in told.resources['VCPU'].stranded]
     assert whys == [code]
 
 
@@ -215,10 +208,8 @@ def test_numa_nodes(made_of):
         factories.guest_cell(0, range(2), 'dedicated', 512)
     )
     told = check(made, numa_topology=guest, **SMALL)
-    assert told['slots'] == 4
-    assert told['resources']['VCPU']['stranded'] == [
-        {'why': 'split over NUMA nodes', 'hosts': 2, 'amount': 8}
-    ]
+    assert told.slots == 4
+    assert told.resources['VCPU'].stranded == [Stranded('split over NUMA nodes', 2, 8)]
 
 
 def test_memory_pages(made_of):
@@ -228,16 +219,16 @@ def test_memory_pages(made_of):
         factories.guest_cell(0, range(2), None, 512, pagesize=2048)
     )
     told = check(made, numa_topology=guest, **SMALL)
-    assert told['slots'] == 2
-    stranded = told['resources']['VCPU']['stranded']
-    assert [each['why'] for each in stranded] == ['not-enough-pages']
+    assert told.slots == 2
+    stranded = told.resources['VCPU'].stranded
+    assert [each.why for each in stranded] == ['not-enough-pages']
 
 
 def test_devices(made_of):
     made = made_of([Host('h1', pci_stats=factories.pools(3, 2)), Host('h2')])
     asked = factories.devices(2, alias=None)
     told = check(made, pci_requests=asked, **SMALL)
-    assert (told['slots'], told['hosts']) == (2, 1)
+    assert (told.slots, told.hosts) == (2, 1)
 
 
 def test_devices_in_placement(made_of):
@@ -271,7 +262,7 @@ def test_devices_in_placement(made_of):
         ],
         **SMALL,
     )
-    assert told['slots'] == 3
+    assert told.slots == 3
 
 
 def test_shared_disks(made_of):

@@ -17,6 +17,7 @@ from novasched.db import server_tables, tables
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.typed_json import to_json
 from novasched_lab.local.placement import adapter_to
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
@@ -57,9 +58,9 @@ def reader(made):
 
 def test_the_overview_is_of_the_last_hour(reader):
     found = reader.overview()
-    assert found['window_s'] == 3600
-    assert found['results'] == {'scheduled': 2, 'unschedulable': 1}
-    assert len(found['minutes']) >= 2
+    assert found.window_s == 3600
+    assert found.results == {'scheduled': 2, 'unschedulable': 1}
+    assert len(found.minutes) >= 2
     assert reader.overview() is found
 
 
@@ -119,13 +120,10 @@ def test_invalid_plan_is_an_option_error(reader):
 
 def test_capacity_by_zone(reader):
     found = reader.capacity(CapacityOrder((SMALL,), 'zone'))
-    assert [(row['by'], row['slots']) for row in found['rows']] == [
-        ('az1', 4),
-        ('az2', 2),
-    ]
-    assert found['not_counted'] == {'disabled': 1, 'down': 1}
+    assert [(row.by, row.slots) for row in found.rows] == [('az1', 4), ('az2', 2)]
+    assert found.not_counted == {'disabled': 1, 'down': 1}
     more = CapacityOrder((SMALL,), 'zone', what_if=('enable h2',))
-    assert sum(row['slots'] for row in reader.capacity(more)['rows']) == 10
+    assert sum(row.slots for row in reader.capacity(more).rows) == 10
 
 
 def test_heat_is_by_zone_and_aggregate(reader):
@@ -160,9 +158,9 @@ def test_hosts(reader):
 
 def test_a_host_with_its_decisions(made, reader):
     found = reader.host('h1')
-    assert found['nodes'][0]['up']
-    assert len(found['decisions']) == 1
-    assert found['unanswered'] == []
+    assert found.nodes[0].up
+    assert len(found.decisions) == 1
+    assert found.unanswered == []
     with pytest.raises(errors.OptionError, match='there is no host h9'):
         reader.host('h9')
 
@@ -178,11 +176,11 @@ def test_flavors_are_those_that_servers_have(made, reader):
     server = {'uuid': named_uuid('one'), 'host': 'h1', 'display_name': 'one'}
     made.add('cell1', tables.instances, **server, instance_type_id=7, deleted=0)
     assert reader.flavors() == ['often']
-    (row,) = reader.capacity(CapacityOrder())['rows']
-    assert (row['flavor'], row['slots']) == ('often', 3)
-    (holder,) = reader.host('h1')['holders']
+    (row,) = reader.capacity(CapacityOrder()).rows
+    assert (row.flavor, row.slots) == ('often', 3)
+    (holder,) = reader.host('h1').holders
     newest = reader.decisions(Criteria(host='h1'), None, 1)['decisions'][0]
-    assert holder['decision'] == newest['id']
+    assert holder.decision == newest['id']
 
 
 def test_health(reader):
@@ -253,7 +251,7 @@ def test_databases_that_are_away_come_back(made, tmp_path):
             found = reader.health()
             assert found['status'] == 'fail'
             assert 'could not be asked' in found['checks']['api_database']['output']
-            assert reader.overview()['results'] == {'scheduled': 2, 'unschedulable': 1}
+            assert reader.overview().results == {'scheduled': 2, 'unschedulable': 1}
         read.api_engine.dispose()
         clock.monotonic_s += 60
         assert reader.hosts(HostsOrder())['total'] == 4
@@ -264,8 +262,8 @@ def test_a_cell_that_is_away_is_named(made, tmp_path):
     with without(tmp_path, 'cell2'), console.opened(made.conf, sources(made)) as reader:
         found = reader.hosts(HostsOrder())
         assert (found['total'], found['cells_left_out']) == (2, ['cell2'])
-        rows = reader.capacity(CapacityOrder((SMALL,)))
-        assert rows['cells_left_out'] == {'cell2': 2}
+        slots = reader.capacity(CapacityOrder((SMALL,)))
+        assert slots.cells_left_out == {'cell2': 2}
         assert reader.plan(PlanOrder(flavor=SMALL))['cells_left_out'] == ['cell2']
         assert reader.heat(SMALL)['cells_left_out'] == ['cell2']
         health = reader.health()
@@ -364,7 +362,7 @@ def test_decisions_are_seen_once_this_machine_has_begun_to_keep_them(cloud, tmp_
 def test_a_hundred_clients_at_once(made, reader):
     def outcome(ask):
         try:
-            return len(ask())
+            return len(to_json(ask()))
         except errors.Busy as problem:
             return str(problem)
 
@@ -428,5 +426,5 @@ def test_a_changed_option_shows_no_other_one(made, reader):
 
 def test_flavors_written_in_full_stay_distinct(reader):
     two = (SMALL, 'vcpus=2,ram=4096,disk=10')
-    rows = reader.capacity(CapacityOrder(flavors=two))['rows']
-    assert [row['flavor'] for row in rows] == list(two)
+    rows = reader.capacity(CapacityOrder(flavors=two)).rows
+    assert [row.flavor for row in rows] == list(two)

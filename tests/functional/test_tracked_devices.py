@@ -79,11 +79,11 @@ def test_plan_and_capacity_are_what_requests_get(made, wanted, expected):
     flavor = flavor_of(SMALL).replaced(extra_specs={'pci_passthrough:alias': wanted})
     most = sum(expected.values())
     with session.opened(made.conf, sources=sources(made)) as opened:
-        counted = capacity.report(opened, opened.copies, [flavor], 'host')['rows']
+        counted = capacity.report(opened, opened.copies, [flavor], 'host').rows
         order = BootOrder(flavor=flavor, count=most + 1)
         asked = opened.maker.boot(order)
         planned = plan.boot(opened.run, asked)
-    assert {row['by']: row['slots'] for row in counted if row['slots']} == expected
+    assert {row.by: row.slots for row in counted if row.slots} == expected
     assert (planned['asked'], planned['fits']) == (most + 1, most)
     got = filled(
         made,

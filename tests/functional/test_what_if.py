@@ -56,7 +56,7 @@ def slots(made, *changes, flavor=TWO, by='host'):
     with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
         flavors = [flavor_of(flavor)]
         answer = capacity.report(opened, opened.copies, flavors, by, True)
-    return {row['by']: row['slots'] for row in answer['rows'] if row['slots']}
+    return {row.by: row.slots for row in answer.rows if row.slots}
 
 
 NOW = {'rack1-a': 4, 'rack1-b': 4, 'rack2-a': 2}

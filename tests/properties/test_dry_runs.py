@@ -329,7 +329,7 @@ def test_plan_why_not_capacity_and_scheduler_agree_about_each_host(
         assert {h: planned(opened, asked, h) for h in cloud.hosts} == expected
         reasons = {host: why_not(opened.run, host, asked) for host in cloud.hosts}
         note(f'why not: {reasons}')
-        assert {host: reasons[host]['fits'] for host in cloud.hosts} == expected
+        assert {host: reasons[host].fits for host in cloud.hosts} == expected
         found = plan.boot(opened.run, asked)
         fitting = {host for host, fits in expected.items() if fits}
         chosen = {each['host'] for each in found['placed']}
@@ -337,8 +337,8 @@ def test_plan_why_not_capacity_and_scheduler_agree_about_each_host(
         assert bool(chosen) == bool(fitting)
         assert chosen | others <= fitting
         if len(cloud.nodes) == len(cloud.hosts):
-            assert {reasons[h]['of'] for h in fitting} <= {len(fitting)}
-            assert all(reasons[h]['rank'] == 1 for h in chosen)
+            assert {reasons[h].of for h in fitting} <= {len(fitting)}
+            assert all(reasons[h].rank == 1 for h in chosen)
         if is_of_flavor_alone(asked):
             counts = counted(opened, asked)
             assert {host: counts[host] > 0 for host in cloud.hosts} == expected

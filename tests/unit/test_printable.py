@@ -12,6 +12,7 @@ from oslo_log import formatters, log
 
 from novasched import printable
 from novasched.inspection import text
+from novasched.inspection.reports import Stranded
 from tests.cases import cases
 
 CONTROLS = [
@@ -45,6 +46,8 @@ def test_values_are_shown_wherever_they_stand():
     given = {'\x1b': [('\n', 1), None, {'a': text.Style(has_colour='\x07')}]}
     expected = {'\\x1b': [('\\n', 1), None, {'a': text.Style(has_colour='\\x07')}]}
     assert printable.values(given) == expected
+    stranded = Stranded('\n', 1, 2)
+    assert printable.values([stranded]) == [Stranded('\\n', 1, 2)]
 
 
 @cases(

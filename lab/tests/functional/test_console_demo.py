@@ -43,8 +43,8 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
     assert {each['result'] for each in found} == {'scheduled', 'unschedulable', 'error'}
     assert max(each['servers'] for each in found) > 1
     overview = reader.overview()
-    assert sum(overview['results'].values()) == len(found)
-    assert len(overview['minutes']) > REQUESTS / 4
+    assert sum(overview.results.values()) == len(found)
+    assert len(overview.minutes) > REQUESTS / 4
 
 
 def test_a_claim_that_was_refused_went_to_another_host(reader):
@@ -74,17 +74,17 @@ def test_hosts_are_of_every_state(reader):
 
 def test_a_host_has_numa_nodes_devices_and_holders(reader):
     found = reader.host(NETWORK_HOST)
-    (node,) = found['nodes']
-    assert len(node['numa']) == 2
-    assert node['devices']
-    assert any(each['pcpu'] and each['pages'] for each in found['holders'])
+    (node,) = found.nodes
+    assert len(node.numa) == 2
+    assert node.devices
+    assert any(each.pcpu and each.pages for each in found.holders)
 
 
 def test_servers_name_the_decisions_that_chose_their_hosts(reader):
     newest = reader.decisions(Criteria(result='scheduled'), None, 1)['decisions'][0]
     found = reader.host(newest['picked'][0])
-    assert newest['id'] in {each['decision'] for each in found['holders']}
-    assert found['decisions'][0]['id'] == newest['id']
+    assert newest['id'] in {each.decision for each in found.holders}
+    assert found.decisions[0].id == newest['id']
 
 
 def test_plans_and_capacity(reader):
@@ -94,8 +94,8 @@ def test_plans_and_capacity(reader):
     assert none['changes']
     more = PlanOrder(flavor='m1.huge', what_if=('add 1 like sh11-compute-m3-*e20',))
     assert reader.plan(more)['fits'] == 1
-    rows = reader.capacity(CapacityOrder(by='zone'))['rows']
-    assert {row['flavor'] for row in rows} >= {'m1.large', 'm1.small'}
+    rows = reader.capacity(CapacityOrder(by='zone')).rows
+    assert {row.flavor for row in rows} >= {'m1.large', 'm1.small'}
     assert reader.health()['status'] == 'pass'
 
 

@@ -11,6 +11,7 @@ from novasched.console.pages.query import BY, PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.inspection import capacity_text
 from novasched.inspection.capacity_text import NOTHING
+from novasched.inspection.reports import Amounts, CapacityReport, SlotsRow
 
 MAP = '#map'
 MOST_SHOWN = 300
@@ -18,34 +19,34 @@ MOST_SHOWN = 300
 at once."""
 
 
-def mapped(answer: Mapping[str, Any], asked: PageQuery) -> str:
+def mapped(answer: CapacityReport, asked: PageQuery) -> str:
     """Return the flavor whose slots the heat map shows; '': there is none."""
     return asked.text('heat') or next(iter(_typed(answer, asked).values()), '')
 
 
-def _typed(answer: Mapping[str, Any], asked: PageQuery) -> dict[str, str]:
+def _typed(answer: CapacityReport, asked: PageQuery) -> dict[str, str]:
     """Return flavors that have slots as they were asked for, by their names.
 
     One that is said in full has a name that no other page knows.
     """
-    names = list(dict.fromkeys(each['flavor'] for each in answer['rows']))
+    names = list(dict.fromkeys(each.flavor for each in answer.rows))
     typed = asked.lines('flavors')
     known = typed if len(typed) == len(names) else names
-    refused = {each['flavor'] for each in answer['rows'] if 'refused' in each}
+    refused = {each.flavor for each in answer.rows if each.refused is not None}
     return {n: t for n, t in zip(names, known, strict=True) if n not in refused}
 
 
 def view(
-    answer: Mapping[str, Any],
+    answer: CapacityReport,
     slots: Mapping[str, Any] | None,
     asked: PageQuery,
     flavors: Sequence[str],
 ) -> View:
     """Return the values for the page."""
     by, typed = asked.text('by'), _typed(answer, asked)
-    missing = list(words.missing(answer))
-    rows = answer['rows'][:MOST_SHOWN]
-    if more := len(answer['rows']) - len(rows):
+    missing = list(words.missing(cells_left_out=answer.cells_left_out))
+    rows = answer.rows[:MOST_SHOWN]
+    if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')
     return {
         'form': form(asked, flavors),
@@ -55,10 +56,9 @@ def view(
         'extent': capacity_text.extent(answer),
         'not_counted': [
             Link(f'{words.grouped(number)} {why}', query.of_hosts(state=why))
-            for why, number in answer['not_counted'].items()
+            for why, number in answer.not_counted.items()
             if number
         ],
-        'as_of': answer['as_of'],
         'missing': missing,
         'heat': heat.view(slots) if slots else None,
         'maps': _maps(typed, asked, slots),
@@ -91,49 +91,24 @@ def _maps(
     ]
 
 
-def _row(
-    row: Mapping[str, Any], by: str, asked: PageQuery, typed: Mapping[str, str]
-) -> View:
-    resource, said = next(iter(row['resources'].items()), ('', None))
-    place = row['by'] or ''
-    where = {by: place} if by in ('zone', 'aggregate', 'cell') and place else {}
-    flavor = typed.get(row['flavor'], row['flavor'])
+def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> View:
+    place, flavor = row.by or '', typed.get(row.flavor, row.flavor)
+    where = {by: place} if by and place else {}
+    page = query.of_hosts(**where) if where else ''
     hosts = query.of_hosts(flavor=flavor, **where)
-    if by == 'host' and place:
-        hosts = query.of_host(place)
     if place == NOTHING:  # of hosts in no aggregate there is no page
-        hosts = ''
-    made: View = {
-        'flavor': Link(row['flavor'], f'{asked.href(heat=flavor)}{MAP}'),
-        'place': Link(place, _opened(by, place)),
-        'slots': Link(words.grouped(row['slots']), hosts),
-        'hosts': Link(words.grouped(row['hosts']), hosts),
-        'is_none': not row['slots'],
-        'refused': row.get('refused', ''),
-        'resource': resource,
-        'free': None,
-    }
-    if said is not None:
-        made |= _stranded(resource, said)
-    return made
-
-
-def _opened(by: str, place: str) -> str:
-    if not place or place == NOTHING:
-        return ''
-    return query.of_host(place) if by == 'host' else query.of_hosts(**{by: place})
-
-
-def _stranded(resource: str, said: Mapping[str, Any]) -> View:
-    free, usable = said['free'], said['usable']
-    stranded = max(0, free - usable)
+        page = hosts = ''
+    elif by == 'host' and place:
+        page = hosts = query.of_host(place)
+    resource, said = next(iter(row.resources.items()), ('', Amounts(0, 0)))
+    stranded = max(0, said.free - said.usable)
     return {
-        'free': free,
-        'usable': usable,
-        'percent': f'{100 * stranded / free if free else 0:.0f} %',
-        'usable_share': shapes.share(usable, free),
-        'headings': [
-            {**each, 'share': shapes.share(each['amount'], stranded)}
-            for each in said.get('stranded', ())
-        ],
+        'row': row,
+        'flavor': Link(row.flavor, f'{asked.href(heat=flavor)}{MAP}'),
+        'place': Link(place, page),
+        'hosts': hosts,
+        'resource': resource,
+        'said': said,
+        'percent': f'{100 * stranded / said.free if said.free else 0:.0f} %',
+        'usable_share': shapes.share(said.usable, said.free),
     }

@@ -9,8 +9,15 @@ from typing import Any
 from novasched.console.pages import funnel, outcomes, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
+from novasched.decision_log.request_summary import (
+    FlavorSummary,
+    GroupSummary,
+    ImageSummary,
+    RequestSummary,
+)
 from novasched.inspection import causes, render, weights
 from novasched.inspection.text import counted
+from novasched.runtime.typed_json import of_json
 
 HEAD = {
     'flavor': 'flavor',
@@ -39,7 +46,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         else '',
         'missing': [
             *render.unavailable_cells(explained),
-            *words.missing({'unanswered': explained['unanswered']}),
+            *words.missing(explained['unanswered']),
         ],
         'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',
         'funnel': funnel.view(
@@ -174,50 +181,44 @@ def _query(asked: Mapping[str, Any]) -> View:
 
 def _request(explained: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Return the request: headings, and lines under each."""
-    request = explained['request']
-    if not request:
+    stored = explained['request']
+    if not stored:
         return []
+    request = of_json(RequestSummary, stored)
     made = [
-        ('Flavor', list(_flavor(request['flavor'] or {}))),
-        ('Image', list(_image(request.get('image') or {}))),
-        ('Zone', [request['zone']] if request.get('zone') else []),
-        ('Server group', list(_group(request.get('group') or {}))),
-        (
-            'Named hosts',
-            [f'{k} {v}' for k, v in (request.get('named') or {}).items() if v],
-        ),
-        ('Forced hosts', list(request.get('forced') or ())),
-        ('Ignored hosts', list(request.get('ignored') or ())),
-        ('Hints', list(render.hints(request))),
+        ('Flavor', list(_flavor(request.flavor))),
+        ('Image', list(_image(request.image))),
+        ('Zone', [request.zone] if request.zone else []),
+        ('Server group', list(_group(request.group))),
+        ('Named hosts', request.named_places),
+        ('Forced hosts', list(request.forced)),
+        ('Ignored hosts', list(request.ignored)),
+        ('Hints', request.sorted_hints),
         ('Also', list(render.counts_and_kinds(request))),
     ]
     return [(name, lines) for name, lines in made if lines]
 
 
-def _flavor(flavor: Mapping[str, Any]) -> Iterator[str]:
-    if not flavor:
-        return
-    yield str(flavor['name'])
-    yield counted(flavor['vcpus'], 'CPU')
-    yield f'{words.amount("MEMORY_MB", flavor["memory_mb"])} memory'
-    disk = flavor['root_gb'] + flavor['ephemeral_gb']
-    if disk:
-        yield f'{words.amount("DISK_GB", disk)} disk'
-    for key, value in sorted(flavor['extra_specs'].items()):
-        yield f'{key}={value}'
+def _flavor(flavor: FlavorSummary | None) -> Iterator[str]:
+    if flavor is not None:
+        yield flavor.name
+        yield counted(flavor.vcpus, 'CPU')
+        yield f'{words.amount("MEMORY_MB", flavor.memory_mb)} memory'
+        if flavor.disk_gb:
+            yield f'{words.amount("DISK_GB", flavor.disk_gb)} disk'
+        yield from flavor.sorted_specs
 
 
-def _image(image: Mapping[str, Any]) -> Iterator[str]:
-    if image:
-        yield image['id'] or 'without id'
-        for key, value in sorted((image.get('properties') or {}).items()):
-            yield f'{key}={value}'
+def _image(image: ImageSummary | None) -> Iterator[str]:
+    if image is not None:
+        yield image.id or 'without id'
+        yield from image.sorted_properties
 
 
-def _group(group: Mapping[str, Any]) -> Iterator[str]:
-    if group:
-        yield group['uuid'] or 'a new one'
-        yield f'{"/".join(group["policies"])}, {counted(group["members"], "member")}'
+def _group(group: GroupSummary | None) -> Iterator[str]:
+    if group is not None:
+        yield group.uuid or 'a new one'
+        yield f'{"/".join(group.policies)}, {counted(group.members, "member")}'
 
 
 def _policy(policy: Mapping[str, Any]) -> View | None:

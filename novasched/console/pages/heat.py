@@ -65,7 +65,7 @@ def view(answer: Mapping[str, Any]) -> View:
         'legend': _legend(least, largest),
         'hosts': total,
         'slots': slots,
-        'missing': list(words.missing(answer)),
+        'missing': list(words.missing(cells_left_out=answer.get('cells_left_out', ()))),
         'label': f'Slots of {flavor} on {counted(total, "host")}, by zone and '
         f'aggregate: {slots} in all, at most {largest} {each_of}',
     }

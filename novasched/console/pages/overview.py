@@ -9,6 +9,7 @@ from typing import Any
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
+from novasched.inspection.reports import Overview
 from novasched.inspection.text import counted
 
 MINUTES = 60
@@ -16,16 +17,16 @@ FORM = '%Y-%m-%dT%H:%M:%SZ'
 SAID = ('scheduled', 'no valid host', 'error')
 
 
-def view(answer: Mapping[str, Any]) -> View:
+def view(answer: Overview) -> View:
     """Return the values for the page."""
     since = _since(answer)
-    rows = [words.row(each) for each in answer['newest']]
-    results = answer['results']
+    rows = [words.row(each) for each in answer.newest]
+    results = answer.results
     return {
-        'until': answer['until'],
+        'until': answer.until,
         'window': 'last hour'
-        if answer['window_s'] == 3600
-        else f'last {words.age(answer["window_s"])}',
+        if answer.window_s == 3600
+        else f'last {words.age(answer.window_s)}',
         'figures': list(_figures(answer)),
         'results': [
             {
@@ -36,10 +37,10 @@ def view(answer: Mapping[str, Any]) -> View:
             for name in words.RESULTS
         ],
         'cells': [
-            {**each, 'age': words.age(each['age_s'])} for each in answer['cells']
+            {**vars(each), 'age': words.age(each.age_s)} for each in answer.cells
         ],
-        'schedulers': answer['schedulers'],
-        'missing': list(words.missing(answer)),
+        'schedulers': answer.schedulers,
+        'missing': list(words.missing(answer.unanswered, answer.without_log)),
         'minutes': _minutes(answer),
         'blockers': _blockers(answer, since),
         'newest': rows,
@@ -47,21 +48,21 @@ def view(answer: Mapping[str, Any]) -> View:
     }
 
 
-def _since(answer: Mapping[str, Any]) -> str:
-    if answer['until'] is None:
+def _since(answer: Overview) -> str:
+    if answer.until is None:
         return ''
-    until = datetime.datetime.fromisoformat(answer['until'])
-    return (until - datetime.timedelta(seconds=answer['window_s'])).strftime(FORM)
+    until = datetime.datetime.fromisoformat(answer.until)
+    return (until - datetime.timedelta(seconds=answer.window_s)).strftime(FORM)
 
 
-def _figures(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _figures(answer: Overview) -> list[tuple[str, str, str]]:
     """Return numbers, each with its unit and what it is."""
-    took, placement = answer['took_ms'], answer['placement_ms']['p50']
+    took, placement = answer.took_ms, answer.placement_ms['p50']
     each = [
-        (words.number(answer['requests_per_s']), '/s', 'requests'),
+        (words.number(answer.requests_per_s), '/s', 'requests'),
         (*_split(took['p50']), 'p50'),
         (*_split(took['p99']), 'p99'),
-        (words.number(answer['in_flight']), '', 'in flight, mean'),
+        (words.number(answer.in_flight), '', 'in flight, mean'),
     ]
     if placement is not None:
         each.append((*_split(placement), 'placement p50'))
@@ -73,13 +74,13 @@ def _split(ms: float | None) -> tuple[str, str]:
     return number, unit
 
 
-def _minutes(answer: Mapping[str, Any]) -> View | None:
+def _minutes(answer: Overview) -> View | None:
     """Return the columns of the last minutes; those without requests are empty."""
-    if answer['until'] is None:
+    if answer.until is None:
         return None
-    given = {each['at'][:16]: each for each in answer['minutes']}
-    until = datetime.datetime.fromisoformat(answer['until'])
-    number = max(1, min(MINUTES, round(answer['window_s'] / 60)))
+    given = {each['at'][:16]: each for each in answer.minutes}
+    until = datetime.datetime.fromisoformat(answer.until)
+    number = max(1, min(MINUTES, round(answer.window_s / 60)))
     starts = [
         (until - datetime.timedelta(minutes=ago)).replace(second=0, microsecond=0)
         for ago in range(number - 1, -1, -1)
@@ -90,7 +91,7 @@ def _minutes(answer: Mapping[str, Any]) -> View | None:
         _minute(start, row, chart, place)
         for place, (start, row) in enumerate(zip(starts, rows, strict=True))
     ]
-    results = answer['results']
+    results = answer.results
     total = sum(results.values())
     said = ', '.join(
         f'{results.get(name, 0)} {word}'
@@ -134,20 +135,20 @@ def _minute(
     }
 
 
-def _blockers(answer: Mapping[str, Any], since: str) -> list[View]:
+def _blockers(answer: Overview, since: str) -> list[View]:
     """Return the blockers of requests, the most frequent first."""
-    most = max((each['count'] for each in answer['blockers']), default=0)
+    most = max((each.count for each in answer.blockers), default=0)
     made = []
-    for each in answer['blockers']:
-        link: Link = words.blamed(each['blocker'], since=since)
-        code = each['code']
-        opened = query.of_decisions(plugin=each['blocker'], code=code, since=since)
+    for each in answer.blockers:
+        link: Link = words.blamed(each.blocker, since=since)
+        code = each.code
+        opened = query.of_decisions(plugin=each.blocker, code=code, since=since)
         made.append(
             {
                 'link': link,
                 'code': Link(code, opened if code else ''),
-                'count': each['count'],
-                'share': shapes.share(each['count'], most),
+                'count': each.count,
+                'share': shapes.share(each.count, most),
             }
         )
     return made

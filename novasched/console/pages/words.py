@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query
@@ -39,6 +39,11 @@ def to_host(name: str | None) -> Link:
 def to_hosts(text: str | None, **order: str) -> Link:
     """Return a text that stands for hosts, and the list of these."""
     return Link(text or '', query.of_hosts(**order))
+
+
+def to_decision(id: str | None) -> Link:
+    """Return the id of a decision, and its page."""
+    return Link(id or '', query.of_decision(id or ''))
 
 
 def to_decisions(text: str | None, **criteria: str) -> Link:
@@ -198,15 +203,21 @@ def row(head: Mapping[str, Any]) -> View:
     }
 
 
-def missing(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences on what an answer does not have in it."""
-    for name in answer.get('unanswered') or ():
+def missing(
+    unanswered: Iterable[str] | None = None,
+    without_log: Iterable[str] = (),
+    cells_left_out: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yield sentences on what an answer does not have in it.
+
+    Cells may be a mapping to the numbers of their hosts.
+    """
+    for name in unanswered or ():
         yield f'{name} did not answer: decisions that it made are not seen.'
-    for name in answer.get('without_log') or ():
+    for name in without_log:
         yield f'{name} runs nova-scheduler, which keeps no decisions.'
-    left_out = answer.get('cells_left_out') or ()
-    counts = left_out if isinstance(left_out, Mapping) else {}
-    for name in left_out:
+    counts = cells_left_out if isinstance(cells_left_out, Mapping) else {}
+    for name in cells_left_out:
         hosts = f' {counts[name]}' if name in counts else ''
         yield f'{name} does not answer: its{hosts} hosts are not in this.'
 

@@ -18,6 +18,7 @@ from novasched.decision_log import files, primitives
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
 from novasched.inspection.all_decisions import AllDecisions, OwnLog
+from novasched.inspection.reports import HostCondition, WhyNotReport
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
@@ -254,15 +255,20 @@ def test_an_option_that_is_no_such_leaves_what_was_then(explain):
     assert 'says now: max_attempts is no number' in said
 
 
+def why_not_report(**fields):
+    known = dict.fromkeys(each.name for each in dataclasses.fields(WhyNotReport))
+    return WhyNotReport(**known | {'conditions': []} | fields)
+
+
 def test_current_verdict_of_a_host_is_one_sentence():
-    found = {'fits': True, 'rank': 2, 'of': 5, 'conditions': []}
-    assert in_short(found) == 'it would be taken, rank 2 of 5.'
+    fits = why_not_report(fits=True, rank=2, of=5)
+    assert in_short(fits) == 'it would be taken, rank 2 of 5.'
     conditions = [
-        {'name': 'placement', 'passes': True, 'code': '', 'text': ''},
-        {'name': 'IoOpsFilter', 'passes': False, 'code': 'x', 'text': '8 of 8'},
-        {'name': 'MyFilter', 'passes': False, 'code': 'rejected', 'text': ''},
+        HostCondition('placement', True),
+        HostCondition('IoOpsFilter', False, 'x', '8 of 8'),
+        HostCondition('MyFilter', False, 'rejected'),
     ]
-    assert in_short({'fits': False, 'conditions': conditions}) == (
+    assert in_short(why_not_report(fits=False, conditions=conditions)) == (
         'it fails 2 of 3: IoOpsFilter: x: 8 of 8; MyFilter: rejected.'
     )
 

@@ -4,6 +4,8 @@
 import pytest
 
 from novasched.console.pages import host, words
+from novasched.inspection.reports import HostReport
+from novasched.runtime.typed_json import of_json
 from tests.console_answers import page
 
 HOLDER = {
@@ -116,7 +118,7 @@ def test_a_host_without_a_compute_node():
 
 def test_free_cpu_belongs_to_no_server():
     stale = {**HOLDER, 'pcpu': {'0': [0, 1]}}
-    (node,) = host.view({**ANSWER, 'holders': [stale]})['nodes']
+    (node,) = host.view(of_json(HostReport, {**ANSWER, 'holders': [stale]}))['nodes']
     assert [cpu['kind'] for cpu in node['numa'][0]['cpus'][:3]] == [host.FREE] * 3
 
 

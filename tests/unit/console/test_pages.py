@@ -403,4 +403,4 @@ def test_health_says_how_each_is_well():
     ),
 )
 def test_missing_parts_of_an_answer_are_named(answer, sentences):
-    assert list(words.missing(answer)) == sentences
+    assert list(words.missing(**answer)) == sentences

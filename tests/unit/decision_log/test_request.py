@@ -19,7 +19,7 @@ from tests.cases import cases
 )
 def test_values_of_hints(name, kept):
     request = factories.request(scheduler_hints={name: ['value']})
-    assert summary(request)['hints'] == {name: kept}
+    assert summary(request).hints == {name: kept}
 
 
 class NewerProperties(ImageMetaProps):
@@ -43,4 +43,4 @@ class NewerProperties(ImageMetaProps):
 def test_properties_of_an_image(name, value, text):
     request = factories.request()
     request.image = ImageMeta(properties=NewerProperties(**{name: value}))
-    assert summary(request)['image']['properties'] == {name: text}
+    assert summary(request).image.properties == {name: text}

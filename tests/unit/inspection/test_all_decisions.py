@@ -122,7 +122,7 @@ def test_a_page_is_whole_where_others_decided_at_the_same_time():
 def test_schedulers_that_share_a_log_count_once(whole):
     decisions, _ = merged(whole, trial=whole)
     assert decisions.count('result', Criteria()) == whole.count('result', Criteria())
-    assert decisions.overview(60)['schedulers'] == ['here']
+    assert decisions.overview(60).schedulers == ['here']
 
 
 def test_new_record_is_followed_once():
@@ -184,8 +184,8 @@ def test_silent_machine_is_named():
         'old runs nova-scheduler, which keeps no decisions',
     ]
     overview = decisions.overview(60)
-    assert overview['unanswered'] == ['yonder']
-    assert overview['without_log'] == ['old']
+    assert overview.unanswered == ['yonder']
+    assert overview.without_log == ['old']
 
 
 def test_a_record_travels_whole():

@@ -8,7 +8,14 @@ import pytest
 from novasched.decision_log.overview import summarize
 from novasched.inspection import top
 from novasched.inspection.overview import merged as merged_overviews
+from novasched.inspection.reports import (
+    BlockerCount,
+    CellState,
+    LostClaims,
+    OutageSummary,
+)
 from novasched.inspection.text import Style
+from novasched.runtime.typed_json import to_json
 from tests.stored_records import NOON, make_record
 from tests.unit.inspection.machines import log_of, merged
 
@@ -78,32 +85,32 @@ def overview():
 
 
 def test_sums(overview):
-    assert overview['schedulers'] == ['here', 'there']
-    assert overview['results'] == {'scheduled': 2, 'unschedulable': 2}
-    assert overview['records_lost'] == 3
-    assert overview['lost_claims'] == {'yielded': {'count': 2, 'age_s': 3.0}}
-    assert overview['requests_per_s'] == pytest.approx(4 / 60)
-    assert overview['in_flight'] == pytest.approx(0.249 / 60)
-    assert overview['took_ms'] == {'p50': 30.0, 'p99': 180.0}
-    assert overview['placement_ms'] == {'p50': 16}
-    assert overview['blockers'] == [
-        {'blocker': 'RAMFilter', 'count': 1, 'code': 'not-enough-ram'},
-        {'blocker': 'exhausted', 'count': 1, 'code': ''},
+    assert overview.schedulers == ['here', 'there']
+    assert overview.results == {'scheduled': 2, 'unschedulable': 2}
+    assert overview.records_lost == 3
+    assert overview.lost_claims == {'yielded': LostClaims(2, 3.0)}
+    assert overview.requests_per_s == pytest.approx(4 / 60)
+    assert overview.in_flight == pytest.approx(0.249 / 60)
+    assert overview.took_ms == {'p50': 30.0, 'p99': 180.0}
+    assert overview.placement_ms == {'p50': 16}
+    assert overview.blockers == [
+        BlockerCount('RAMFilter', 1, 'not-enough-ram'),
+        BlockerCount('exhausted', 1, ''),
     ]
-    assert sum(minute['scheduled'] for minute in overview['minutes']) == 2
-    json.dumps(overview)
+    assert sum(minute['scheduled'] for minute in overview.minutes) == 2
+    json.dumps(to_json(overview))
 
 
 def test_cells_are_as_the_last_decision_saw_them(overview):
-    assert overview['cells'] == [
-        {'cell': 'cell1', 'age_s': 1.0, 'left_out': False},
-        {'cell': 'cell2', 'age_s': 1.2, 'left_out': False},
-        {'cell': 'cell3', 'age_s': 74.0, 'left_out': True},
+    assert overview.cells == [
+        CellState('cell1', 1.0, False),
+        CellState('cell2', 1.2, False),
+        CellState('cell3', 74.0, True),
     ]
 
 
 def test_the_newest_of_all_come_first(overview):
-    rows = [(r['scheduler'], r['server'], r['rejected']) for r in overview['newest']]
+    rows = [(r['scheduler'], r['server'], r['rejected']) for r in overview.newest]
     assert rows == [
         ('there', '88ad0000-0000-4000', 240),
         ('there', '77ad0000-0000-4000', 0),
@@ -120,15 +127,7 @@ def test_outages_of_all_workers_are_added_up():
     old = summarize(log_of(), 60)
     here, there = (old | {'outages': worker(*each)} for each in ((9.94, 2), (2, 1)))
     overview = merged_overviews({'here': here, 'there': there, 'old': old}, 60)
-    assert overview['outages'] == [
-        {
-            'service': 'placement',
-            'problem': '503',
-            'since_s': 9.9,
-            'waiting': 3,
-            'in_vain': 2,
-        }
-    ]
+    assert overview.outages == [OutageSummary('placement', '503', 9.9, 3, 2)]
     line = '  Away        placement since 10 s, 3 requests waiting: 503'
     assert line in top.frame(overview, Style(100)).splitlines()
 
@@ -145,8 +144,8 @@ def test_picks_of_all_workers_are_counted():
 
 def test_nothing_at_all():
     overview = merged(log_of())[0].overview(60)
-    assert overview['took_ms'] == {'p50': None, 'p99': None}
-    assert overview['newest'] == overview['cells'] == []
+    assert overview.took_ms == {'p50': None, 'p99': None}
+    assert overview.newest == overview.cells == []
     assert top.frame(overview, Style(100)).splitlines() == [
         'novasched top   1 scheduler   14:15:00Z   requests/s 0.0   '
         'in flight 0.0 (mean)',

@@ -29,7 +29,7 @@ def order(flavor, **given):
 
 
 def failing(report):
-    return [each['name'] for each in report['conditions'] if not each['passes']]
+    return [condition.name for condition in report.failing]
 
 
 def one_cell(**fields):
@@ -68,7 +68,7 @@ def test_last_free_resource_is_free(row, filters, asked):
         [slots] = opened.capacity.slots('f', wanted.request).counts.tolist()
         assert slots == (8 if 'IoOpsFilter' in filters else 1)  # builds end
         report = why_not(opened.run, 'h1', wanted)
-        assert (failing(report), report['rank']) == ([], 1)
+        assert (failing(report), report.rank) == ([], 1)
 
 
 def test_question_sees_no_picks_of_one_before_it():
@@ -76,7 +76,7 @@ def test_question_sees_no_picks_of_one_before_it():
         wanted = opened.maker.boot(order(f'{SMALL},pci_passthrough:alias=nic:1'))
         for _ in range(2):
             assert plan.boot(opened.run, wanted)['fits'] == 1
-            assert why_not(opened.run, 'h1', wanted)['fits']
+            assert why_not(opened.run, 'h1', wanted).fits
 
 
 def test_host_of_another_cell_is_no_place_for_server_that_moves():
@@ -91,10 +91,10 @@ def test_host_of_another_cell_is_no_place_for_server_that_moves():
             leaves=(),
         )
         asked = replace(asked, request=request)
-        assert why_not(opened.run, 'h1', asked)['fits']
+        assert why_not(opened.run, 'h1', asked).fits
         report = why_not(opened.run, 'h2', asked)
         assert failing(report) == ['request']
-        assert report['conditions'][0]['text'] == 'the server stays in its cell'
+        assert report.conditions[0].text == 'the server stays in its cell'
 
 
 @pytest.mark.parametrize('sizes', [(1, 4), (4, 1)])
@@ -103,5 +103,5 @@ def test_host_of_several_nodes_fits_if_one_of_them_does(sizes):
         report = why_not(
             opened.run, 'h1', opened.maker.boot(order('vcpus=2,ram=512,disk=1'))
         )
-        assert (failing(report), report['of']) == ([], 1)
-        assert report['node'] == f'h1-{sizes.index(4)}'
+        assert (failing(report), report.of) == ([], 1)
+        assert report.node == f'h1-{sizes.index(4)}'
