@@ -115,6 +115,7 @@ def test_a_node_that_is_killed_amid_claims_costs_no_claim_that_was_answered(
         proxy.passed(exchange)
 
     made.proxy.on('PUT', CLAIM, killing, times=999)
+    made.proxy.on('POST', '^/allocations$', killing, times=999)
     audit.bounds = Bounds(latency_s=LATENCY_S)
     clients = callers(made)
     before = [clients.boot() for _ in range(REQUESTS // 2)]

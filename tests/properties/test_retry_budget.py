@@ -323,7 +323,9 @@ def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
             assert budget.spent(reason) <= limit.most + 1, reason
     assert budget.rounds.keys() <= set(REASONS)
     for reason in budget.rounds.keys() - {Outcome.HOST_CHANGED}:
-        assert budget.rounds[reason] <= budget.counts[reason], reason
+        # The next candidate is tried, and at last other candidates are asked for.
+        loops = 2 if reason is Outcome.OVER_CAPACITY else 1
+        assert budget.rounds[reason] <= loops * budget.counts[reason], reason
 
 
 @given(CHANCES, st.integers(0, 2**32))
