@@ -46,7 +46,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         else '',
         'missing': [
             *render.unavailable_cells(explained),
-            *words.missing(explained['unanswered']),
+            *words.missing(explained.get('unanswered')),
         ],
         'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',
         'funnel': funnel.view(

@@ -48,7 +48,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, total: int | None) -> View
         'extent': _extent(total, first, number, asked) if total and number else '',
         **_criteria(asked),
         'rows': [words.row(each) for each in answer['decisions']],
-        'missing': list(words.missing(answer['unanswered'])),
+        'missing': list(words.missing(answer.get('unanswered'))),
         'older': asked.href(before=following, first=first + number)
         if following
         else '',
@@ -71,7 +71,7 @@ def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
     """Return the values of the counts."""
     rows = answer['rows'][:MOST_COUNTED]
     most = max((each['count'] for each in rows), default=0)
-    missing = list(words.missing(answer['unanswered']))
+    missing = list(words.missing(answer.get('unanswered')))
     if more := len(answer['rows']) - len(rows):
         missing.append(f'{words.grouped(more)} more are in the JSON alone.')
     return {

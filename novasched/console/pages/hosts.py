@@ -28,7 +28,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
     rows = answer['hosts']
     classes = _classes(each['used'] for each in rows)
     page, pages = answer['page'], answer['pages']
-    missing = list(words.missing(cells_left_out=answer['cells_left_out']))
+    missing = list(words.missing(cells_left_out=answer.get('cells_left_out', ())))
     has_cells = len(answer['cells']) > 1 or bool(asked.text('cell'))
     labels = {n: label for n, label in LABELS.items() if has_cells or n != 'cell'}
     if problem := answer.get('problem'):

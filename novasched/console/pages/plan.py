@@ -93,7 +93,7 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
             if not each['hosts']
         ],
         'remarks': answer['notes'],
-        'missing': list(words.missing(cells_left_out=answer['cells_left_out'])),
+        'missing': list(words.missing(cells_left_out=answer.get('cells_left_out', ()))),
         'scores': scores.view(first) if first else None,
         'command': command(asked),
     }
