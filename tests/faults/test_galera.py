@@ -18,7 +18,7 @@ from tests.live.servers.placement import Placement
 ALL = ('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
 CLAIM = '^/allocations/'
 REQUESTS = 12
-KILLED_AT = 4
+KILLED_AT = 2
 LATENCY_S = 60
 ROOMY = [Host(f'h{n}', memory_mb=900_000, vcpus=999, disk_gb=99_999) for n in range(8)]
 PATIENT = {'outage_patience': 30}

@@ -320,7 +320,9 @@ def test_decisions_are_at_most_the_sum_of_the_budgets(chances, seed, servers):
     assert len(decisions) <= selections * a_selection + alternates + meanwhile
     for reason, limit in LIMITS.items():
         if limit.scope <= Scope.ATTEMPT:
-            assert budget.spent(reason) <= limit.most + 1, reason
+            of_pool = [each for each in LIMITS.values() if each.pool == limit.pool]
+            shared = of_pool if limit.pool else [limit]
+            assert budget.spent(reason) <= max(x.most for x in shared) + 1, reason
     assert budget.rounds.keys() <= set(REASONS)
     for reason in budget.rounds.keys() - {Outcome.HOST_CHANGED}:
         # The next candidate is tried, and at last other candidates are asked for.
