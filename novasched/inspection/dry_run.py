@@ -119,11 +119,8 @@ class DryPlacement:
         context: RequestContext,
         consumer_uuid: str,
         candidate: Candidate,
-        version: str,
-        project_id: str | None,
-        user_id: str | None,
-        adds: bool = False,
-        check: Callable[[], None] = lambda: None,
+        *args: Any,
+        **more: Any,
     ) -> Claimed:
         return self._take(ClaimRequest(consumer_uuid, candidate))
 

@@ -35,6 +35,7 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.deadline import Check, never
 
 LOG = logging.getLogger(__name__)
 
@@ -49,10 +50,6 @@ Owner = Mapping[str, str | None]
 """Project and user of a consumer, as placement names them."""
 
 Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
-
-
-def _nothing() -> None:
-    """Check nothing: a claim that was lost may be written already."""
 
 
 class JointClaim:
@@ -266,10 +263,10 @@ class JointClaim:
 class ConsumerClaim(JointClaim):
     """A claim by a PUT for one consumer, which may hold something already.
 
-    ``writes`` may send it with claims of other requests; ``check`` is called if it
-    waits for them.
-    Only a claim that ``adds`` may be added to it. Otherwise the request was delivered
-    twice, or an earlier claim was left behind: the server must not hold two hosts.
+    ``writes`` may send it with other claims; ``check`` is called if it waits. Only a
+    claim that ``adds`` may be added to what the consumer holds. Otherwise the request
+    was delivered twice, or an earlier claim was left behind: the server must not hold
+    two hosts.
     """
 
     def __init__(
@@ -283,7 +280,7 @@ class ConsumerClaim(JointClaim):
         on_held: OnHeld | None = None,
         adds: bool = False,
         is_quiet: bool = False,
-        check: Callable[[], None] = _nothing,
+        check: Check = never,
     ) -> None:
         super().__init__(adapter, context, [wanted], version, owner, is_quiet)
         self._writes = writes
@@ -305,7 +302,8 @@ class ConsumerClaim(JointClaim):
             self._version,
             is_alone=self._is_alone,
             is_quiet=self._is_quiet,
-            check=_nothing if self._lost else self._check,
+            # A claim that was lost may be written already.
+            check=never if self._lost else self._check,
         )
         self._is_shared = written.is_shared
         return written.answer

@@ -26,6 +26,7 @@ from novasched.ports import (
     QueryFailed,
     UndoLeft,
 )
+from novasched.runtime.deadline import Check, never
 
 LOG = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
-        check: Callable[[], None] = lambda: None,
+        check: Check = never,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         wanted = ClaimRequest(consumer_uuid, candidate)
         owner = {'project_id': project_id, 'user_id': user_id}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.deadline import Check, never
 
 AT_ONCE = 1
 """Writes under way at once, but for those that go alone."""
@@ -121,7 +122,7 @@ class AllocationWrites:
         timeout_s: float | None = None,  # None for the adapter's
         is_alone: bool = False,
         is_quiet: bool = False,
-        check: Callable[[], None] = lambda: None,
+        check: Check = never,
     ) -> Written:
         """Write the allocations of one consumer, as PUT /allocations/{uuid} does.
 
@@ -186,7 +187,7 @@ class AllocationWrites:
             self._changed.wait(min(free_in_s, left_s) if is_next else left_s)
         return None
 
-    def _check(self, mine: _Write, check: Callable[[], None]) -> None:
+    def _check(self, mine: _Write, check: Check) -> None:
         """Check whether a write that waits is still wanted; what was sent is."""
         try:
             check()
@@ -229,8 +230,9 @@ class AllocationWrites:
     def _tell(self, batch: _Batch, answer: requests.Response | NoAnswer) -> None:
         """Tell the writes how they ended, or split them where placement refused."""
         is_shared = len(batch.writes) > 1
-        is_refused = not isinstance(answer, NoAnswer) and answer.status_code in REFUSED
-        if not is_shared or not is_refused:
+        if isinstance(answer, NoAnswer) or not (
+            is_shared and answer.status_code in REFUSED
+        ):
             for write in batch.writes:
                 write.written = Written(answer, is_shared)
             return
@@ -243,24 +245,19 @@ class AllocationWrites:
 
 
 def _parts(
-    writes: Sequence[_Write], answer: requests.Response | NoAnswer
+    writes: Sequence[_Write], answer: requests.Response
 ) -> Sequence[Sequence[_Write]]:
     """Return the parts in which refused writes go once more.
 
-    Those that take from a provider without room go in halves, all others together.
+    Those that take from a provider without room go in halves, all others together. If
+    none is known to, all go in halves. A part may be empty.
     """
-    full, others = writes, list[_Write]()
-    if not isinstance(answer, NoAnswer) and (named := exhausted(answer)):
-        full = [write for write in writes if named[0] in write.body['allocations']]
-        others = [write for write in writes if write not in full]
-    if not full or (others and len(full) == 1):
-        return [others, full] if full else _halves(writes)
-    return [part for part in (others, *_halves(full)) if part]
-
-
-def _halves(writes: Sequence[_Write]) -> Sequence[Sequence[_Write]]:
-    half = (len(writes) + 1) // 2
-    return [writes[:half], writes[half:]]
+    provider, _ = exhausted(answer) or ('', '')
+    full = [write for write in writes if provider in write.body['allocations']]
+    others = [write for write in writes if write not in full] if full else []
+    refused = full or writes
+    half = (len(refused) + 1) // 2
+    return [others, refused[:half], refused[half:]]
 
 
 def exhausted(answer: requests.Response) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.providers.by_root import CandidatesByRoot
+from novasched.runtime.deadline import Check, never
 from novasched.scheduler.outcomes import Outcome
 
 Candidate = Mapping[str, Any]
@@ -205,7 +206,7 @@ class Placement(Protocol):
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
-        check: Callable[[], None] = lambda: None,
+        check: Check = never,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate for a consumer; ``adds``: beside what it holds already.
 

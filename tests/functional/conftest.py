@@ -98,6 +98,22 @@ class Faults(requests.adapters.BaseAdapter):
         self._inner.close()
 
 
+def put_between(adapter, kind):
+    """Put what a ``kind`` makes of the way to placement into it; return that."""
+    http = adapter.session.session
+    (url,) = [url for url in http.adapters if 'placement' in url]
+    between = kind(http.adapters[url])
+    http.mount(url, between)
+    return between
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    """An adapter to a placement of its own, with nothing in it."""
+    with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
+        yield adapter
+
+
 class Cloud:
     """Databases and providers of some hosts, and schedulers for them.
 

@@ -15,9 +15,9 @@ from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.placement.writes import SLOW_S, AllocationWrites
 from novasched.ports import CallerGone, Claimed, ClaimRefused
-from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.cases import cases
+from tests.functional.conftest import put_between
 
 FIRST = str(uuid.uuid4())
 POST, PUT = 'POST', 'PUT'
@@ -69,18 +69,8 @@ def failed(status):
 
 
 @pytest.fixture
-def adapter(tmp_path):
-    with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
-        yield adapter
-
-
-@pytest.fixture
 def gate(adapter):
-    http = adapter.session.session
-    (url,) = [url for url in http.adapters if 'placement' in url]
-    gate = Gate(http.adapters[url])
-    http.mount(url, gate)
-    return gate
+    return put_between(adapter, Gate)
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.resources import PrefilterContext, build_query, prefilters
-from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.cases import cases
 from tests.configuration import make_conf
+from tests.functional.conftest import put_between
 from tests.functional.endpoints import HERE
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
@@ -76,18 +76,8 @@ class Faults(requests.adapters.BaseAdapter):
 
 
 @pytest.fixture
-def adapter(tmp_path):
-    with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
-        yield adapter
-
-
-@pytest.fixture
 def faults(adapter):
-    http = adapter.session.session
-    (url,) = [url for url in http.adapters if 'placement' in url]
-    faults = Faults(http.adapters[url])
-    http.mount(url, faults)
-    return faults
+    return put_between(adapter, Faults)
 
 
 @pytest.fixture
