@@ -30,8 +30,8 @@ from novasched.scheduler.filters.legacy.overcommit import (
     RamFilter,
 )
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
 
 FLAVORS = 50
 LIMITS = (RamFilter(), CoreFilter(), DiskFilter(), NumInstancesFilter(50))

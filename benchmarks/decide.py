@@ -33,7 +33,7 @@ from novasched.plugins import profile_from_conf
 from novasched.process import opts
 from novasched.scheduler.hosts import Categories, consume
 from novasched.scheduler.pipeline import decide, run_filters, weigh
-from tests import factories
+from tests.support.clouds import factories
 
 ROOT = pathlib.Path(__file__).parent.parent
 PEER = ROOT / '.venv-peer/bin/python', ROOT / 'benchmarks/peer_decide.py'

@@ -35,7 +35,7 @@ from novasched.scheduler.fit.parse import HostPools, HostTopology
 from novasched.scheduler.fit.requirements import FitRequirements, HostCapacity
 from novasched.scheduler.fit.topology import CellLimits
 from novasched.scheduler.hosts import Categories
-from tests import factories
+from tests.support.clouds import factories
 
 ROOT = pathlib.Path(__file__).parent.parent
 PEER = ROOT / '.venv-peer/bin/python', ROOT / 'benchmarks/peer_fit.py'

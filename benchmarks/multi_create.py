@@ -27,8 +27,13 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates
-from tests import factories
-from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    VERSION,
+    FakePlacement,
+    FakeView,
+    schedule_request,
+)
 
 AMOUNTS = {'VCPU': 1, 'MEMORY_MB': 1024, 'DISK_GB': 10}
 

@@ -22,8 +22,8 @@ from benchmarks.candidates import answer
 from novasched.db import engines, tables
 from novasched.ports import CELL0_UUID
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import databases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases import databases
 
 HOSTS = (16, 1000, 10000)
 TIMES = 3

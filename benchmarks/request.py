@@ -33,8 +33,9 @@ from novasched.ports import CELL0_UUID
 from novasched.providers.contents import Contents
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import databases, factories
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases import databases
 
 URL = 'http://placement.stub'
 TRAITS = 400

@@ -14,13 +14,13 @@ from xdist.scheduler import LoadFileScheduling
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
 from novasched import printable
-from tests.progress import Progress
+from tests.support.suite.progress import Progress
 
 printable.in_logs()
 # Each connection to MariaDB would read the authorities of the machine, for 50 ms.
 os.environ['SSL_CERT_FILE'] = os.devnull
 PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
-"""Examples of a property that names no number; see tests/examples.py."""
+"""Examples of a property that names no number; see tests/support/tables/examples.py."""
 TOGETHER = {
     'tests/browser/test_accessible.py': 'a console',
     'tests/browser/test_pages.py': 'a console',

@@ -31,7 +31,8 @@ from novasched.manage.status import CheckCode, Status, options
 from novasched.observability import catalogue
 from novasched.observability.settings import Settings
 from novasched.process import configuration, opts
-from tests.documented import (
+from tests.functional.prometheus import SERIES, promtool
+from tests.support.suite.documented import (
     INSTALLED,
     ROOT,
     check_command,
@@ -39,7 +40,6 @@ from tests.documented import (
     check_path,
     commands_in,
 )
-from tests.functional.prometheus import SERIES, promtool
 
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 FENCE = re.compile(

@@ -5,7 +5,7 @@ import importlib
 import inspect
 import pkgutil
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def public_classes(package_name):

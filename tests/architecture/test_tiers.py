@@ -5,7 +5,7 @@ import ast
 
 import pytest
 
-from tests.promises import Promise, Suite, promises
+from tests.support.suite.promises import Promise, Suite, promises
 
 FAST = ('tests/unit', 'tests/golden', 'tests/plugins', 'tests/architecture')
 """What costs so little that all of it is in the first tier."""

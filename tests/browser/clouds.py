@@ -36,10 +36,10 @@ from novasched_lab.host_inventory import (
     topology_text,
     usage_columns,
 )
-from tests import databases
 from tests.browser import inventory
 from tests.browser.inventory import FilledHost, PlacedServer, Shape
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases import databases
 
 Row = Mapping[str, Any]
 MOST_WITH_EXTRA = 400

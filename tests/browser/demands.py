@@ -39,7 +39,7 @@ from novasched_lab.local.walkthrough import NoNotifications
 from tests.browser import inventory
 from tests.browser.clouds import PROJECT
 from tests.browser.inventory import Shape
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 HOUR_S = 3590
 LAG_S = 20

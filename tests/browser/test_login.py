@@ -5,9 +5,9 @@ import pytest
 import requests
 from selenium.webdriver.support.expected_conditions import staleness_of
 
-from tests import console_answers
 from tests.browser import console, keystone
-from tests.console_answers import GivenReader
+from tests.support.records import console_answers
+from tests.support.records.console_answers import GivenReader
 
 PATHS = ('/', '/decisions', '/plan', '/capacity', '/hosts', '/health', '/api/v1/hosts')
 

@@ -9,10 +9,10 @@ import pytest
 
 from novasched import errors
 from novasched.inspection import explain, overview
-from tests import console_answers, decision_records
 from tests.browser import console, contrast
 from tests.browser.browser import COLOURS, DARK, LIGHT
-from tests.console_answers import SCHEDULED, GivenReader, part
+from tests.support.records import console_answers, decision_records
+from tests.support.records.console_answers import SCHEDULED, GivenReader, part
 
 
 class State(NamedTuple):

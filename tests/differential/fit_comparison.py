@@ -20,7 +20,7 @@ from tests.differential.judge import Judge
 from tests.golden.numa_pci.test_fit import described, question_of
 from tests.golden.numa_pci.test_numa_pci_hosts import parsed
 from tests.golden.test_golden import text_of
-from tests.topologies import fit
+from tests.support.clouds.topologies import fit
 
 MADE_SMALL = 3
 SMALLER = {'allocation_candidates', 'repeat'}

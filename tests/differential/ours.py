@@ -16,7 +16,7 @@ from novasched.process import opts
 from novasched.releases import NEWEST
 from novasched.scheduler import pipeline
 from novasched.scheduler.hosts import consume
-from tests import factories
+from tests.support.clouds import factories
 
 
 def _classes(namespace):

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.query_table import NODES, given, group
+from tests.support.databases.query_table import NODES, given, group
 
 TALLY = pytest.StashKey()
 

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import databases
-from tests.configuration import make_conf
 from tests.differential.surface_hosts import hosts_by
 from tests.live.peer import peer_program
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases import databases
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parent / 'samples' / 'rpc'

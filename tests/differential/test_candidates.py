@@ -18,8 +18,8 @@ from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.table import SHARES
 from novasched_lab.local.placement import EmbeddedPlacement
-from tests import placement_worlds as worlds
-from tests import recorded_worlds
+from tests.support.clouds import recorded_worlds
+from tests.support.placement import placement_worlds as worlds
 
 SEEDS_OF_A_CLOUD = 25
 

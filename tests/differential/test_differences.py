@@ -3,10 +3,10 @@
 
 import copy
 
-from tests.cases import cases
 from tests.differential import clouds
 from tests.differential.differences import decisions_in, differences
 from tests.differential.shrinking import shrink
+from tests.support.tables.cases import cases
 
 NAN = float('nan')
 WEIGHED = {

@@ -20,9 +20,9 @@ from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints, NodeSize
 from novasched.providers.table import SHARES
 from novasched_lab.local.placement import EmbeddedPlacement
-from tests import placement_worlds as worlds
-from tests import recorded_worlds
 from tests.differential.test_candidates import SEEDS_OF_A_CLOUD, normal
+from tests.support.clouds import recorded_worlds
+from tests.support.placement import placement_worlds as worlds
 
 LARGEST = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 

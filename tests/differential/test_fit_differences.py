@@ -8,13 +8,13 @@ import copy
 
 import pytest
 
-from tests.cases import cases
 from tests.differential import ours_fits
 from tests.differential.fit_comparison import judge_of
 from tests.differential.fit_differences import difference
 from tests.differential.fit_shrinking import shrink
 from tests.differential.fits import fit
 from tests.golden.numa_pci.test_numa_pci_hosts import CASES
+from tests.support.tables.cases import cases
 
 SHOWN = {
     'memo-false-negative': 'N1',

@@ -22,11 +22,11 @@ from novasched.resources import prefilters
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.rpc.faults import to_wire
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
 from tests.differential import specs
-from tests.examples import scaled
-from tests.fakes import FakeNetwork, FakePlacement, FakeView
 from tests.live.peer import peer_program
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeNetwork, FakePlacement, FakeView
+from tests.support.tables.examples import scaled
 
 SEEDS = range(scaled(1000))
 

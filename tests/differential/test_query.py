@@ -17,7 +17,7 @@ from novasched.resources.features import of_release
 from novasched.rpc import faults
 from tests.differential import queries
 from tests.differential.peer import Peer
-from tests.query_table import H0, NOTHING, TABLE, given, request_of
+from tests.support.databases.query_table import H0, NOTHING, TABLE, given, request_of
 
 # Ours says the same in fewer words.
 NO_POLICY = ('There is more than one numbered', 'The request has several numbered')

@@ -12,10 +12,10 @@ from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import request_spec
 from novasched.objects.base import CHANGES, DATA, parse
 from novasched.objects.flavor import Flavor
-from tests.cases import cases
 from tests.differential import orders
 from tests.differential.primitives import primitive
 from tests.live.peer import peer_program
+from tests.support.tables.cases import cases
 
 
 def stored(version, policy, cpus=(0, 1), **more):

@@ -18,7 +18,6 @@ from oslo_config import cfg
 
 from novasched.placement import session
 from novasched_lab.resource_providers import Inventory, Provider
-from tests.databases import Copies
 from tests.faults.audit import Audit
 from tests.faults.callers import Impatient
 from tests.faults.clients import Clients
@@ -28,6 +27,7 @@ from tests.functional.conftest import STUFF, Cloud, named_uuid
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
 from tests.live.servers.rabbitmq import RabbitMQ
+from tests.support.databases.databases import Copies
 
 CONF = """
 [placement]

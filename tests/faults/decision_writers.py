@@ -23,7 +23,7 @@ from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.record import new_id
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import make_record, write
+from tests.support.records.stored_records import make_record, write
 
 BATCH = 7
 LONGEST_LIFE_S = 0.03

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from novasched.rpc import reply_queues
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, Impatient, boot, until
 from tests.functional.conftest import Host
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1'), Host('h2')]
 GONE_S = 1

@@ -10,11 +10,11 @@ import pytest
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from tests import factories
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import PATIENT_S, child
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', memory_mb=9000), Host('h2')]
 QUERY = '^/allocation_candidates'

@@ -16,10 +16,10 @@ from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER
 from novasched.ports import CallerGone
 from novasched.scheduler.outcomes import Outcome
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.conftest import child
 from tests.functional.conftest import CELLS, Host, named_uuid, new_uuids
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', memory_mb=9000, vcpus=4), Host('h2', vcpus=4)]
 CLAIM = '^/allocations/'

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.callers import boot
 from tests.functional.conftest import Host
 from tests.live.servers.process import wait_until
+from tests.support.tables.cases import cases
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 HOSTS = [Host('h1', vcpus=16), Host('h2', vcpus=16), Host('h3', vcpus=16)]

@@ -23,9 +23,9 @@ from novasched.decision_log.pending import RETRY_S, PendingRecords
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.retention import INTERVAL_S
 from novasched.decision_log.writing import DecisionWriter
-from tests.examples import scaled
 from tests.faults.decision_writers import BATCH, SMALL
-from tests.stored_records import SetClock, make_record
+from tests.support.records.stored_records import SetClock, make_record
+from tests.support.tables.examples import scaled
 
 EVERYTHING = Criteria()
 ALL = 1_000_000

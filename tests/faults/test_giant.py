@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.examples import scaled
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.functional.conftest import Host
+from tests.support.tables.examples import scaled
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 SERVERS, SPECS, HINT_BYTES = scaled(1000), scaled(10_000), scaled(5_000_000)

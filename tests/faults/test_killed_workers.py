@@ -17,12 +17,12 @@ from novasched.objects.context import admin
 from novasched.placement.allocations import held_by
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import Intent
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, boot, until
 from tests.functional.conftest import Host, new_uuids
 from tests.live import wire as wire_
 from tests.live.servers.process import run
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1'), Host('h2')]
 LONG_S = 600

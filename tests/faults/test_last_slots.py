@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from tests import factories
 from tests.faults.audit import Bounds
 from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8')
 REQUESTS = 24

@@ -11,11 +11,11 @@ import pytest
 from novasched import errors
 from novasched.db import tables
 from novasched.objects.context import RequestContext
-from tests.cases import cases
-from tests.fakes import FakeCaller
 from tests.faults import proxy
 from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds.fakes import FakeCaller
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8000)]
 PATIENT = {'outage_patience': 60, 'host_state_max_age': 0}

@@ -22,15 +22,15 @@ from novasched.placement_copy import refresh
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from novasched.runtime.periodic import PeriodicRunner
-from tests.cases import cases
-from tests.combinations import SERVERS
-from tests.configuration import make_conf
 from tests.functional.conftest import Host
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.process import wait_until
 from tests.live.servers.tcp_gate import TcpGate
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
+from tests.support.tables.combinations import SERVERS
 
 HOSTS = [Host('h1', vcpus=16), Host('h2', vcpus=1), Host('h3', vcpus=3)]
 LARGE = 4

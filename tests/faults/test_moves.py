@@ -7,9 +7,9 @@ import pytest
 
 from novasched import errors
 from novasched_lab.resource_providers import Inventory, Provider
-from tests.cases import cases
 from tests.faults import proxy
 from tests.functional.conftest import Host, named_uuid
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', zone='az1', disk_gb=0), Host('h2', zone='az1', disk_gb=0)]
 STORAGE = Provider(

@@ -10,12 +10,12 @@ import pytest
 
 from novasched.placement.rollback import TOGETHER
 from novasched.rpc import reply_queues
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.callers import Impatient
 from tests.functional.conftest import Host
 from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
+from tests.support.tables.cases import cases
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
 ROOMY = [Host(f'h{n}', vcpus=128, memory_mb=600_000, disk_gb=9000) for n in range(2)]

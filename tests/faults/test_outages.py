@@ -13,13 +13,13 @@ import pytest
 from novasched.decision_log.worker_state import read
 from novasched.outages import MOST_ALONE
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.callers import boot, until
 from tests.faults.resources import Resources
 from tests.functional.conftest import Host
 from tests.live.servers.process import wait_until
+from tests.support.tables.cases import cases
 
 HOSTS = [Host(f'h{n}', vcpus=64, memory_mb=1048576, disk_gb=9999) for n in (1, 2, 3)]
 METHODS = ('GET', 'PUT', 'POST', 'DELETE')

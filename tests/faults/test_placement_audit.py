@@ -18,10 +18,10 @@ from novasched.manage.program import CommandProgram
 from novasched.ports import Intent
 from novasched_lab.db.server_tables import migrations
 from novasched_lab.resource_providers import Inventory, Provider
-from tests import databases
-from tests.cases import cases
 from tests.faults.conftest import CONF
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.databases import databases
+from tests.support.tables.cases import cases
 
 HOLDS = {'VCPU': 1, 'MEMORY_MB': 512}
 GOLD = 'CUSTOM_BAREMETAL_GOLD'

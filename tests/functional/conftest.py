@@ -30,9 +30,10 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import URL, EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from novasched_lab.scheduler_client import SchedulerClient
-from tests import databases, factories
-from tests.configuration import make_conf
-from tests.own_logs import caplog, threads_of_others
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases import databases
+from tests.support.suite.own_logs import caplog, threads_of_others
 
 __all__ = ['caplog', 'threads_of_others']
 

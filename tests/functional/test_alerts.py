@@ -8,8 +8,8 @@ import shlex
 import pytest
 import yaml
 
-from tests.documented import check_command
 from tests.functional.prometheus import promtool, unknown_in
+from tests.support.suite.documented import check_command
 
 ROOT = pathlib.Path(__file__).parents[2]
 RULES = ROOT / 'etc' / 'novasched' / 'prometheus' / 'novasched.rules.yml'

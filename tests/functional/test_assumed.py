@@ -11,8 +11,8 @@ from novasched import errors
 from novasched.app.sources import Kept
 from novasched.db import tables
 from novasched.runtime.clock import SystemClock
-from tests import factories
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
 
 PLAIN = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
 APART = ['ServerGroupAntiAffinityFilter']

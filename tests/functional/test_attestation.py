@@ -14,9 +14,9 @@ import pytest
 from oslo_utils import timeutils
 
 from novasched.external.attestation import TrustedFilter
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 LEVELS = {'n1': 'trusted', 'n2': 'untrusted'}
 

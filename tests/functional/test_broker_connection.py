@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.rpc import transport
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 START, START_OK, TUNE, TUNE_OK = (10, 10), (10, 11), (10, 30), (10, 31)
 OPEN, OPEN_OK, CLOSE, CLOSE_OK = (10, 40), (10, 41), (10, 50), (10, 51)

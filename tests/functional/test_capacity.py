@@ -20,9 +20,9 @@ from novasched.placement_copy.readers.api import ApiReader
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 from tests.unit.commands import played
 
 FILTERS = ('ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter')

@@ -16,8 +16,8 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.writes import SLOW_S, AllocationWrites
 from novasched.ports import CallerGone, Claimed, ClaimRefused
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests.cases import cases
 from tests.functional.conftest import put_between
+from tests.support.tables.cases import cases
 
 FIRST = str(uuid.uuid4())
 POST, PUT = 'POST', 'PUT'

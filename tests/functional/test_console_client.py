@@ -23,7 +23,7 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.endpoints import HERE
 from tests.functional.test_capacity import sources
-from tests.stored_records import make_record, write
+from tests.support.records.stored_records import make_record, write
 from tests.unit.commands.played import App, run
 
 HOSTS = (

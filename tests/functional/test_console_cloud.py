@@ -21,7 +21,7 @@ from novasched.runtime.typed_json import to_json
 from novasched_lab.local.placement import adapter_to
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
-from tests.stored_records import SetClock, make_record, write
+from tests.support.records.stored_records import SetClock, make_record, write
 
 HOSTS = (
     Host('h1', zone='az1'),

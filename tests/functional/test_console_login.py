@@ -17,8 +17,8 @@ from novasched.console.identity import CACHED_S, TokenOfCookie, cached_s
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
 from tests.browser import keystone
-from tests.console_answers import GivenReader
 from tests.live.servers.process import wait_until
+from tests.support.records.console_answers import GivenReader
 
 HTML = {'Accept': 'text/html,*/*;q=0.8'}
 PATHS = ('/', '/decisions', '/hosts', '/health', '/nothing')

@@ -9,11 +9,11 @@ from novasched.console import app
 from novasched.console import cloud as console
 from novasched.decision_log.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import decision_records
-from tests.console_answers import SeenPage
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
-from tests.stored_records import make_record, write
+from tests.support.records import decision_records
+from tests.support.records.console_answers import SeenPage
+from tests.support.records.stored_records import make_record, write
 
 MOST_PAGES = 400
 ODD = 'h/3 <b>"x" {{7*7}}'

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from novasched import errors
 from novasched.console import program
 from novasched.console.policies import RULE, enforcer_of
-from tests import hostile
-from tests.cases import cases
+from tests.support.tables import hostile
+from tests.support.tables.cases import cases
 
 NOBODY = {'roles': [], 'user_id': 'u', 'project_id': 'p', 'is_admin_project': True}
 A, B = {**NOBODY, 'roles': ['a']}, {**NOBODY, 'roles': ['A', 'b']}

@@ -14,9 +14,9 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.reasons import FIRST_STEP
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 HOSTS = [
     Host('h1', memory_mb=9000),

@@ -8,8 +8,8 @@ import pytest
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
 from novasched.runtime.clock import SystemClock
-from tests import databases
 from tests.functional.conftest import Host
+from tests.support.databases import databases
 
 DEADLINE_S = 30
 OPTIONS = {

@@ -13,10 +13,10 @@ from novasched.inspection.dry_run import DryPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.ports import Candidates, Claimed
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.test_capacity import sources
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 QUERY = 'resources=MEMORY_MB%3A512%2CVCPU%3A2'
 HOSTS = [

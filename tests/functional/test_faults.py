@@ -5,8 +5,8 @@ import pytest
 import requests
 
 from novasched import errors
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', memory_mb=9000, vcpus=4), Host('h2', vcpus=4)]
 

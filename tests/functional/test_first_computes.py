@@ -7,8 +7,8 @@ import pytest
 
 from novasched import errors
 from novasched_lab.resource_providers import provide
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.tables.cases import cases
 
 H1 = Host('h1')
 

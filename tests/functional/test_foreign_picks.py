@@ -9,9 +9,9 @@ import pytest
 
 from novasched.cluster.assumed import AssumedInstances
 from novasched.rpc.shared_picks import PickSender, PicksEndpoint
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NODES = factories.numa_topology(
     factories.numa_cell(0, range(4)), factories.numa_cell(1, range(4, 8))

@@ -14,9 +14,9 @@ from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
 from novasched.placement_copy.readers.api import ApiReader
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests import factories
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import read_and_stopped, sources
+from tests.support.clouds import factories
 from tests.unit.commands import played
 
 NOON = datetime.datetime.fromisoformat('2026-11-22T12:00:00')

@@ -24,9 +24,10 @@ from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
 from novasched.runtime.deadline import TookTooLong
-from tests import factories, hostile
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.test_capacity import sources
+from tests.support.clouds import factories
+from tests.support.tables import hostile
 
 TIMES = 10
 """What a hostile text may cost, in ordinary ones."""

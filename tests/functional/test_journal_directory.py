@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 PROGRAM = Path(sys.executable).with_name('novasched-scheduler')
 CONF = """

@@ -10,10 +10,10 @@ import pytest
 
 from novasched import errors
 from novasched.db import tables
-from tests.cases import cases
-from tests.computes import UNFIT, Computes
-from tests.examples import scaled
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds.computes import UNFIT, Computes
+from tests.support.tables.cases import cases
+from tests.support.tables.examples import scaled
 
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
 FILTERS = ['ComputeFilter', 'NumInstancesFilter']

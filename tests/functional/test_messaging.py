@@ -14,9 +14,9 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples'
 WAIT_S = 20

@@ -14,9 +14,9 @@ from novasched import errors
 from novasched.db.transactions import Database
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
+from tests.support.tables.cases import cases
 
 SMALL = {'memory_mb': 64, 'root_gb': 1}
 

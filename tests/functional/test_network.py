@@ -9,10 +9,10 @@ from novasched.external.network import NetworkClient
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched_lab.resource_providers import Provider, provide
-from tests.cases import cases
-from tests.fakes import FakeCaller
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.neutron import Neutron
+from tests.support.clouds.fakes import FakeCaller
+from tests.support.tables.cases import cases
 
 HOSTS = [Host('h1', zone='rack1'), Host('h2', zone='rack2'), Host('h3', zone='rack3')]
 ROUTED = {'scheduler': {'query_placement_for_routed_network_aggregates': True}}

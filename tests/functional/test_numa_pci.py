@@ -4,8 +4,8 @@
 import pytest
 
 from novasched import errors
-from tests import factories
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.clouds import factories
 
 FILTERS = ['ComputeFilter', 'PciPassthroughFilter', 'NUMATopologyFilter']
 HUGE = 1048576

@@ -13,9 +13,9 @@ from novasched import errors
 from novasched.app import instrumented
 from novasched.observability import serving
 from novasched.observability.serving import Response
-from tests.configuration import make_conf
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
 from tests.live.servers.process import wait_until
+from tests.support.clouds.configuration import make_conf
 
 __all__ = ['endpoint']
 

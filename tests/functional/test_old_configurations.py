@@ -17,7 +17,7 @@ from novasched.compat import deprecated_options
 from novasched.compat.driver_loading import driver_from_conf
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 FIVE = (
     'ComputeFilter',

@@ -29,10 +29,10 @@ from novasched.ports import (
 )
 from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests.cases import cases
-from tests.configuration import make_conf
 from tests.functional.conftest import put_between
 from tests.functional.endpoints import HERE
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
 

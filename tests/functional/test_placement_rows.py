@@ -11,9 +11,9 @@ from novasched.providers.candidates import search
 from novasched.providers.contents import build
 from novasched.providers.table import SHARES
 from novasched_lab.local.placement import EmbeddedPlacement
-from tests import placement_worlds as worlds
-from tests import recorded_worlds
 from tests.functional.conftest import named_uuid
+from tests.support.clouds import recorded_worlds
+from tests.support.placement import placement_worlds as worlds
 
 POOL = frozenset(worlds.AGGREGATES[:1])
 

@@ -8,8 +8,8 @@ from concurrent import futures
 import pytest
 
 from novasched.scheduler.filters import BaseHostFilter
-from tests import factories
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
 
 HOSTS = [Host('h1'), Host('h2')]
 LONG_S = 60

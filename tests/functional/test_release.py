@@ -13,8 +13,8 @@ from novasched.db.stores import SqlServiceStore
 from novasched.objects import context as contexts
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import databases
 from tests.functional.conftest import Host
+from tests.support.databases import databases
 
 MODEL = 'COMPUTE_SECURITY_TPM_TIS'
 OPTIONS = {'DEFAULT': {'host': 'b'}, 'novasched': {'check_interval': 1.0}}

@@ -9,9 +9,9 @@ from novasched import errors
 from novasched.db import tables
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.runtime.clock import SystemClock
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 THREE = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
 

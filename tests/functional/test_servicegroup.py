@@ -10,9 +10,9 @@ import pytest
 
 from novasched.external.servicegroup import Beats
 from novasched.runtime.clock import SystemClock
-from tests.configuration import make_conf
 from tests.functional.conftest import Host, new_uuids
-from tests.memcached import Memcached
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases.memcached import Memcached
 
 # What the peer wrote for the key compute:cmp-1, by backend.
 SAMPLES = {

@@ -14,9 +14,9 @@ from novasched import errors
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched_lab.resource_providers import provide
-from tests.cases import cases
-from tests.examples import scaled
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.tables.cases import cases
+from tests.support.tables.examples import scaled
 
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
 GOLD = 'CUSTOM_GOLD'

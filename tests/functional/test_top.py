@@ -16,10 +16,10 @@ import yaml
 
 from novasched.decision_log.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
 from tests.live.daemon import own_program
 from tests.live.servers.process import completed
-from tests.stored_records import make_record, write
+from tests.support.records.stored_records import make_record, write
+from tests.support.tables.cases import cases
 
 END_S = 60
 

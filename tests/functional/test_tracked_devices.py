@@ -9,9 +9,9 @@ from novasched.inspection import capacity, plan, session
 from novasched.inspection.catalogue import flavor_of
 from novasched.inspection.requests import BootOrder
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests import factories
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import filled, sources
+from tests.support.clouds import factories
 
 FILTERS = ['ComputeFilter', 'PciPassthroughFilter']
 CLASS = 'CUSTOM_PCI_10DE_1DB4'

@@ -16,9 +16,9 @@ from novasched.inspection.what_if import WhatIf
 from novasched.placement_copy.readers import api
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
-from tests import factories
 from tests.functional.conftest import Host
 from tests.functional.test_capacity import sources
+from tests.support.clouds import factories
 from tests.unit.commands import played
 
 TWO = 'vcpus=2,ram=512,disk=1'

@@ -11,10 +11,10 @@ from novasched import errors
 from novasched.commands.why_not import WhyNot
 from novasched.inspection import session
 from novasched.scheduler.weighers import Weigher
-from tests.cases import cases
 from tests.functional import test_plugins_misbehave
 from tests.functional.test_capacity import sources
 from tests.functional.test_host import made as hosts_with_servers
+from tests.support.tables.cases import cases
 from tests.unit.commands import played
 
 made = hosts_with_servers

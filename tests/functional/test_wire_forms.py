@@ -12,9 +12,9 @@ from novasched.objects.notifications import request_spec
 from novasched.objects.selection import Selection
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
-from tests import factories
-from tests.cases import cases
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples' / 'rpc'
 HOSTS = [

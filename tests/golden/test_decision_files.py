@@ -17,7 +17,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.record import VERSION, DecisionRecord, Head
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import write
+from tests.support.records.stored_records import write
 
 HERE = pathlib.Path(__file__).parent / 'decisions'
 HOSTS = ['cmp-1', 'cmp-2', 'cmp-3', 'cmp-4']

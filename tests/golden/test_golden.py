@@ -16,8 +16,8 @@ import stevedore
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
-from tests import factories
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
 
 HERE = pathlib.Path(__file__).parent
 CASES = {

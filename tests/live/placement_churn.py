@@ -8,7 +8,7 @@ import threading
 
 import requests
 
-from tests import placement_worlds as worlds
+from tests.support.placement import placement_worlds as worlds
 
 HOSTS = 12
 HOLDING = 12

@@ -3,7 +3,7 @@
 
 import json
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_a_boot_goes_to_the_best_host_and_is_claimed_there(

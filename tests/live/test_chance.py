@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.cases import cases
 from tests.live.peer import PeerError
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

@@ -14,9 +14,9 @@ from novasched.db import engines, tables
 from novasched.db.stores import SqlCellStore
 from novasched.db.transactions import Database
 from novasched_lab.db import schema
-from tests import store_checks
-from tests.combinations import SERVERS
-from tests.databases import Databases, node
+from tests.support.checks import store_checks
+from tests.support.databases.databases import Databases, node
+from tests.support.tables.combinations import SERVERS
 
 
 def conf_for(url):

@@ -8,8 +8,8 @@ from novasched import errors
 from novasched.rpc import transport
 from novasched.rpc.server import TOPIC
 from novasched.rpc.shared_picks import FANOUT
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

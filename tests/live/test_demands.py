@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.cases import cases
 from tests.live.peer import PeerError
 from tests.live.wire import primitive
+from tests.support.tables.cases import cases
 
 GOLD, SILVER = 'CUSTOM_GOLD', 'CUSTOM_SILVER'
 NIC = 'CUSTOM_PCI_8086_1563'

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tests.examples import scaled
 from tests.live.flow import running
 from tests.live.flow_books import Books, assert_named
+from tests.support.tables.examples import scaled
 
 CELLS = ('cell1', 'cell2', 'cell3')
 EMPTY = scaled(16)

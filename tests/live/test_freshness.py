@@ -33,11 +33,12 @@ from novasched.runtime.clock import SystemClock
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched_lab.db import schema
-from tests import factories, view_checks
-from tests.databases import Databases, cell_mapping
-from tests.examples import scaled
 from tests.live.servers.process import Process
 from tests.live.writers import KINDS, MOST_S
+from tests.support.checks import view_checks
+from tests.support.clouds import factories
+from tests.support.databases.databases import Databases, cell_mapping
+from tests.support.tables.examples import scaled
 
 SECONDS = scaled(40)
 WRITERS = 4

@@ -21,8 +21,6 @@ from novasched.objects.context import RequestContext
 from novasched.process import configuration
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab.scheduler_client import SchedulerClient
-from tests import factories
-from tests.configuration import make_conf
 from tests.live.daemon import own_program
 from tests.live.peer import peer_program
 from tests.live.servers.process import (
@@ -33,6 +31,8 @@ from tests.live.servers.process import (
     wait_until,
 )
 from tests.live.servers.tcp_gate import TcpGate
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
 
 pytestmark = pytest.mark.ours
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

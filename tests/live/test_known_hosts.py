@@ -25,10 +25,10 @@ from novasched import errors
 from novasched.db import tables
 from novasched.db.transactions import Database
 from novasched.placement_copy.readers.database import DatabaseReader
-from tests.computes import UNFIT, Computes
-from tests.examples import scaled
 from tests.functional.conftest import CELLS, Cloud, Host, new_uuids
 from tests.live.servers.placement import Placement
+from tests.support.clouds.computes import UNFIT, Computes
+from tests.support.tables.examples import scaled
 
 CLIENTS, WRITERS, HOSTS_EACH = 8, 2, 3
 ZONE = 'az1'

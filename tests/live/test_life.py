@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.combinations import BACKENDS
 from tests.live import wire as wire_
 from tests.live.daemon import OURS, QUEUE
 from tests.live.servers.process import free_port
 from tests.live.wire import Wire
+from tests.support.tables.combinations import BACKENDS
 
 STOP_S = 20
 REPORT = '    Scheduler    '

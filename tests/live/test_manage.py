@@ -18,10 +18,10 @@ from novasched.db.transactions import Database
 from novasched.manage.program import CommandProgram
 from novasched.manage.status import Status
 from novasched_lab.db import schema
-from tests.combinations import SERVERS
-from tests.databases import node, service
 from tests.live.daemon import own_program
 from tests.live.servers.process import run
+from tests.support.databases.databases import node, service
+from tests.support.tables.combinations import SERVERS
 
 pytestmark = pytest.mark.ours
 

@@ -29,15 +29,15 @@ from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
 from novasched.resources.query import VERSION, Group, Query
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import placement_worlds as worlds
-from tests.combinations import SERVERS
-from tests.configuration import make_conf
 from tests.faults.conftest import CONF, adapter_of
 from tests.live.peer import PeerError
 from tests.live.placement_churn import Churn, Turns
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
 from tests.live.test_placement_contents import comparable
+from tests.support.clouds.configuration import make_conf
+from tests.support.placement import placement_worlds as worlds
+from tests.support.tables.combinations import SERVERS
 
 SECONDS = float(os.environ.get('NOVASCHED_MIRROR_SECONDS', '4'))
 MOST_S = SECONDS + 60

@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.cases import cases
 from tests.live.peer import PeerError
+from tests.support.tables.cases import cases
 
 PREFIX = 'No valid host was found. '
 NOT_ENOUGH = 'There are not enough hosts available.'

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.combinations import BACKENDS
 from tests.live.daemon import QUEUE
 from tests.live.servers.process import free_port
+from tests.support.tables.combinations import BACKENDS
 
 pytestmark = pytest.mark.ours
 

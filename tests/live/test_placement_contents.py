@@ -24,9 +24,9 @@ from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints
 from novasched.resources import Query
 from novasched.resources.query import Group
-from tests import placement_worlds as worlds
-from tests.combinations import SERVERS
 from tests.live.servers.placement import Placement
+from tests.support.placement import placement_worlds as worlds
+from tests.support.tables.combinations import SERVERS
 
 MORE = pytest.mark.exhaustive('more random examples')
 

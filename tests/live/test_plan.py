@@ -7,10 +7,10 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from tests.examples import scaled
 from tests.live.daemon import own_program
 from tests.live.flow import CELLS, HOSTS
 from tests.live.servers.process import completed, free_port
+from tests.support.tables.examples import scaled
 
 pytestmark = pytest.mark.ours
 RUN_S = 60

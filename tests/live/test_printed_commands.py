@@ -17,7 +17,7 @@ from novasched.inspection import advice
 from novasched.manage import audit
 from novasched.manage.program import CommandProgram
 from novasched.scheduler.reasons import Code
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.cases import cases
 from tests.live import wire as wire_
 from tests.live.peer import PeerError
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.combinations import BACKENDS
 from tests.live.daemon import QUEUE
 from tests.live.peer import PeerError
 from tests.live.servers.process import free_port
 from tests.live.steady import Steady
+from tests.support.tables.combinations import BACKENDS
 
 pytestmark = pytest.mark.ours
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -12,7 +12,6 @@ import pytest
 
 from novasched.commands.why_not import WhyNot
 from novasched.scheduler.reasons import Code
-from tests.examples import scaled
 from tests.live.failing_cloud import (
     ORDINARY,
     TENANT,
@@ -23,6 +22,7 @@ from tests.live.failing_cloud import (
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
+from tests.support.tables.examples import scaled
 from tests.unit.commands import played
 
 pytestmark = pytest.mark.ours

@@ -20,10 +20,10 @@ from novasched import errors
 from novasched.db.transactions import Database
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.database import DatabaseReader
-from tests.examples import scaled
 from tests.functional.conftest import Cloud, Host, named_uuid, new_uuids
 from tests.live.servers.placement import Placement
 from tests.live.servers.tcp_gate import TcpGate
+from tests.support.tables.examples import scaled
 
 TENANTS = ('gold', 'silver')
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}

@@ -20,9 +20,9 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import ClaimRequest
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests import factories
 from tests.faults.conftest import CONF, adapter_of
 from tests.live.servers.placement import Placement
+from tests.support.clouds import factories
 
 HOSTS, MANY, OTHERS, UNDO_WITHIN_S, RECOVERED_WITHIN_S = 60, 120, 3, 2.0, 120.0
 

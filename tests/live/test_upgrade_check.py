@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from novasched.cmd.status import COMMANDS
 from novasched.manage.status import Status
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

@@ -27,9 +27,10 @@ from novasched.objects.context import RequestContext
 from novasched.process import opts
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import factories, view_checks
-from tests.combinations import SERVERS
-from tests.databases import NOON, Databases, instance, node, service
+from tests.support.checks import view_checks
+from tests.support.clouds import factories
+from tests.support.databases.databases import NOON, Databases, instance, node, service
+from tests.support.tables.combinations import SERVERS
 
 HOSTS = 1000
 PLACEMENT = 'http://placement.example'

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.cases import cases
 from tests.live.daemon import own_program
 from tests.live.peer import PeerError
 from tests.live.servers.keystone import WRONG
 from tests.live.servers.process import completed, free_port
 from tests.live.servers.rabbitmq import PASSWORD
+from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 

@@ -25,7 +25,7 @@ import uuid
 import sqlalchemy as sa
 
 from novasched.db import tables
-from tests.databases import node, service
+from tests.support.databases.databases import node, service
 
 SKEWS_S = (-4, 0, 3, -1)
 HOSTS_EACH = 40

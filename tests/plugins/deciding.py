@@ -10,7 +10,7 @@ from oslo_config import cfg
 from novasched import plugins
 from novasched.process import opts
 from novasched.scheduler.pipeline import decide
-from tests import factories
+from tests.support.clouds import factories
 
 QUIET, SPARE = 'quiet_weight_multiplier', 'spare_ram_mb'
 LIMITS_MB = {'h2': 7168, 'h3': 7168, 'h4': 2048, 'h5': 7168}

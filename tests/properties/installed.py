@@ -4,7 +4,7 @@
 import stevedore
 
 from novasched.scheduler.hosts import Column, Columns
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 
 def _raise(manager, entry_point, problem):

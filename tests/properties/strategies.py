@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import CellMapping, Destination, SchedulerRetries
-from tests import factories
+from tests.support.clouds import factories
 
 NAN = float('nan')
 ALIAS = '7c676751-512d-41c1-b313-66dc92a3b8f6'

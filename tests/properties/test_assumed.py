@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 )
 
 from novasched.cluster.assumed import AssumedInstances
-from tests import factories
-from tests.examples import examples
+from tests.support.clouds import factories
+from tests.support.tables.examples import examples
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 TOTAL_MB = 100000

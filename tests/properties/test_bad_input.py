@@ -18,11 +18,11 @@ from novasched.scheduler.filters.image_props import ImagePropertiesFilter
 from novasched.scheduler.pipeline import Profile, run_filters, weigh
 from novasched.scheduler.reasons import Reason
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
-from tests import factories
-from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_filters import ALL as FILTERS
 from tests.properties.test_weighers import ALL as WEIGHERS
+from tests.support.clouds import factories
+from tests.support.tables.examples import examples
 
 # What a filter may raise for nonsense, as nova's does: the operators on numbers, and
 # hints that are a language of their own.

@@ -24,10 +24,10 @@ from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume, consume_each
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.pipeline import Profile, run_filters
-from tests import factories
-from tests.examples import examples
 from tests.properties.installed import FILTERS, contents
 from tests.properties.strategies import aggregates, guests, host_tables, requests
+from tests.support.clouds import factories
+from tests.support.tables.examples import examples
 
 LIMITS = (
     NumInstancesFilter(6),

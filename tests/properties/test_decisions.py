@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
-from tests.examples import examples
 from tests.properties.installed import FILTERS, WEIGHERS, contents
 from tests.properties.strategies import host_tables, naming_requests, requests
+from tests.support.tables.examples import examples
 
 profiles = st.builds(
     Profile,

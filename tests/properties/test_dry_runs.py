@@ -16,10 +16,17 @@ from novasched.inspection.server_request import moved
 from novasched.inspection.why_not import why_not
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
-from tests import factories
-from tests.dry_clouds import ALIAS, Child, DryCloud, inventory, node, stats
-from tests.examples import examples
 from tests.properties.strategies import some_of
+from tests.support.clouds import factories
+from tests.support.clouds.dry_clouds import (
+    ALIAS,
+    Child,
+    DryCloud,
+    inventory,
+    node,
+    stats,
+)
+from tests.support.tables.examples import examples
 
 HOSTS = ('h1', 'h2', 'h3')
 DEVICE = 'CUSTOM_PCI_8086_1520'

@@ -15,7 +15,7 @@ from novasched.inspection.explain import explanation, of_host
 from novasched.inspection.render import as_text, host_as_text
 from novasched.inspection.text import Style
 from novasched.scheduler.reasons import Blocker, Code
-from tests import decision_records as records
+from tests.support.records import decision_records as records
 
 CODES = st.sampled_from([str(code) for code in Code])
 WORDS = st.text('abc -', max_size=60)

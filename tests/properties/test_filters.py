@@ -10,11 +10,11 @@ from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Reason
-from tests import factories
-from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.installed import FILTERS, contents, name
 from tests.properties.strategies import host_tables, requests
+from tests.support.clouds import factories
+from tests.support.tables.examples import examples
 
 # Some that do nothing, or less, with the defaults, and all.
 BUSY = [

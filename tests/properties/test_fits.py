@@ -25,8 +25,8 @@ from novasched.scheduler.fit.topology import (
     Networks,
     Pages,
 )
-from tests.examples import examples
-from tests.topologies import fit
+from tests.support.clouds.topologies import fit
+from tests.support.tables.examples import examples
 
 one_of = st.sampled_from
 small = st.integers(0, 4)

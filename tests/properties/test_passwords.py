@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from novasched import errors, printable
 from novasched.db import engines, transactions
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 PARTS = ('s3c', 'r3t', 'w0r')
 ODD = st.text(st.sampled_from('@/:?#$%[],{}&=;+!~"\'\\'), min_size=1, max_size=3)

@@ -18,8 +18,8 @@ from novasched.decision_log.record import (
     time_of_id,
 )
 from novasched.decision_log.writing import DecisionWriter
-from tests.examples import examples
-from tests.stored_records import write
+from tests.support.records.stored_records import write
+from tests.support.tables.examples import examples
 
 TEXTS = st.text(st.characters(codec='utf-8'), max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)

@@ -25,11 +25,11 @@ from novasched.scheduler.reasons import (
     NOT_NAMED,
     PASSED,
 )
-from tests.examples import examples
-from tests.fakes import FakeClock
 from tests.properties.strategies import host_tables
 from tests.properties.test_decisions import any_request, profiles
-from tests.stored_records import write
+from tests.support.clouds.fakes import FakeClock
+from tests.support.records.stored_records import write
+from tests.support.tables.examples import examples
 
 SERVER = 'c0000000-0000-4000-8000-00000000000a'
 

@@ -29,8 +29,8 @@ from novasched.scheduler.hosts import consume
 from novasched.scheduler.outcomes import REASONS, Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     VERSION,
     FakeCaller,
     FakeNetwork,

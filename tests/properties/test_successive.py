@@ -28,11 +28,16 @@ from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
-from tests import factories
-from tests.examples import examples
-from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
 from tests.properties.installed import FILTERS, WEIGHERS
 from tests.properties.strategies import host_tables, naming_requests, requests
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    VERSION,
+    FakePlacement,
+    FakeView,
+    schedule_request,
+)
+from tests.support.tables.examples import examples
 
 UUIDS = [f'b0000000-0000-4000-8000-{number:012}' for number in range(12)]
 AFFINITY = (ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter())

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from novasched.scheduler.pipeline import descending, weigh
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
-from tests.examples import examples
 from tests.properties.installed import WEIGHERS, contents, name
 from tests.properties.strategies import host_tables, requests
+from tests.support.tables.examples import examples
 
 # Two that do nothing with the defaults, and all.
 BUSY = [

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from tests.configuration import make_conf
-from tests.fakes import FakeClock
-from tests.own_logs import caplog, threads_of_others
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeClock
+from tests.support.suite.own_logs import caplog, threads_of_others
 
 __all__ = ['caplog', 'threads_of_others']
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from novasched import errors, http
 from novasched.external import network
 from novasched.placement import session as placement
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 ADMIN = 'auth_type = admin_token\nendpoint = http://e\ntoken = t\n'
 SERVICES = {

@@ -28,8 +28,8 @@ from novasched.outages import (
 )
 from novasched.ports import NO_CALLER
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
-from tests.fakes import FakeCaller, FakeClock
+from tests.support.clouds.fakes import FakeCaller, FakeClock
+from tests.support.tables.cases import cases
 
 AWAY = {'placement': 'connection refused'}
 

@@ -8,8 +8,8 @@ from novasched.objects.base import parse
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.resources.cpu import cpus_in
 from novasched.rpc.serializer import decode
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 DEEP = '[' * 100_000
 

@@ -11,8 +11,8 @@ from novasched import errors, plugins
 from novasched.process import opts
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 HERE = __name__
 ALL = 'nova.scheduler.filters.all_filters'

@@ -13,7 +13,7 @@ from oslo_log import formatters, log
 from novasched import printable
 from novasched.inspection import text
 from novasched.inspection.reports import Stranded
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 CONTROLS = [
     *(chr(code) for code in [*range(9), *range(11, 32), *range(127, 160)]),

@@ -15,9 +15,9 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate import AggregateMultiTenancyIsolation
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 EACH = pytest.mark.parametrize('release', RELEASES, ids=str)
 

@@ -8,7 +8,7 @@ import pytest
 from novasched import errors, testing
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 FILTER = NumInstancesFilter(5)
 REQUEST = testing.request()

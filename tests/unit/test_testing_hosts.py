@@ -4,7 +4,7 @@
 import pytest
 
 from novasched import testing
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_hosts_differ_in_what_is_given():

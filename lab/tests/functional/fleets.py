@@ -20,8 +20,8 @@ from novasched_lab.compute import fleet, service
 from novasched_lab.db import schema
 from novasched_lab.db.cell_servers import CellServers, Migration
 from novasched_lab.host_inventory import name_uuid
-from tests import factories
 from tests.functional.conftest import new_uuids
+from tests.support.clouds import factories
 
 PATIENCE_S = 20
 

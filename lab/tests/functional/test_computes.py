@@ -10,7 +10,7 @@ import pytest
 from lab.tests.functional.fleets import Cell, eventually
 from novasched.db import tables
 from novasched_lab.local.placement import EmbeddedPlacement
-from tests import factories
+from tests.support.clouds import factories
 
 HOSTS = [{'name': 'c{}', 'count': 2, 'vcpus': 8, 'memory_mb': 8192, 'disk_gb': 100}]
 PLAIN = {'hosts': HOSTS}

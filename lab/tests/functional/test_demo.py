@@ -16,8 +16,8 @@ import pytest
 from novasched.inspection import funnel
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
-from tests.cases import cases
 from tests.live.servers.process import completed
+from tests.support.tables.cases import cases
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
 SELECTED = 'sh11-compute-s3-10e5e12e26'

@@ -20,8 +20,8 @@ from novasched.inspection import dry_run, session
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer
-from tests.cases import cases
-from tests.examples import scaled
+from tests.support.tables.cases import cases
+from tests.support.tables.examples import scaled
 from tests.unit.commands.played import run
 
 HOSTS = [

@@ -12,7 +12,7 @@ from novasched_lab.commands.servers import (
     MoveServer,
     ShowServer,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 HOSTS = [
     {

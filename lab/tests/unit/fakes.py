@@ -17,8 +17,8 @@ from novasched_lab.api.new_instance import instance_of
 from novasched_lab.cells import CellLinks
 from novasched_lab.conductor.task import ConductorContext
 from novasched_lab.db.api_servers import ApiServers
-from tests import databases as rows
-from tests import factories
+from tests.support.clouds import factories
+from tests.support.databases import databases as rows
 
 CELL1_UUID = 'cell1000-0000-4000-8000-000000000001'
 

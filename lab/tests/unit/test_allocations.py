@@ -9,7 +9,7 @@ from keystoneauth1 import exceptions as ksa
 from lab.tests.unit.fakes import context
 from novasched import errors
 from novasched_lab.allocations import Allocations
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 HELD = {'rp': {'resources': {'VCPU': 1}, 'generation': 3}}
 CONFLICT = {

@@ -13,8 +13,8 @@ from novasched.db import tables
 from novasched_lab import program
 from novasched_lab.cmd import BESIDE_NOVA
 from novasched_lab.host_inventory import name_uuid
-from tests.cases import cases
-from tests.databases import service
+from tests.support.databases.databases import service
+from tests.support.tables.cases import cases
 
 SECOND = datetime.timedelta(seconds=1)
 

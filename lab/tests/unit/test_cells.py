@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.ports import Cell
 from novasched_lab.cells import CellLinks
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 URL = 'sqlite://'
 

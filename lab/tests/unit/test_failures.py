@@ -6,7 +6,7 @@ import oslo_messaging
 from novasched import errors
 from novasched.rpc import faults
 from novasched_lab.failures import MaxRetriesExceeded, fault_of, is_no_valid_host
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 WIRE = faults.to_wire(errors.NoValidHost('full'))
 

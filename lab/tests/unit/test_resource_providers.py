@@ -9,7 +9,7 @@ from novasched_lab.resource_providers import (
     name_of,
     register,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement.conftest import scripted
 
 __all__ = ['scripted']

@@ -15,8 +15,8 @@ from novasched.rpc.serializer import decode
 from novasched_lab import opts, rpc_api
 from novasched_lab.cells import Brokers
 from novasched_lab.rpc_api import sending
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 ARGUMENTS = {
     'instance': None,

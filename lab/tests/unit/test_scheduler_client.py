@@ -15,7 +15,7 @@ from novasched.rpc.serializer import RequestSerializer, encode
 from novasched.rpc.server import BaseEndpoint
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab.scheduler_client import TARGET, ClientSerializer, SchedulerClient
-from tests import factories
+from tests.support.clouds import factories
 
 
 class Endpoint:

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from novasched.inspection.explain import explanation, of_host
-from tests.cases import cases
 from tests.golden.explain import test_screens as screens
+from tests.support.tables.cases import cases
 
 SCHEMA = json.loads(
     (

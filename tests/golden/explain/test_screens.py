@@ -13,7 +13,7 @@ from novasched.inspection import advice
 from novasched.inspection.explain import explanation, of_host
 from novasched.inspection.render import as_text, host_as_text
 from novasched.inspection.text import Style
-from tests import decision_records as records
+from tests.support.records import decision_records as records
 
 HERE = pathlib.Path(__file__).parent
 

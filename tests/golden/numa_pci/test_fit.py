@@ -19,7 +19,7 @@ from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.requirements import guest_of, networks_of
 from novasched.scheduler.fit.search import ordered
 from novasched.scheduler.fit.topology import CellLimits
-from tests.topologies import fit
+from tests.support.clouds.topologies import fit
 
 HERE = pathlib.Path(__file__).parent
 CASES = {

@@ -18,7 +18,7 @@ from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import consume
-from tests import factories
+from tests.support.clouds import factories
 
 HERE = pathlib.Path(__file__).parent
 CASES = {

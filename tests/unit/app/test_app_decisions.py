@@ -15,9 +15,9 @@ from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.configuration import make_conf
-from tests.fakes import FakeView
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeView
 from tests.unit.observability.recorder import FakeRecorder
 from tests.unit.placement_copy.providers import FakeProviders
 

@@ -7,7 +7,7 @@ from novasched import app
 from novasched.inspection.dry_run import SilentNotifier
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.database import DatabaseReader
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from novasched.cluster.release import FoundRelease
 from novasched.db import engines, tables
 from novasched.objects.base import NovaObject  # noqa: F401  no warning at first use
 from novasched.releases import NEWEST
-from tests import databases
-from tests.cases import cases
+from tests.support.databases import databases
+from tests.support.tables.cases import cases
 
 PLACEMENT = """
 [placement]

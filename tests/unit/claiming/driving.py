@@ -2,7 +2,7 @@
 """A driver that decides and claims for one request, and what is recorded of it."""
 
 from novasched.ports.decisions import NoRecorder
-from tests.fakes import schedule_request
+from tests.support.clouds.fakes import schedule_request
 
 
 class Recorder(NoRecorder):

@@ -8,7 +8,7 @@ import pytest
 from novasched.claiming.attempt import UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
 from novasched.ports import NO_CALLER, CallerGone, Claimed, ClaimRequest, Intent
-from tests.fakes import FakeCaller, FakeJournal, candidate
+from tests.support.clouds.fakes import FakeCaller, FakeJournal, candidate
 
 WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
 GONE = CallerGone('it hung up')

@@ -19,9 +19,9 @@ from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import NO_CALLER, STANDS, CallerGone, ClaimRequest, ClaimUnknown
 from novasched.ports.decisions import NO_RECORDER, NoRecorder
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
+from tests.support.tables.cases import cases
 
 BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
 

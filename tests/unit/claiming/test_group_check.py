@@ -38,9 +38,8 @@ from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAntiAffinityWeigher,
 )
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     VERSION,
     FakeCaller,
     FakeClock,
@@ -48,6 +47,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
+from tests.support.tables.cases import cases
 from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')

@@ -10,7 +10,7 @@ import pytest
 
 from novasched.claiming.reservation import GroupLocks
 from novasched.ports import CallerGone
-from tests.fakes import FakeCaller
+from tests.support.clouds.fakes import FakeCaller
 
 DEADLINE_S = 20
 

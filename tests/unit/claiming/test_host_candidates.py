@@ -12,9 +12,9 @@ from novasched.claiming.host_candidates import (
 )
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Candidates
-from tests import factories
-from tests.cases import cases
-from tests.fakes import VERSION, FakeClock, candidate
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import VERSION, FakeClock, candidate
+from tests.support.tables.cases import cases
 
 PORT = 'b0000000-0000-4000-8000-000000000001'
 

@@ -25,15 +25,15 @@ from novasched.ports import (
 )
 from novasched.ports.decisions import NoRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests import factories
-from tests.cases import cases
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     FakeCaller,
     FakeJournal,
     FakePlacement,
     FakeView,
     schedule_request,
 )
+from tests.support.tables.cases import cases
 
 FAR = Cell('far', 'far', None, None, disabled=False)
 GONE = ClaimRefused(503, 'away', is_unavailable=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from novasched.claiming.host_candidates import RemainingCapacity
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def candidate(provider='rp', **amounts):

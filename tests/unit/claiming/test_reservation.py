@@ -36,9 +36,14 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    VERSION,
+    FakePlacement,
+    FakeView,
+    schedule_request,
+)
+from tests.support.tables.cases import cases
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 MOST_CONFLICTS = LIMITS[Outcome.PICKED_MEANWHILE].most

@@ -25,9 +25,8 @@ from novasched.ports import QueryFailed
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     VERSION,
     FakeNetwork,
     FakeNotifier,
@@ -35,6 +34,7 @@ from tests.fakes import (
     FakeView,
     candidate,
 )
+from tests.support.tables.cases import cases
 from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')

@@ -5,14 +5,14 @@ import pytest
 
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
-from tests.fake_databases import (
+from tests.support.clouds.fakes import FakeClock
+from tests.support.databases.fake_databases import (
     CELL0,
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
     cell,
 )
-from tests.fakes import FakeClock
 
 TIMEOUT_S = 1.5
 SHORT_S = 0.05

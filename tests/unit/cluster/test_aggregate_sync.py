@@ -13,9 +13,9 @@ from novasched.cluster.aggregates import (
     AggregateSync,
 )
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeClock, FakePlacement, FakeView
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock, FakePlacement, FakeView
+from tests.support.tables.cases import cases
 
 NODES = [('h1', 'n1', 'uuid-1'), ('h2', 'n2', 'uuid-2')]
 

@@ -6,9 +6,9 @@ import pytest
 from novasched import errors
 from novasched.cluster.aggregates import ATTEMPTS, AggregateReader, AggregateView
 from novasched.ports import AggregatesMark
-from tests.cases import cases
-from tests.fake_databases import FakeApiStore, aggregate
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import FakeApiStore, aggregate
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.host_limit import IoOpsFilter
 from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakeClock
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)

@@ -11,8 +11,8 @@ import pytest
 from novasched.cluster import assumed
 from novasched.scheduler.columns import Instances, Lazy, column_identity
 from novasched.scheduler.hosts import Categories, Snapshot
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -2,7 +2,7 @@
 """A cell is left out for longer each time, until it has answered for long."""
 
 from novasched.cluster.cells import STEADY_S, CircuitBreaker
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 LONGEST_S = 15
 

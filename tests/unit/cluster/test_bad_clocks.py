@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from tests.cases import cases
-from tests.fake_databases import node, service
-from tests.fakes import SECOND
+from tests.support.clouds.fakes import SECOND
+from tests.support.databases.fake_databases import node, service
+from tests.support.tables.cases import cases
 
 LONGEST_S = 59
 

@@ -9,8 +9,13 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
-from tests.cases import cases
-from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
+from tests.support.databases.fake_databases import (
+    CELL0,
+    FakeCellStore,
+    FakeCellStores,
+    cell,
+)
+from tests.support.tables.cases import cases
 from tests.unit.cluster.conftest import SHORT_S, TIMEOUT_S
 
 DEADLINE_S = 30

@@ -7,9 +7,9 @@ import pytest
 
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
-from tests.cases import cases
-from tests.fake_databases import FakeCellStore, FakeCellStores, cell
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import FakeCellStore, FakeCellStores, cell
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

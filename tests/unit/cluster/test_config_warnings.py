@@ -6,7 +6,7 @@ import pytest
 from novasched.cluster.aggregates import AggregateView, ConfigWarnings
 from novasched.scheduler.filters.host_limit import AggregateIoOpsFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
+from tests.support.clouds import factories
 
 GOOD = factories.aggregate(1, ['h1'], max_io_ops_per_host='5')
 BAD = factories.aggregate(1, ['h1'], max_io_ops_per_host='many')

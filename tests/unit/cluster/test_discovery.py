@@ -8,9 +8,9 @@ from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
 from novasched.ports import Cell
 from novasched.runtime.periodic import FOLLOWS_EVERY, PeriodicRunner
-from tests.cases import cases
-from tests.fake_databases import service
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import service
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 LOGGER = 'novasched.cluster.discovery'

@@ -7,7 +7,7 @@ import pytest
 
 from novasched.cluster.freshness import RECENT_S, ViewFreshness
 from novasched.scheduler.snapshot import Snapshot
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
 
 
 class View:

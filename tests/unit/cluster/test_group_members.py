@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.group_members import AGAIN_AFTER_S, GroupMembers
-from tests.stored_records import SetClock
+from tests.support.records.stored_records import SetClock
 
 
 class Api:

@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.heartbeat import Heartbeat
-from tests.fake_databases import service
+from tests.support.databases.fake_databases import service
 
 
 class FakeServiceStore:

@@ -8,8 +8,8 @@ import pytest
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.view import ClusterView
-from tests.cases import cases
-from tests.fake_databases import (
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import (
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
@@ -17,7 +17,7 @@ from tests.fake_databases import (
     node,
     service,
 )
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.tables.cases import cases
 
 ALL = [1, 2, 3, 4]
 

@@ -4,9 +4,9 @@
 import pytest
 
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
-from tests import factories
-from tests.cases import cases
-from tests.fake_databases import node
+from tests.support.clouds import factories
+from tests.support.databases.fake_databases import node
+from tests.support.tables.cases import cases
 
 
 def host(id_=1, **fields):

@@ -19,8 +19,8 @@ from novasched.cluster.host_picks import (
     usage_delta,
 )
 from novasched.scheduler.fit.fitting import Fitting
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')

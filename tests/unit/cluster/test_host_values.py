@@ -11,10 +11,10 @@ from novasched.cluster.host_columns import (
     shared,
     supported_instances,
 )
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fake_databases import node
-from tests.fakes import NOON
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import NOON
+from tests.support.databases.fake_databases import node
+from tests.support.tables.cases import cases
 
 
 def values(**fields):

@@ -7,8 +7,8 @@ import pytest
 from novasched import errors
 from novasched.cluster.instances import InstanceView
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
-from tests.cases import cases
-from tests.fake_databases import instance
+from tests.support.databases.fake_databases import instance
+from tests.support.tables.cases import cases
 
 
 def view(*messages, tracked=True):

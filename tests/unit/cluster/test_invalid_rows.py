@@ -13,9 +13,9 @@ from novasched.cluster.invalid_rows import blank, readable_nodes
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from novasched.ports import ComputeNodeRow, ServiceRow
-from tests.examples import examples
-from tests.fake_databases import FakeCellStore, node, service
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import FakeCellStore, node, service
+from tests.support.tables.examples import examples
 from tests.unit.cluster.conftest import Cloud
 
 ZERO_DATE = '0000-00-00 00:00:00'

@@ -8,7 +8,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.cells import FAILURES
 from novasched.runtime.executor import FAST_S, retry_once
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')
 REFUSED = errors.StoreFailed('a cell', 'no such table')

@@ -7,9 +7,9 @@ from novasched.cluster.cell_query import QueryTime
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
-from tests.cases import cases
-from tests.fake_databases import FakeCellStore, node, service
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import FakeCellStore, node, service
+from tests.support.tables.cases import cases
 
 OVERLAP_S = 10
 

@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched.cluster.shared_read import Refresh
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 

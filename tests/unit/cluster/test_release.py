@@ -12,9 +12,9 @@ from novasched.app.release import follow_tasks
 from novasched.cluster.release import KnownRelease, find
 from novasched.manager.by_release import ManagerByRelease
 from novasched.releases import NEWEST, named
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fake_databases import service
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases.fake_databases import service
+from tests.support.tables.cases import cases
 
 NOW = datetime.datetime(2026, 11, 1, 12)  # noqa: DTZ001
 LONG_AGO = NOW - datetime.timedelta(hours=1)

@@ -6,10 +6,10 @@ import datetime
 import pytest
 
 from novasched.cluster.services import Services, Window, down_time
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fake_databases import service
-from tests.fakes import NOON, SECOND
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import NOON, SECOND
+from tests.support.databases.fake_databases import service
+from tests.support.tables.cases import cases
 
 WINDOW = Window.around(NOON, 60)
 

@@ -6,9 +6,9 @@ import numpy as np
 from novasched.cluster.services import Services, Window
 from novasched.cluster.snapshot import Composed, candidates_column, limits_column
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
-from tests.cases import cases
-from tests.fake_databases import service
-from tests.fakes import NOON
+from tests.support.clouds.fakes import NOON
+from tests.support.databases.fake_databases import service
+from tests.support.tables.cases import cases
 
 UUIDS = {'one': 0, 'two': 1, 'three': 2}
 

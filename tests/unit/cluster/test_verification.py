@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched.cluster.shared_read import SharedVerification
-from tests.cases import cases
-from tests.fake_databases import node
+from tests.support.databases.fake_databases import node
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 

@@ -6,9 +6,16 @@ import threading
 import pytest
 
 from novasched import errors
-from tests.cases import cases
-from tests.fake_databases import aggregate, cell, image, instance, node, service
-from tests.fakes import NOON, SECOND
+from tests.support.clouds.fakes import NOON, SECOND
+from tests.support.databases.fake_databases import (
+    aggregate,
+    cell,
+    image,
+    instance,
+    node,
+    service,
+)
+from tests.support.tables.cases import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30

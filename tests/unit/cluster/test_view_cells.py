@@ -9,9 +9,9 @@ from novasched import errors
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
 from novasched.resources.request import Target
-from tests.cases import cases
-from tests.fake_databases import FakeCellStore, cell, instance, node
-from tests.fakes import NOON, SECOND
+from tests.support.clouds.fakes import NOON, SECOND
+from tests.support.databases.fake_databases import FakeCellStore, cell, instance, node
+from tests.support.tables.cases import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30

@@ -16,7 +16,7 @@ from novasched.db.transactions import Database
 from novasched.manage.status import Status
 from novasched.ports import CELL0_UUID
 from novasched_lab.db import schema
-from tests.databases import Copies, Databases, cell_mapping
+from tests.support.databases.databases import Copies, Databases, cell_mapping
 
 CHECKS = (
     'Cells v2',

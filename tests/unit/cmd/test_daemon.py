@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SCRIPT = """
 import sys

@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from tests.cases import cases
 from tests.live.servers import preloaded
 from tests.live.servers.process import completed
+from tests.support.tables.cases import cases
 
 PROGRAM = """
 import sys

@@ -13,8 +13,8 @@ from novasched.cmd.manage import commands, main
 from novasched.db import tables as declared
 from novasched.manage.program import CommandProgram
 from novasched.rpc.transport import HOW_TO_WRITE
-from tests.cases import cases
-from tests.databases import Databases, node, service
+from tests.support.databases.databases import Databases, node, service
+from tests.support.tables.cases import cases
 
 CELL0 = '00000000-0000-0000-0000-000000000000'
 # Somebody else maps the host between the look and the insert.

@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.cmd.scheduler import main
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_version_is_printed(capsys):

@@ -13,8 +13,8 @@ from novasched.db import server_tables
 from novasched.db import tables as declared
 from novasched.manage.status import ONE_TRY
 from novasched.ports import CELL0_UUID
-from tests.cases import cases
-from tests.databases import cell_mapping, node, service
+from tests.support.databases.databases import cell_mapping, node, service
+from tests.support.tables.cases import cases
 from tests.unit.cmd.status_cloud import CHECKS, FAILURE, SUCCESS, WARNING, versions
 
 

@@ -5,9 +5,9 @@ import sqlalchemy as sa
 
 from novasched.db import tables as declared
 from novasched.observability import serving
-from tests.cases import cases
-from tests.databases import node
 from tests.live.servers.process import free_port
+from tests.support.databases.databases import node
+from tests.support.tables.cases import cases
 from tests.unit.cmd.status_cloud import (
     CREDENTIALS,
     FAILURE,

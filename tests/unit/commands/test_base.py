@@ -15,7 +15,7 @@ from novasched.commands.base import (
     TableCommand,
     fitted,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run
 
 UUID = 'c0000000-0000-4000-8000-000000000001'

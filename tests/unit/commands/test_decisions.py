@@ -13,8 +13,8 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
 from novasched.commands.decisions import CountDecisions, ListDecisions, moment
 from novasched.decision_log.writing import DecisionWriter
-from tests.cases import cases
-from tests.stored_records import NOON, make_record, write
+from tests.support.records.stored_records import NOON, make_record, write
+from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run
 
 TWO = '4f2a8c01-96c4-43f8-a2d1-1c1b7a0e3a55'

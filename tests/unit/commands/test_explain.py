@@ -21,10 +21,10 @@ from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.reports import HostCondition, WhyNotReport
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
-from tests import decision_records as records
-from tests.cases import cases
 from tests.golden.explain.test_schema import VALIDATOR
-from tests.stored_records import write
+from tests.support.records import decision_records as records
+from tests.support.records.stored_records import write
+from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run
 
 OTHER = '77ad0000-0000-4000-8000-000000000001'

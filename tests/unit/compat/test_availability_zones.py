@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from novasched.compat import availability_zones, plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
-from tests import factories
+from tests.support.clouds import factories
 
 FUNCTIONS = availability_zones.functions(SimpleNamespace(default_availability_zone='d'))
 zone_of = FUNCTIONS['get_host_availability_zone']

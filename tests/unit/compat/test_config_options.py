@@ -13,10 +13,10 @@ from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeView, schedule_request
+from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab']
 SAYS = {'racks': ['h2']}

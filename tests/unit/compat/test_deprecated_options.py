@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.compat import deprecated_options
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_by_default_nothing_is_said(conf):

@@ -14,8 +14,8 @@ from novasched.compat.legacy_driver import LegacyDriver
 from novasched.drivers import Driver, DriverContext
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 HERE = __name__
 

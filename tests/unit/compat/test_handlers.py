@@ -9,8 +9,8 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 FEW = f'{NumInstancesFilter.__module__}.NumInstancesFilter'
 RAM = f'{RAMWeigher.__module__}.RAMWeigher'

@@ -15,9 +15,9 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeView
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeView
+from tests.support.tables.cases import cases
 
 
 class View(FakeView):

@@ -13,9 +13,15 @@ from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, candidate, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    VERSION,
+    FakePlacement,
+    FakeView,
+    candidate,
+    schedule_request,
+)
+from tests.support.tables.cases import cases
 
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
 

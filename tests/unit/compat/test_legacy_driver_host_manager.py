@@ -14,9 +14,9 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeView, schedule_request
+from tests.support.tables.cases import cases
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 

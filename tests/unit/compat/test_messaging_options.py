@@ -8,8 +8,8 @@ from novasched.compat import messaging_options, removed_options
 from novasched.compat.messaging_options import OLD_NAMES
 from novasched.process import configuration
 from novasched.releases import RELEASES, named
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 RABBIT = 'oslo_messaging_rabbit'
 FILE = """

@@ -14,7 +14,7 @@ from novasched.objects.base import NovaObject
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 
 def test_a_request_in_the_old_form_is_made_of_an_instance():

@@ -15,8 +15,8 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import BaseHostWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 CONF = object()
 

@@ -11,9 +11,9 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 HERE = __name__
 METRICS = (

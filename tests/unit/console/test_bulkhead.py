@@ -8,7 +8,7 @@ import pytest
 
 from novasched import errors
 from novasched.console.bulkhead import ERROR_FOR_S, LATE_FOR_S, Bulkhead
-from tests.stored_records import SetClock
+from tests.support.records.stored_records import SetClock
 
 END_S = 30
 

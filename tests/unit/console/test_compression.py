@@ -7,7 +7,7 @@ import flask
 import pytest
 
 from novasched.console.compression import LEAST_BYTES, compressed
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 LONG = 'a host and another, ' * LEAST_BYTES
 GZIP = {'Accept-Encoding': 'gzip, br'}

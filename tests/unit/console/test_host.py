@@ -6,7 +6,7 @@ import pytest
 from novasched.console.pages import host, words
 from novasched.inspection.reports import HostReport
 from novasched.runtime.typed_json import of_json
-from tests.console_answers import page
+from tests.support.records.console_answers import page
 
 HOLDER = {
     'server': '5b1c8e42-0c9e-4f0e-9d0a-77f1f2c5a001',

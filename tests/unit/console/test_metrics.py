@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from novasched import errors
 from novasched.console import metrics
 from novasched.observability.catalogue import FREE_SLOTS
-from tests import console_answers
+from tests.support.records import console_answers
 
 ODD = 'm1 "odd" \\ <b>\nflavor'
 SLOTS = [['m1.large', 'az1', 1204], [ODD, 'az1', 0], ['m1.large', None, 3]]

@@ -6,9 +6,15 @@ import pytest
 from novasched import errors
 from novasched.console.pages import words
 from novasched.inspection import explain, overview
-from tests import console_answers, decision_records
-from tests.cases import cases
-from tests.console_answers import SCHEDULED, UNSCHEDULABLE, client, page, part
+from tests.support.records import console_answers, decision_records
+from tests.support.records.console_answers import (
+    SCHEDULED,
+    UNSCHEDULABLE,
+    client,
+    page,
+    part,
+)
+from tests.support.tables.cases import cases
 
 HREF = {'href': None}
 

@@ -4,7 +4,7 @@
 from novasched.console.security import Guard
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

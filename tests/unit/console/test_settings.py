@@ -6,7 +6,7 @@ import pytest
 from novasched import errors
 from novasched.console import settings
 from novasched.console.settings import ConsoleSettings
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 ELSEWHERE = (
     'tcp://0.0.0.0:9109',

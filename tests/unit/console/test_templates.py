@@ -7,7 +7,7 @@ import re
 import pytest
 
 from novasched import console
-from tests.console_answers import SCHEDULED, UNSCHEDULABLE, page
+from tests.support.records.console_answers import SCHEDULED, UNSCHEDULABLE, page
 
 DIRECTORY = pathlib.Path(console.__file__).parent
 TEMPLATES = sorted((DIRECTORY / 'templates').glob('*.html'))

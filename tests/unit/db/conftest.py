@@ -5,8 +5,8 @@ import pytest
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched.db import engines
-from tests.configuration import make_conf
-from tests.databases import Databases
+from tests.support.clouds.configuration import make_conf
+from tests.support.databases.databases import Databases
 
 
 @pytest.fixture

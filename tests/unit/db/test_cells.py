@@ -2,7 +2,7 @@
 """URL templates of cell mappings."""
 
 from novasched.db import cells
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 MAIN = 'mysql+pymysql://u:p%40ss@db1:3306/nova_cell0?charset=utf8'
 PAIR = 'rabbit://u1:p1@h1:5671,u2@h2:5672/vhost'

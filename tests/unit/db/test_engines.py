@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.cluster import view
 from novasched.db import engines, transactions
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
 

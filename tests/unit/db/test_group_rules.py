@@ -2,7 +2,7 @@
 """The rules of a server group's policy, as text."""
 
 from novasched.db import server_groups
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

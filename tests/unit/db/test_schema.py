@@ -8,7 +8,7 @@ from novasched import errors
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched_lab.db import schema
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 OPTION = '[database] connection'
 

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.db import server_names, tables
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(5)]
 

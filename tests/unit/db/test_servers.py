@@ -11,8 +11,8 @@ from novasched.db.servers import CellServerRows, SqlServers
 from novasched.db.stores import SqlApiStore
 from novasched.db.transactions import Database
 from novasched.inspection.catalogue import flavor_of
-from tests import factories
-from tests.databases import cell_mapping, instance
+from tests.support.clouds import factories
+from tests.support.databases.databases import cell_mapping, instance
 
 FLAVOR = flavor_of('vcpus=2,ram=2048,disk=20,hw:cpu_policy=dedicated')
 

@@ -9,9 +9,9 @@ from novasched import errors
 from novasched.db import engines, hosts, services, tables
 from novasched.db.stores import SqlApiStore, SqlCellStore, SqlCellStores
 from novasched.ports import Cell
-from tests import store_checks
-from tests.cases import cases
-from tests.databases import NOON, node, service
+from tests.support.checks import store_checks
+from tests.support.databases.databases import NOON, node, service
+from tests.support.tables.cases import cases
 
 CELL = Cell('c1', 'one', None, 'sqlite://', False)
 

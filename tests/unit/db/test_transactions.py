@@ -12,8 +12,8 @@ from sqlalchemy import exc as sa_exc
 from novasched import errors
 from novasched.db import tables, transactions
 from novasched.db.transactions import Database
-from tests.cases import cases
-from tests.databases import instance
+from tests.support.databases.databases import instance
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from novasched.decision_log.record import encode
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.reasons import Code, Reason
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakePlacement
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakePlacement
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 LETTERS = [chr(number) for number in range(33, 127)]
 

@@ -14,8 +14,8 @@ from novasched.decision_log.record import LONG_OUTCOMES, decode, encode
 from novasched.decision_log.record_builder import profile_summary
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests.cases import cases
-from tests.stored_records import make_record
+from tests.support.records.stored_records import make_record
+from tests.support.tables.cases import cases
 
 
 @cases(

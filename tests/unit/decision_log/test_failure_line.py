@@ -12,7 +12,7 @@ from oslo_log.formatters import ContextFormatter, JSONFormatter
 from novasched.decision_log.fault import log_failure
 from novasched.decision_log.record import Head
 from novasched.objects.context import RequestContext
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 CONTEXT = RequestContext(
     request_id='req-of-this',

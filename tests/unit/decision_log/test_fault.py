@@ -16,10 +16,10 @@ from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outline import ASKED_OF_FAILURE
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakePlacement, FakeView
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakePlacement, FakeView
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 NONE, USER, ADMIN = Level
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')

@@ -11,8 +11,8 @@ from novasched.decision_log import files, store
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria
-from tests.configuration import make_conf
-from tests.stored_records import make_record
+from tests.support.clouds.configuration import make_conf
+from tests.support.records.stored_records import make_record
 
 MIB = 1 << 20
 

@@ -25,8 +25,8 @@ from novasched.decision_log.task_thread import DRAIN_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.records.recordings import Recorded
 
 PATIENCE_S = 30.0
 FULL = NumInstancesFilter(limit=0)

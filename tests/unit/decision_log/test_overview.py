@@ -7,7 +7,7 @@ from novasched.decision_log import overview
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import NOON, SetClock, make_record, write
+from tests.support.records.stored_records import NOON, SetClock, make_record, write
 
 
 def log_of(records, most=1000):

@@ -11,7 +11,7 @@ from novasched import errors
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.pending import BATCH, LOG_EVERY_S, RETRY_S, PendingRecords
-from tests.stored_records import SetClock, make_record
+from tests.support.records.stored_records import SetClock, make_record
 
 
 class PlayedStore:

@@ -14,9 +14,9 @@ from novasched.decision_log.pending import PendingRecords, WritingThread
 from novasched.decision_log.record_builder import RecordBuilder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.recordings import Recorded
-from tests.stored_records import make_record
+from tests.support.clouds import factories
+from tests.support.records.recordings import Recorded
+from tests.support.records.stored_records import make_record
 
 PATIENCE_S = 30.0
 

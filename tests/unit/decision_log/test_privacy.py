@@ -19,12 +19,12 @@ from novasched.decision_log.record import encode
 from novasched.objects.context import RequestContext
 from novasched.resources import prefilters
 from novasched.rpc.serializer import decode
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakePlacement
 from tests.properties.installed import FILTERS, WEIGHERS
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakePlacement
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples' / 'rpc'
 NAMES = [

@@ -12,7 +12,7 @@ from novasched.decision_log import files, overview
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles, Mark, whole_id
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import NOON, SetClock, make_record, write
+from tests.support.records.stored_records import NOON, SetClock, make_record, write
 
 EVERYTHING = Criteria()
 RECORDS = [

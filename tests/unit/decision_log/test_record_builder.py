@@ -15,11 +15,11 @@ from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakeCaller, FakeDriver, FakePlacement, FakeView
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeCaller, FakeDriver, FakePlacement, FakeView
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 

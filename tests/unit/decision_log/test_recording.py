@@ -17,10 +17,10 @@ from novasched.resources.requirements import Requirements
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeClock, FakePlacement, FakeView
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock, FakePlacement, FakeView
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-{number:012}' for number in range(1000)]
 

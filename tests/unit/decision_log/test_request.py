@@ -5,8 +5,8 @@ import pytest
 
 from novasched.decision_log.request import HINTS, summary
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@
 from novasched.decision_log.request import summary
 from novasched.decision_log.request_summary import GroupSummary, RequestSummary
 from novasched.runtime.typed_json import of_json, to_json
-from tests import decision_records, factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.records import decision_records
+from tests.support.tables.cases import cases
 
 WHOLE = decision_records.request(
     group=decision_records.GROUP,

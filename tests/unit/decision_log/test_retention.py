@@ -7,8 +7,8 @@ import os
 import pytest
 
 from novasched.decision_log.retention import INTERVAL_S, Retention, total_size
-from tests.cases import cases
-from tests.stored_records import NOON, SetClock
+from tests.support.records.stored_records import NOON, SetClock
+from tests.support.tables.cases import cases
 
 DAY_S = 86400.0
 KEPT_S = 14 * DAY_S

@@ -6,8 +6,8 @@ import pytest
 from novasched.decision_log.fault import Level
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.reasons import Code, Reason
-from tests import factories
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.records.recordings import Recorded
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 

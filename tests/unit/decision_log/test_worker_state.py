@@ -15,7 +15,7 @@ from novasched.decision_log import overview, worker_state
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.worker_state import FRESH_S, StateFile
 from novasched.outages import Outage
-from tests.stored_records import SetClock
+from tests.support.records.stored_records import SetClock
 
 AWAY = Outage('placement', '503 Service Unavailable', 12.3, 40, 2)
 

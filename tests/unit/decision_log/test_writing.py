@@ -15,8 +15,8 @@ from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.writing import FILE_AGE_S, MOST_AT_ONCE, DecisionWriter
-from tests.cases import cases
-from tests.stored_records import NOON, SetClock, make_record, write
+from tests.support.records.stored_records import NOON, SetClock, make_record, write
+from tests.support.tables.cases import cases
 
 HOSTS = ('cmp-1', 'cmp-2')
 EVERYTHING = Criteria()

@@ -12,9 +12,9 @@ from novasched.drivers import DriverContext
 from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import decide
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeView, schedule_request
+from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(1, 9)]
 

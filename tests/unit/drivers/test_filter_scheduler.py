@@ -22,9 +22,14 @@ from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement, FakeView, schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    VERSION,
+    FakePlacement,
+    FakeView,
+    schedule_request,
+)
+from tests.support.tables.cases import cases
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 LOGGER = 'novasched'

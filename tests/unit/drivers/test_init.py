@@ -4,9 +4,9 @@
 import random
 
 from novasched.drivers import DriverContext
-from tests import factories
-from tests.cases import cases
-from tests.fakes import schedule_request
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import schedule_request
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -17,8 +17,8 @@ from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 LOGGER = 'novasched.drivers.nova_log_lines'
 UUID = factories.INSTANCE

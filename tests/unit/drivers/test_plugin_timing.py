@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from novasched.drivers.plugin_timing import PluginTiming, Running
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakeClock
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@
 from novasched.drivers.selections import Picked, SelectionMaker, limits
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 def test_limits_share_nothing_with_the_host():

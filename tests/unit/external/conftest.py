@@ -10,7 +10,7 @@ from oslo_config import cfg
 from novasched.external import network
 from novasched.external.network import NetworkClient
 from novasched.objects.context import RequestContext
-from tests.scripted_http import Script
+from tests.support.placement.scripted_http import Script
 
 URL = 'http://network.test/networking'
 CATALOG = [{'type': 'network', 'endpoints': [{'publicURL': URL, 'region': 'one'}]}]

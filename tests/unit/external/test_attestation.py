@@ -12,9 +12,9 @@ from novasched.external.attestation import (
     TrustedFilter,
     attested,
 )
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
 FRESH, OLD = '2026-05-04T12:00:00Z', '2026-05-04T11:00:00Z'

@@ -5,8 +5,8 @@ import pytest
 
 from novasched.external.attestation import TrustedFilter
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 class FakeLevels:

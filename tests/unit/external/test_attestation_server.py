@@ -11,8 +11,8 @@ from novasched.external.attestation import (
     attested,
     time_of,
 )
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
 THEN = datetime.datetime(2012, 9, 4, 15, 30, 0)  # noqa: DTZ001

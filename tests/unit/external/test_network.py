@@ -17,7 +17,7 @@ from novasched.external.network import (
 )
 from novasched.objects.context import RequestContext
 from novasched.resources.requirements import NetworkOrSubnet, Port
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 P1, N1, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORT = {'port': {'id': P1, 'binding:vnic_type': 'normal', 'network_id': N1}}

@@ -7,7 +7,7 @@ from novasched import errors
 from novasched.external import network
 from novasched.external.network import NetworkClient, UserAccess
 from novasched.objects.context import RequestContext
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.external.conftest import URL
 
 ADMIN = 'auth_type = admin_token\nendpoint = http://n\ntoken = t\n'

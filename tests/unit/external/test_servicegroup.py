@@ -6,9 +6,9 @@ import pytest
 from novasched import errors
 from novasched.external import servicegroup
 from novasched.external.servicegroup import Beats, MemcachedServices
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import FakeClock
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 POOL = {'enabled': True, 'backend': 'oslo_cache.memcache_pool'}
 

@@ -11,15 +11,15 @@ from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat import BINARY, TOPIC
 from novasched.cluster.view import ClusterView
 from novasched.external.servicegroup import LOOK_S, NEVER, Beats, MemcachedServices
-from tests.cases import cases
-from tests.fake_databases import (
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
+from tests.support.databases.fake_databases import (
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
     cell,
     service,
 )
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 

@@ -9,7 +9,7 @@ from novasched.inspection.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionReply
-from tests.stored_records import NOON, SetClock, write
+from tests.support.records.stored_records import NOON, SetClock, write
 
 CLOCK = SetClock(NOON + 100)
 

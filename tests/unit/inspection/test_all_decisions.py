@@ -14,8 +14,8 @@ from novasched.decision_log.record import encode
 from novasched.inspection.all_decisions import PAGE, AllDecisions
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
-from tests.cases import cases
-from tests.stored_records import NOON, SetClock, make_record, write
+from tests.support.records.stored_records import NOON, SetClock, make_record, write
+from tests.support.tables.cases import cases
 from tests.unit.inspection.machines import log_of, merged
 
 RECORDS = [

@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.inspection import catalogue
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 FILE = """
 [[flavors]]

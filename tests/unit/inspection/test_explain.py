@@ -13,8 +13,8 @@ from novasched.inspection import causes, stages
 from novasched.inspection.explain import explanation, index_of, of_host
 from novasched.inspection.render import as_text, host_as_text
 from novasched.inspection.text import Style
-from tests import decision_records as records
-from tests.cases import cases
+from tests.support.records import decision_records as records
+from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(3)]
 

@@ -9,8 +9,8 @@ import pytest
 from novasched.inspection.hosts import HostCriteria, ListedHosts
 from novasched.providers.contents import Contents, build
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 AZ1 = Aggregate(1, 'a1', 'az1', metadata={'availability_zone': 'az1'})
 SSD = Aggregate(2, 'a2', 'ssd')

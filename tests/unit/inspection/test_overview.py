@@ -16,7 +16,7 @@ from novasched.inspection.reports import (
 )
 from novasched.inspection.text import Style
 from novasched.runtime.typed_json import to_json
-from tests.stored_records import NOON, make_record
+from tests.support.records.stored_records import NOON, make_record
 from tests.unit.inspection.machines import log_of, merged
 
 VIEW = {'left_out': ['cell3'], 'ages_s': {'cell1': 1.0, 'cell2': 1.2, 'cell3': 74.0}}

@@ -10,8 +10,8 @@ from novasched import errors
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.process import opts
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 ID = 'c0000000-0000-4000-8000-000000000001'
 NIC = json.dumps({'name': 'nic', 'vendor_id': '8086', 'product_id': '1572'})

@@ -7,8 +7,9 @@ from novasched.db.servers import ServerRow
 from novasched.inspection import catalogue, plan
 from novasched.inspection.requests import BootOrder, RequestMaker
 from novasched.inspection.servers import FoundServer
-from tests import factories, fake_databases
-from tests.dry_clouds import ALIAS, DryCloud, node
+from tests.support.clouds import factories
+from tests.support.clouds.dry_clouds import ALIAS, DryCloud, node
+from tests.support.databases import fake_databases
 
 FLAVOR = catalogue.flavor_of('vcpus=1,ram=512,disk=1,pci_passthrough:alias=nic:1')
 FILTERS = ['ComputeFilter', 'PciPassthroughFilter']

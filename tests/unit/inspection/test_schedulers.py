@@ -9,7 +9,7 @@ from novasched.inspection.schedulers import (
     RETRY_AFTER_S,
     OtherSchedulers,
 )
-from tests.stored_records import SetClock
+from tests.support.records.stored_records import SetClock
 from tests.unit.inspection.machines import Machines, log_of, raising
 
 LATE = 'did not answer within 2 s'

@@ -8,7 +8,7 @@ from novasched import errors
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import destined, request_spec
 from novasched_lab.api.new_instance import instance_of
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 UUID = 'c0000000-0000-4000-8000-000000000001'
 NIC = {'name': 'nic', 'vendor_id': '15b3', 'product_id': '1018'}

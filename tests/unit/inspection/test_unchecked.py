@@ -17,9 +17,9 @@ from novasched.inspection.guest_topology import numa_topology_of
 from novasched.inspection.unchecked import EnabledChecks
 from novasched.objects.base import parse
 from novasched.testing import assert_rejects
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 DEFAULT = [
     'ComputeFilter',

@@ -9,9 +9,9 @@ from novasched.inspection import catalogue, plan
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.server_request import moved
 from novasched.inspection.why_not import why_not
-from tests import factories
-from tests.cases import cases
-from tests.dry_clouds import ALIAS, DryCloud, node, stats
+from tests.support.clouds import factories
+from tests.support.clouds.dry_clouds import ALIAS, DryCloud, node, stats
+from tests.support.tables.cases import cases
 
 SMALL = 'vcpus=1,ram=512,disk=1'
 FILTERS = ('ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter')

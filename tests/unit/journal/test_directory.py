@@ -10,7 +10,7 @@ import pytest
 from novasched.journal.directory import MESSAGES, OPTION, look, make
 from novasched.runtime import state_directory
 from novasched.runtime.state_directory import Candidate, Directory
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
 

@@ -11,7 +11,7 @@ import pytest
 
 from novasched.journal import store
 from novasched.journal.store import SETTLED, File, Moment, Record, abandoned
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

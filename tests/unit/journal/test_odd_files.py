@@ -7,7 +7,7 @@ import pytest
 
 from novasched.journal.recovery import Look, Recovery
 from novasched.journal.store import Content, Record
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 

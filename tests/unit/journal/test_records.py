@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from novasched.journal.store import Moment, Record, clock_of_this_boot, parse
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 NOW = Moment('boot', 12.5)

@@ -7,8 +7,8 @@ from novasched import errors
 from novasched.journal import recovery
 from novasched.journal.recovery import ARRIVES_WITHIN_S, INTERVAL_S, Recovery, from_conf
 from novasched.ports import UndoUnanswered
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched.journal.store import FULL_AT, parse
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 

@@ -9,9 +9,9 @@ from novasched.manager.candidate_query import LAGS, CandidateSource, QueryPolicy
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
-from tests import factories
-from tests.cases import cases
-from tests.fakes import Cutting, FakePlacement, candidate
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import Cutting, FakePlacement, candidate
+from tests.support.tables.cases import cases
 
 PINNED = {'hw:cpu_policy': 'dedicated'}
 AWAY = QueryFailed(503, 'away')

@@ -21,9 +21,8 @@ from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.ports import Cell
 from novasched.resources.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.cases import cases
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     LAST,
     Choosy,
     Cutting,
@@ -33,7 +32,8 @@ from tests.fakes import (
     FakePlacement,
     FakeView,
 )
-from tests.recordings import Recordings
+from tests.support.records.recordings import Recordings
+from tests.support.tables.cases import cases
 
 A, B = 'c0000000-0000-4000-8000-00000000000a', LAST
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}

@@ -9,8 +9,8 @@ from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
-from tests import factories
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     FakeCaller,
     FakeDriver,
     FakeJournal,

@@ -14,9 +14,8 @@ from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
 from novasched.scheduler.outcomes import Outcome
-from tests import factories
-from tests.cases import cases
-from tests.fakes import (
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
     Choosy,
     Cutting,
     FakeDriver,
@@ -25,6 +24,7 @@ from tests.fakes import (
     FakePlacement,
     FakeView,
 )
+from tests.support.tables.cases import cases
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 

@@ -13,9 +13,9 @@ from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.ports import QueryFailed
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeNetwork, FakePlacement, FakeView
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeNetwork, FakePlacement, FakeView
+from tests.support.tables.cases import cases
 
 P1, P2, N1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORTS = {P1: Port('normal', N1, None), P2: Port('direct', N1, None)}

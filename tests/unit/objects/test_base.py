@@ -12,7 +12,7 @@ from novasched import errors
 from novasched.objects import base
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.request_spec import Destination, RequestSpec
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 REQUESTS = [
     '01-simple-boot',

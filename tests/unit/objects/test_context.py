@@ -10,7 +10,7 @@ import pytest
 from oslo_context import context as oslo_context
 
 from novasched.objects.context import RequestContext, admin
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())

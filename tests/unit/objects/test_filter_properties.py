@@ -26,8 +26,8 @@ from novasched.objects.request_spec import (
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers import BaseHostWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 OTHER = 'c0000000-0000-4000-8000-000000000002'
 IMAGE = 'a0000000-0000-4000-8000-000000000001'

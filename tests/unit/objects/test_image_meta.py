@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_get():

@@ -6,7 +6,7 @@ import pytest
 from novasched import errors
 from novasched.objects import image_meta
 from novasched.objects.image_meta import ImageMetaProps
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

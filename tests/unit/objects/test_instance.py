@@ -8,7 +8,7 @@ from oslo_versionedobjects import exception as ovo_exception
 
 from novasched import errors
 from novasched.objects import base
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

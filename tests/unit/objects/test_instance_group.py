@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects.instance_group import InstanceGroup
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -25,7 +25,7 @@ from novasched.objects.request_spec import (
     SchedulerLimits,
     SchedulerRetries,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 UUID = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 FLAVOR = Flavor(

@@ -9,7 +9,7 @@ import pytest
 
 from novasched.objects import base, notifications
 from novasched.objects.request_spec import Destination, RequestSpec
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 SCHEMA = json.loads((SAMPLES / 'objects-schema.json').read_text())

@@ -16,7 +16,7 @@ from novasched.objects.request_spec import (
     RequestSpec,
     SchedulerLimits,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 UUID = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 OTHER = 'da836d98-eb56-5c4c-8210-5be7a898122a'

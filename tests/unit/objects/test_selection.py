@@ -10,7 +10,7 @@ from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import SchedulerLimits
 from novasched.objects.selection import Selection
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 OBJECT_REPLIES = [
     '01-simple-boot',

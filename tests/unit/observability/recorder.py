@@ -4,7 +4,7 @@
 import collections
 import itertools
 
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
 
 
 class FakeRecorder:

@@ -7,10 +7,10 @@ from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
 from novasched.observability.health import PASS, WARN
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outcomes import Outcome
-from tests import factories
-from tests.cases import cases
-from tests.decision_records import changed, unschedulable
-from tests.recordings import Recorded
+from tests.support.clouds import factories
+from tests.support.records.decision_records import changed, unschedulable
+from tests.support.records.recordings import Recorded
+from tests.support.tables.cases import cases
 
 FULL = NumInstancesFilter(limit=5)
 LOST_TIME = 'novasched_claim_lost_timestamp_seconds'

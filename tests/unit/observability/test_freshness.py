@@ -8,7 +8,7 @@ import pytest
 from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.observability.recorder import FakeRecorder
 
 TIME = 'novasched_cell_state_timestamp_seconds'

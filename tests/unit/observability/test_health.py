@@ -16,7 +16,7 @@ from novasched.observability.health import (
     overall,
 )
 from novasched.observability.settings import Settings
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 NOON = '2026-11-21T12:00:00+00:00'
 

@@ -5,7 +5,7 @@ import pytest
 
 from novasched.observability.health import FAIL, PASS, WARN, Check
 from novasched.observability.host import WorkerReport, Workers, merged, not_ready
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 WELL = Check(PASS, '12:00')
 

@@ -11,8 +11,8 @@ from novasched.observability.health import PASS
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
-from tests import factories
-from tests.fakes import FakeClock, FakePlacement
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock, FakePlacement
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 CELL = Cell('a', 'cell1', None, None, False)

@@ -7,8 +7,8 @@ from novasched import errors
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
-from tests.cases import cases
-from tests.fakes import VERSION, FakePlacement
+from tests.support.clouds.fakes import VERSION, FakePlacement
+from tests.support.tables.cases import cases
 from tests.unit.observability.recorder import TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'

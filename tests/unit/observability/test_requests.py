@@ -22,7 +22,7 @@ from novasched.resources.requirements import Requirements
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
+from tests.support.clouds import factories
 from tests.unit.observability.recorder import TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'

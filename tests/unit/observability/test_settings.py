@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.observability.settings import Address, parse
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.mark.parametrize(

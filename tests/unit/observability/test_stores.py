@@ -9,8 +9,8 @@ from novasched.observability.instrumentation import (
     InstrumentedApiStore,
     InstrumentedServiceStore,
 )
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 GONE = errors.StoreFailed('nova_api at db1', 'gone')
 

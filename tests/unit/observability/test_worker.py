@@ -8,8 +8,8 @@ import pytest
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answer
 from novasched.observability.settings import Settings
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')
 

@@ -7,7 +7,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched.objects.context import RequestContext
-from tests.scripted_http import Script
+from tests.support.placement.scripted_http import Script
 from tests.unit.placement.answers import claim
 
 URL = 'http://placement.test/placement'

@@ -8,7 +8,7 @@ import requests
 
 from novasched.placement.candidates import candidates
 from novasched.ports import Candidates, QueryFailed
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 QUERY = 'limit=1000&resources=VCPU%3A1&root_required=OWNER_NOVA%2C%21X'
 ONE = {'allocations': {'rp': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['rp']}}

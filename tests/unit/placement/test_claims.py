@@ -8,7 +8,7 @@ import pytest
 from novasched import errors, http
 from novasched.placement.client import PlacementClient
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement.answers import (
     AWAY,
     BUSY,

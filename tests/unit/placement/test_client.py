@@ -7,7 +7,7 @@ import requests
 from novasched.placement.allocations import MOST_ASKED
 from novasched.placement.client import PlacementClient
 from novasched.ports import QueryFailed
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.mark.parametrize('uuids', [[], ['a', 'b']])

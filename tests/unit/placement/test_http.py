@@ -10,8 +10,8 @@ from keystoneauth1 import token_endpoint
 from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')

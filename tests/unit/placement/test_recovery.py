@@ -11,7 +11,7 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import UndoOutcome, UndoUnanswered
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement import answers
 from tests.unit.placement.answers import (
     CANDIDATE,

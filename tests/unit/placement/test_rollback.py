@@ -23,7 +23,7 @@ from novasched.ports import (
     ClaimUnknown,
 )
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement.answers import (
     BUSY,
     CANDIDATE,

@@ -7,7 +7,7 @@ from keystoneauth1 import exceptions as ksa
 
 from novasched import errors
 from novasched.placement import session
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 VERSIONS = {'versions': [{'id': 'v1.0', 'max_version': '1.39'}]}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.placement_copy.copy import CopyKeeper
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
 from tests.unit.placement_copy.providers import FakeProviders
 
 

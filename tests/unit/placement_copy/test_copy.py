@@ -15,8 +15,8 @@ from novasched.observability.settings import Settings
 from novasched.placement_copy.claims import PlacementWithCopy
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.resources.query import Group, Query
-from tests.cases import cases
-from tests.fakes import FakePlacement
+from tests.support.clouds.fakes import FakePlacement
+from tests.support.tables.cases import cases
 from tests.unit.observability.recorder import FakeRecorder
 from tests.unit.placement_copy.providers import ONE, FakeProviders, hosts, look
 

@@ -11,7 +11,7 @@ from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import JUST_BEFORE_S, PlacementDiagnosis
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement_copy.providers import FakeProviders, look
 
 AZ1 = '00000000-0000-0000-0000-000000000001'

@@ -3,7 +3,7 @@
 
 from novasched import errors
 from novasched.placement_copy.copy import CopyKeeper
-from tests.cases import cases
+from tests.support.tables.cases import cases
 from tests.unit.placement_copy.providers import ONE, look
 
 

@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.process import configuration, opts
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from novasched import errors
 from novasched.process import guru_meditation
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 LIMIT_S = 20
 

@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.process import opts
-from tests.configuration import make_conf
+from tests.support.clouds.configuration import make_conf
 
 
 def test_every_option_has_a_help_text():

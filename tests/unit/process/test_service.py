@@ -14,9 +14,9 @@ from novasched.process.service import Scheduler
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.fakes import Part
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import Part
+from tests.support.tables.cases import cases
 
 
 class SlowServer(Part):

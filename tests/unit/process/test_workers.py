@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.process.workers import Worker
-from tests.fakes import Part
+from tests.support.clouds.fakes import Part
 
 LIMIT_S = 20
 

@@ -11,8 +11,8 @@ from novasched import errors
 from novasched.providers.candidates import FEW, search
 from novasched.providers.contents import build
 from novasched.resources.query import Group, Query
-from tests import recorded_worlds as worlds
-from tests.cases import cases
+from tests.support.clouds import recorded_worlds as worlds
+from tests.support.tables.cases import cases
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()

@@ -12,8 +12,8 @@ import pytest
 
 from novasched import errors
 from novasched.providers.contents import build
-from tests import recorded_worlds
-from tests.cases import cases
+from tests.support.clouds import recorded_worlds
+from tests.support.tables.cases import cases
 
 WORLDS = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()

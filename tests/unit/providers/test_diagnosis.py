@@ -13,9 +13,9 @@ from novasched.providers.contents import build
 from novasched.providers.diagnosis import conditions, diagnose, judge
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
-from tests import recorded_worlds as worlds
-from tests.cases import cases
-from tests.placement_worlds import CLASSES, TRAITS
+from tests.support.clouds import recorded_worlds as worlds
+from tests.support.placement.placement_worlds import CLASSES, TRAITS
+from tests.support.tables.cases import cases
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()

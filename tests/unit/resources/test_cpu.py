@@ -6,8 +6,8 @@ import pytest
 from novasched import errors
 from novasched.resources.cpu import CPUs, cpus, cpus_in
 from novasched.resources.features import FeatureDemand
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 POLICY, THREADS = 'hw:cpu_policy', 'hw:cpu_thread_policy'
 MASK, EMULATOR = 'hw:cpu_dedicated_mask', 'hw:emulator_threads_policy'

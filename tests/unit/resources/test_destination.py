@@ -6,8 +6,8 @@ import pytest
 from novasched.objects.request_spec import Destination, RequestSpec
 from novasched.resources.request import Target, not_found, target_of, with_aggregates
 from novasched.resources.requirements import Requirements
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 @cases(

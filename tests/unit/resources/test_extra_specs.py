@@ -5,7 +5,7 @@ import pytest
 
 from novasched.resources.groups import read_extra_specs
 from novasched.resources.query import Group
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

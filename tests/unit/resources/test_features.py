@@ -9,8 +9,8 @@ from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
 from novasched.resources import features
 from novasched.resources.features import FeatureDemand, memory_encryption
-from tests.cases import cases
-from tests.query_table import IMAGE_ID, UEFI, given, request_of
+from tests.support.databases.query_table import IMAGE_ID, UEFI, given, request_of
+from tests.support.tables.cases import cases
 
 NAME = 'os:secure_boot'
 

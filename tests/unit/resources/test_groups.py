@@ -6,8 +6,15 @@ import pytest
 from novasched import errors
 from novasched.resources.groups import asked_by
 from novasched.resources.query import Group
-from tests.cases import cases
-from tests.query_table import MIXED, PINNED, UEFI, given, group, request_of
+from tests.support.databases.query_table import (
+    MIXED,
+    PINNED,
+    UEFI,
+    given,
+    group,
+    request_of,
+)
+from tests.support.tables.cases import cases
 
 DISK_AND_MEMORY = {'DISK_GB': 1, 'MEMORY_MB': 512}
 

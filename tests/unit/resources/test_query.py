@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.resources.query import Group, Query
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def some(*words):

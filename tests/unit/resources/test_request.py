@@ -5,8 +5,7 @@ import pytest
 
 from novasched.objects.request_spec import Destination, RequestLevelParams
 from novasched.resources import Requirements, build_query, target_of
-from tests.cases import cases
-from tests.query_table import (
+from tests.support.databases.query_table import (
     A1,
     A3,
     A9,
@@ -21,6 +20,7 @@ from tests.query_table import (
     group,
     request_of,
 )
+from tests.support.tables.cases import cases
 
 
 def spec(*values, **fields):

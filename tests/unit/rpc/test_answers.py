@@ -14,7 +14,7 @@ from novasched.rpc import faults
 from novasched.rpc.answers import HOLD_BACK_S, PARKED_AT_MOST, Answers, Incoming
 from novasched.rpc.caller import RpcCaller, calling
 from novasched.rpc.reply_queues import Readers
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 GONE_FOR_S = 5.0
 RETURNED = oslo_messaging.MessageUndeliverable(None, None, None, None)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import amqp
 
 from novasched.rpc.broker import BROKER_S, CLOCK_EVERY_S, Broker, BrokerClock, waited_s
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 NOW_S = 10_000.0
 

@@ -18,7 +18,7 @@ from novasched.rpc.caller import (
     current,
 )
 from novasched.rpc.reply_queues import Readers
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 NOW_S = 10_000.0
 

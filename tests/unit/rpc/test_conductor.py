@@ -9,7 +9,7 @@ import pytest
 
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import OPTS, RequestSerializer, conductor_backport
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 CALL = json.loads(

@@ -10,7 +10,7 @@ from oslo_messaging._drivers.common import serialize_remote_exception
 
 from novasched import errors
 from novasched.rpc import faults
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 KEYS = ('class', 'module', 'message', 'args', 'kwargs')

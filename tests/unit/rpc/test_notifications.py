@@ -16,7 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import notifications
 from novasched.rpc.notifications import OPTS, Notifications
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())

@@ -16,8 +16,8 @@ from novasched.rpc.reply_queues import (
     Readers,
     ReplyQueues,
 )
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 QUEUE = 'reply_1'
 

@@ -15,7 +15,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.rpc import serializer
 from novasched.rpc.serializer import RequestSerializer, decode, encode
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())

@@ -19,8 +19,8 @@ from novasched.rpc.answers import Incoming as Wrapped
 from novasched.rpc.caller import RpcCaller, calling, current
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 UUID = factories.INSTANCE
 

@@ -11,7 +11,7 @@ import pytest
 from novasched.rpc.caller import RpcCaller, current
 from novasched.rpc.oslo_internals import RunningServer
 from novasched.rpc.server import StoppableServer, problem_of
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def running(**parts):

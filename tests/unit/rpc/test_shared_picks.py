@@ -16,9 +16,9 @@ from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestGroup
 from novasched.rpc import shared_picks
 from novasched.rpc.shared_picks import LONGEST, VERSION, PickSender, PicksEndpoint
-from tests import factories
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 WITHIN_S = 20

@@ -13,7 +13,7 @@ from oslo_messaging._drivers.common import Timeout
 
 from novasched import errors
 from novasched.rpc import oslo_internals, transport
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from novasched.scheduler.capacity import Counting
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.fakes import FakeClock
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import FakeClock
 
 
 def test_a_deadline():

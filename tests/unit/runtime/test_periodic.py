@@ -6,8 +6,8 @@ import threading
 
 from novasched import errors
 from novasched.runtime.periodic import PeriodicRunner
-from tests.cases import cases
-from tests.fakes import FakeClock
+from tests.support.clouds.fakes import FakeClock
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 DEFECT = AssertionError('Protocol error, expecting EOF')

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from novasched.runtime.typed_json import of_json, omitted_field, to_json
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @dataclass(frozen=True)

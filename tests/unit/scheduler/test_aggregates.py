@@ -2,7 +2,7 @@
 """What aggregates say together."""
 
 from novasched.scheduler import aggregates
-from tests import factories
+from tests.support.clouds import factories
 
 SSD = factories.aggregate(1, ssd='true', zone='a, b')
 HDD = factories.aggregate(2, ssd='false', speed='')

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from novasched.scheduler.columns import Categories, Instances, Lazy, PerHost, PerValue
-from tests import factories
+from tests.support.clouds import factories
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))
 

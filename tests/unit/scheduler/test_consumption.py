@@ -7,7 +7,7 @@ from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import Lazy, consume
-from tests import factories
+from tests.support.clouds import factories
 
 
 def test_numbers_move_by_the_flavor_without_swap():

@@ -5,7 +5,7 @@ import numpy as np
 
 from novasched.scheduler.enforced import limited
 from novasched.scheduler.hosts import Lazy
-from tests import factories
+from tests.support.clouds import factories
 
 ALL = np.array([True, True, True])
 

@@ -4,8 +4,8 @@
 import pytest
 
 from novasched.scheduler.group_policy import Conflict, HardPolicy
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 APART, TWO, TOGETHER = (
     HardPolicy('anti-affinity'),

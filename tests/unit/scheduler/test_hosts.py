@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from novasched.scheduler.hosts import Columns, HostTable, Lazy, Snapshot
-from tests import factories
+from tests.support.clouds import factories
 
 
 def test_a_table_is_rows_in_an_order():

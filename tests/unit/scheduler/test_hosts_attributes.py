@@ -21,7 +21,7 @@ from novasched.scheduler.hosts import HostTable, Lazy, consume
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
+from tests.support.clouds import factories
 
 METRICS = json.dumps(
     [{'name': 'cpu.frequency', 'value': 800}, {'name': 'cpu.percent', 'value': 0.35}]

@@ -21,8 +21,8 @@ from novasched.scheduler.pipeline import run_filters, weigh
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 LOAD = 'cpu.percent'
 REQUEST = factories.request()

@@ -13,7 +13,7 @@ from novasched.scheduler import metrics
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.fit.topology import HostCell
-from tests import factories
+from tests.support.clouds import factories
 
 POOLS = '[{"vendor_id": "v", "product_id": "p", "numa_node": 0, "count": 2}]'
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from novasched.scheduler.metrics import HostMetric, parse
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def entry(name, **values):

@@ -6,8 +6,8 @@ import pytest
 from novasched import errors
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.narrow import narrow
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 ALL = ['n1', 'n2', 'n3', 'n4']
 

@@ -5,8 +5,8 @@ import numpy as np
 
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.nearest import Change, asked_of_all, joined, nearest
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NAMES = ['a', 'b', 'c', 'd']
 

@@ -33,9 +33,9 @@ from novasched.scheduler.reasons import (
 from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import CPUWeigher, DiskWeigher, RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.examples import examples
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.examples import examples
 
 SEVERAL = (Code.REJECTED, *list(Code)[11:40])
 

@@ -21,8 +21,8 @@ from novasched.scheduler.pipeline import (
 )
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NAN = float('nan')
 REBUILD = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})

@@ -2,7 +2,7 @@
 """Lists of name=ratio, good and bad."""
 
 from novasched.scheduler.metrics import invalid_ratios, ratios
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

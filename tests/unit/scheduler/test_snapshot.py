@@ -7,8 +7,8 @@ import numpy as np
 
 from novasched.scheduler.hosts import Snapshot
 from novasched.scheduler.snapshot import Snapshot as Defined
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NAN = float('nan')
 

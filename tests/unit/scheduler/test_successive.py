@@ -14,8 +14,8 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import PCIWeigher, RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 OTHER = 'c0000000-0000-4000-8000-000000000002'
 

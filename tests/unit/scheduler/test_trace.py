@@ -11,8 +11,8 @@ from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 class Odd(BaseHostFilter):

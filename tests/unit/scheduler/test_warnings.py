@@ -22,8 +22,8 @@ from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 def group(**metadata):

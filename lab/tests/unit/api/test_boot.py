@@ -10,7 +10,7 @@ import pytest
 from novasched import errors
 from novasched.db import tables
 from novasched_lab.api import boot
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def test_each_server_has_a_build_request_a_mapping_and_a_spec(made):

@@ -9,7 +9,7 @@ from novasched.inspection import catalogue
 from novasched_lab.api.boot import NoConductorAnswers
 from novasched_lab.api.servers import MoveRefused, MoveRequest
 from novasched_lab.db.cell_servers import Fault, Migration
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def move(made, name='vm'):

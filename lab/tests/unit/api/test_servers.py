@@ -10,7 +10,7 @@ from novasched import errors
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import servers
 from novasched_lab.db.cell_servers import Fault, LiveRow
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def buried(made, name='dead'):

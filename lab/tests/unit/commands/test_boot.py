@@ -6,7 +6,7 @@ import pytest
 from lab.tests.unit.commands.commands import run
 from novasched import errors
 from novasched_lab.commands.servers import BootServers
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 MINE = ('--project-id', 'project', '--user-id', 'user')
 

@@ -8,7 +8,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot
 from novasched_lab.commands.servers import DeleteServers
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 MINE = ('--project-id', 'project')
 

@@ -9,7 +9,7 @@ from novasched.inspection.text import Style
 from novasched_lab.commands.command import COLUMNS
 from novasched_lab.commands.demo import RunDemo, held_as_text, result_as_text
 from novasched_lab.demo.run import DemoResult
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

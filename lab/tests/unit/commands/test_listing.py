@@ -5,7 +5,7 @@ from lab.tests.unit.commands.commands import run
 from novasched.commands.base import PIPE_WIDTH
 from novasched_lab.commands.servers import ListServers
 from novasched_lab.db.cell_servers import Fault
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @cases(

@@ -4,7 +4,7 @@
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.servers import MoveServer
 from novasched_lab.db.cell_servers import Fault, Migration
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def moving(made, uuid, status):

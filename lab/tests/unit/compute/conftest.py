@@ -4,7 +4,7 @@
 import pytest
 import sqlalchemy as sa
 
-from tests.databases import Databases
+from tests.support.databases.databases import Databases
 from tests.unit.placement.conftest import scripted
 
 __all__ = ['databases', 'scripted']

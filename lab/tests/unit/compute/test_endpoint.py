@@ -6,8 +6,8 @@ from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance
 from novasched.rpc.serializer import encode
 from novasched_lab.compute.endpoint import ComputeEndpoint
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 UUID = '10000000-0000-4000-8000-000000000001'
 INSTANCE = encode(Instance(uuid=UUID))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from novasched_lab.compute.fleet import REFUSE, FaultRule, FaultRules
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 UUIDS = [f'instance-{number}' for number in range(2000)]
 

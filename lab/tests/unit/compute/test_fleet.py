@@ -3,7 +3,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.compute import fleet
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 TEXT = """
 seed = 7

@@ -11,7 +11,7 @@ from novasched_lab.compute.resource_tracker import (
     ResourceTracker,
 )
 from novasched_lab.host_inventory import Devices, SimulatedHost
-from tests import factories
+from tests.support.clouds import factories
 
 HOST = SimulatedHost(
     'a',

@@ -5,7 +5,7 @@ from novasched.db import tables
 from novasched_lab.compute.resource_tracker import ResourceTracker
 from novasched_lab.compute.rows import HostRows, make_aggregates, zones_of
 from novasched_lab.host_inventory import SimulatedHost
-from tests.databases import NOON, SECOND
+from tests.support.databases.databases import NOON, SECOND
 
 HOSTS = [SimulatedHost('h1'), SimulatedHost('h2', numa_nodes=1)]
 

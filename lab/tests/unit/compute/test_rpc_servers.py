@@ -4,7 +4,7 @@ import types
 import oslo_messaging
 
 from novasched_lab.compute.endpoint import HostDispatcher, host_of
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 class Message(dict):

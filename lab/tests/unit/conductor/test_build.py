@@ -8,7 +8,7 @@ from novasched import errors
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
 from novasched_lab.conductor.tasks import BuildTask
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def build(neighbours, pairs, **values):

@@ -7,7 +7,7 @@ import pytest
 from lab.tests.unit.fakes import context, flavor, selection
 from novasched_lab.conductor.service import TaskEndpoint
 from novasched_lab.rpc_api import build_request_of
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def primitive(thing):

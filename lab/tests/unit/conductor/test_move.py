@@ -10,7 +10,7 @@ from novasched.inspection.server_request import destined
 from novasched_lab.conductor.tasks import BuildTask, MigrationTask
 from novasched_lab.db import server_tables
 from novasched_lab.failures import SchedulerBroke
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

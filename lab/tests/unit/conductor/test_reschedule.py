@@ -3,7 +3,7 @@
 
 from lab.tests.unit.fakes import context, selection
 from novasched_lab.conductor.tasks import BuildTask, RescheduleTask
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 

@@ -7,8 +7,8 @@ from lab.tests.unit.fakes import selection
 from novasched.objects.request_spec import SchedulerLimits
 from novasched_lab.conductor.task import properties_of, with_attempt, with_selection
 from novasched_lab.failures import MaxRetriesExceeded
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 @cases(

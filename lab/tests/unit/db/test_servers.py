@@ -8,8 +8,8 @@ from novasched.db import tables
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched_lab.db import server_tables
 from novasched_lab.db.cell_servers import Fault, Migration
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 @pytest.fixture

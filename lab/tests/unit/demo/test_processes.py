@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.demo.cloud import ChildProgram, program
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 SLEEP = 'import time; print("up", flush=True); time.sleep(600)'
 

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from novasched_lab.demo.run import DemoResult, orders
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 def row(name, status, fault=None):

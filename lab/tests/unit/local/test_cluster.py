@@ -12,7 +12,7 @@ from novasched.ports import CELL0_UUID
 from novasched_lab.local import cluster
 from novasched_lab.local import walkthrough as demo
 from novasched_lab.local.databases import database_urls, made_databases
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 
 class Uuids(dict):

@@ -7,8 +7,8 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched.placement_copy.readers.api import ApiReader
-from tests import placement_api
-from tests.scripted_http import Script
+from tests.support.placement import placement_api
+from tests.support.placement.scripted_http import Script
 
 URL = 'http://placement.test/placement'
 

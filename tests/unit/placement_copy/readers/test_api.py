@@ -9,7 +9,7 @@ import pytest
 from novasched.placement_copy.readers.api import AT_ONCE, UNCHANGED_AT_ONCE
 from novasched.providers.contents import build
 from novasched.providers.hints import CloudHints, NodeSize
-from tests.placement_api import CALLS, MANY, POOL, inventory, says
+from tests.support.placement.placement_api import CALLS, MANY, POOL, inventory, says
 
 
 def test_all_is_read(world, served):

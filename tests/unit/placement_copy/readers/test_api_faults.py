@@ -12,8 +12,8 @@ import requests
 from novasched import errors
 from novasched.placement_copy.readers.api import FIRST_SHARE, ApiReader
 from novasched.placement_copy.readers.api_requests import CREDIT_S
-from tests.fakes import FakeClock
-from tests.placement_api import CALLS, inventory, says
+from tests.support.clouds.fakes import FakeClock
+from tests.support.placement.placement_api import CALLS, inventory, says
 
 ERROR = '{"errors": [{"status": 500, "detail": "It hurts."}]}'
 NONSENSE = {

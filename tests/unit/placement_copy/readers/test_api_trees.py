@@ -11,8 +11,8 @@ import pytest
 
 from novasched.placement_copy.readers.api import TREES_AT_ONCE
 from novasched.providers.generation_cache import GenerationCache
-from tests.cases import cases
-from tests.placement_api import says
+from tests.support.placement.placement_api import says
+from tests.support.tables.cases import cases
 
 DEADLINE_S = 30
 SUBMITTED_S = 0.2

@@ -24,8 +24,8 @@ from novasched.placement_copy.readers.shared_file import (
     save,
 )
 from novasched.providers.hints import CloudHints
-from tests.configuration import make_conf
-from tests.placement_api import says
+from tests.support.clouds.configuration import make_conf
+from tests.support.placement.placement_api import says
 
 NAME = 'placement-copy-1.npz'
 

@@ -12,8 +12,8 @@ from novasched.resources.prefilters.aggregates import (
 )
 from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 def spec(extra_specs=None, **fields):

@@ -15,8 +15,8 @@ from novasched.resources.requirements import (
     PrefilterContext,
     Requirements,
 )
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 P1, P2, N1, N2, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(5))
 NETWORK = NetworkOrSubnet('network', N1)

@@ -8,8 +8,8 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.resources import PrefilterContext, Requirements, prefilters
 from novasched.resources.prefilters.traits import compute_status_filter
 from novasched.scheduler.aggregates import Aggregate
-from tests import factories
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
 
 
 def spec(extra_specs=None, **fields):

@@ -21,8 +21,8 @@ from novasched.resources.prefilters.traits import (
     virtio_sound_filter,
 )
 from novasched.resources.requirements import PrefilterContext, Requirements
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 R1, R2 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(2))
 

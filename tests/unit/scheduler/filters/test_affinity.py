@@ -19,9 +19,9 @@ from novasched.scheduler.filters.affinity import (
     _GroupHostsFilter,
 )
 from novasched.scheduler.reasons import REJECTED, Code
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 ANTI = ServerGroupAntiAffinityFilter()
 TOGETHER = ServerGroupAffinityFilter()

@@ -10,10 +10,10 @@ from novasched.scheduler.filters.aggregate import (
     AggregateTypeAffinityFilter,
 )
 from novasched.scheduler.reasons import REJECTED, Code
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 SCOPE = 'aggregate_instance_extra_specs:'
 WINDOWS = {'os_distro': 'windows'}

@@ -2,7 +2,7 @@
 """Every host passes."""
 
 from novasched.scheduler.filters.compute import AllHostsFilter
-from tests import factories
+from tests.support.clouds import factories
 
 
 def test_every_host_passes():

@@ -5,9 +5,9 @@ import pytest
 
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 FILTER = ComputeCapabilitiesFilter()
 CPU_INFO = (

@@ -11,10 +11,10 @@ from novasched.scheduler.filters.host_limit import (
     NumInstancesFilter,
 )
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 INSTANCES = ('num_instances', 'max_instances_per_host')
 TASKS = ('num_io_ops', 'max_io_ops_per_host')

@@ -9,9 +9,9 @@ from novasched.scheduler.filters.image_props import (
     version_text,
 )
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
 XEN = [['x86_64', 'xen', 'xen']]

@@ -8,8 +8,8 @@ from novasched.scheduler.filters import BaseHostFilter, CandidateFilter, ColumnF
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import REJECTED
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 
 class OddHosts(BaseHostFilter):

@@ -7,9 +7,9 @@ from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 HOSTS = factories.hosts(2)
 

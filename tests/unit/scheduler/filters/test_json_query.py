@@ -9,9 +9,9 @@ from novasched import errors
 from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 FILTER = JsonFilter()
 HOST = {

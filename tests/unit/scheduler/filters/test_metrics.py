@@ -8,9 +8,9 @@ from oslo_config import cfg
 
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 
 def host(*names):

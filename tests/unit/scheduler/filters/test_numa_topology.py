@@ -7,11 +7,16 @@ from novasched.objects.network import NetworkMetadata
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+)
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 PLAIN = {'mappings': {'': ['root']}}
 FOUR = numa_topology(numa_cell(cpus=range(4)))

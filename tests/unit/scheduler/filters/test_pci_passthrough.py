@@ -6,9 +6,9 @@ import pytest
 from novasched.objects.pci import InstancePCIRequests
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.factories import devices, pools
+from tests.support.clouds import factories
+from tests.support.clouds.factories import devices, pools
+from tests.support.tables.cases import cases
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 PLAIN = {'mappings': {'': ['root']}}

@@ -2,7 +2,7 @@
 """Filters that write on the hosts, at every grain."""
 
 from novasched.scheduler.filters.legacy.overcommit import ExactRamFilter
-from tests import factories
+from tests.support.clouds import factories
 
 FILTER = ExactRamFilter()
 REQUEST = factories.request(memory_mb=512)

@@ -18,8 +18,14 @@ from novasched.scheduler.fit.parse import HostPools, HostTopology
 from novasched.scheduler.fit.pci import requests_of
 from novasched.scheduler.fit.requirements import FitRequirements
 from novasched.scheduler.hosts import Categories
-from tests import factories
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology, pools
+from tests.support.clouds import factories
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+    pools,
+)
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 

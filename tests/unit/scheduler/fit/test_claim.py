@@ -11,9 +11,14 @@ from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.fit.claim import BookingFailed, book, with_usage
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.topology import Pages
-from tests import factories, topologies
-from tests.cases import cases
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.support.clouds import factories, topologies
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+)
+from tests.support.tables.cases import cases
 
 RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 BOTH = pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])

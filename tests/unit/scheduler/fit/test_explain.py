@@ -5,8 +5,8 @@ from novasched.scheduler.fit.explain import Refusals, contended, explain, unplac
 from novasched.scheduler.fit.numa import CellRefusal
 from novasched.scheduler.fit.topology import CellLimits, Networks
 from novasched.scheduler.reasons import Code
-from tests.cases import cases
-from tests.topologies import FakeDevices, free, hosts, wants
+from tests.support.clouds.topologies import FakeDevices, free, hosts, wants
+from tests.support.tables.cases import cases
 
 NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 

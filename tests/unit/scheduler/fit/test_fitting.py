@@ -7,8 +7,13 @@ from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostTopology
 from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import ANY
-from tests.configuration import make_conf
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+)
 
 HUGE = 1048576
 

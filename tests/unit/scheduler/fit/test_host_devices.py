@@ -7,7 +7,7 @@ from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.scheduler.fit.pci import Pool, requests_of
 from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed, HostDevices
 from novasched.scheduler.reasons import Code
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 INTEL = {'vendor_id': '8086'}
 A = {'rp_uuid': 'rpA'}

@@ -9,9 +9,9 @@ import pytest
 from novasched.scheduler.fit.nova_search import fit_as_nova, following
 from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
-from tests import topologies
-from tests.cases import cases
-from tests.topologies import hosts
+from tests.support.clouds import topologies
+from tests.support.clouds.topologies import hosts
+from tests.support.tables.cases import cases
 
 HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)
 

@@ -13,8 +13,8 @@ from novasched.scheduler.fit.numa import (
 )
 from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, CellLimits, Pages
 from novasched.scheduler.reasons import Code
-from tests import topologies
-from tests.cases import cases
+from tests.support.clouds import topologies
+from tests.support.tables.cases import cases
 
 STRICT = CellLimits(1.0, 1.0)
 HUGE = (Pages(4, 1048576), Pages(2048, 600))

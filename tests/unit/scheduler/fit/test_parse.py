@@ -21,9 +21,9 @@ from novasched.scheduler.fit.parse import (
 )
 from novasched.scheduler.fit.pci import Pool
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
-from tests import factories
-from tests.cases import cases
-from tests.factories import numa_cell, numa_topology
+from tests.support.clouds import factories
+from tests.support.clouds.factories import numa_cell, numa_topology
+from tests.support.tables.cases import cases
 
 
 def text_of(*cells):

@@ -10,7 +10,7 @@ from novasched.scheduler.fit.pci import (
     providers_of,
     requests_of,
 )
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 

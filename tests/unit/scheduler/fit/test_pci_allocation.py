@@ -6,7 +6,7 @@ import pytest
 from novasched.scheduler.fit.pci import DeviceRequest, Pool
 from novasched.scheduler.fit.pci_allocation import PciAllocation, cell_classes
 from novasched.scheduler.reasons import Code
-from tests.cases import cases
+from tests.support.tables.cases import cases
 
 ANY = (frozenset(),)
 TWO_SOCKETS = {0: 0, 1: 0, 2: 1, 3: 1}

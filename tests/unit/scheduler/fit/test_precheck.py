@@ -12,8 +12,13 @@ from novasched.scheduler.fit.parse import HostTopology
 from novasched.scheduler.fit.precheck import Precheck
 from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import ANY, LARGE, SMALL
-from tests.cases import cases
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+)
+from tests.support.tables.cases import cases
 
 HUGE = 1048576
 

@@ -15,9 +15,14 @@ from novasched.scheduler.fit.requirements import (
     topology_of,
 )
 from novasched.scheduler.fit.topology import CellLimits, Networks
-from tests import factories, topologies
-from tests.cases import cases
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.support.clouds import factories, topologies
+from tests.support.clouds.factories import (
+    guest_cell,
+    guest_topology,
+    numa_cell,
+    numa_topology,
+)
+from tests.support.tables.cases import cases
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 TWO = HostTopology(numa_topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8))))

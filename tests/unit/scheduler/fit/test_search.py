@@ -24,9 +24,9 @@ from novasched.scheduler.fit.topology import (
     Networks,
     Pages,
 )
-from tests import topologies
-from tests.cases import cases
-from tests.topologies import FakeDevices, fit, free, hosts, wants
+from tests.support.clouds import topologies
+from tests.support.clouds.topologies import FakeDevices, fit, free, hosts, wants
+from tests.support.tables.cases import cases
 
 NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 

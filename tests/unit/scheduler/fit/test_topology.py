@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 from novasched.scheduler.fit.topology import Pages, listed
-from tests import topologies
-from tests.cases import cases
+from tests.support.clouds import topologies
+from tests.support.tables.cases import cases
 
 THREADS = ((0, 4), (1, 5), (2, 6), (3, 7))
 

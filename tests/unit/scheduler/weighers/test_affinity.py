@@ -8,9 +8,9 @@ from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 MEMBERS = ['m1', 'm2', 'm3', 'm4', 'm5', 'm6']
 ON_HOSTS = [['m1', 'm2', 'x'], ['m3'], ['x', 'y'], ['m4', 'm5', 'm6']]

@@ -7,9 +7,9 @@ from novasched import errors
 from novasched.scheduler.hosts import Lazy
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 Q35 = {'os_distro': 'windows', 'hw_machine_type': 'q35'}
 PC = {'os_distro': 'windows', 'hw_machine_type': 'pc'}

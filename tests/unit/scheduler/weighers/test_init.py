@@ -14,9 +14,9 @@ from novasched.scheduler.weighers import (
     normalize,
 )
 from novasched.scheduler.weighers.resources import BuildFailureWeigher, RAMWeigher
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 RAM = 'ram_weight_multiplier'
 

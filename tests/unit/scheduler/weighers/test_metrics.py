@@ -9,9 +9,9 @@ from novasched import errors
 from novasched.compat import plugin_adapter
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.metrics import MetricsWeigher
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 ONE = ['cpu.frequency=1.0']
 

@@ -20,9 +20,9 @@ from novasched.scheduler.weighers.resources import (
     PCIWeigher,
     RAMWeigher,
 )
-from tests import factories
-from tests.cases import cases
-from tests.configuration import make_conf
+from tests.support.clouds import factories
+from tests.support.clouds.configuration import make_conf
+from tests.support.tables.cases import cases
 
 NAN = float('nan')
 RAM = [512, 1024, 3072, 8192]

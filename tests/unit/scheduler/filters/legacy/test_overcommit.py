@@ -18,8 +18,8 @@ from novasched.scheduler.filters.legacy.overcommit import (
 )
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
-from tests import factories
-from tests.cases import cases
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
 
 NAN = float('nan')
 

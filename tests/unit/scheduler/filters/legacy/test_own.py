@@ -7,9 +7,9 @@ from novasched.scheduler.filters.legacy.own import (
     VGPUFilter,
 )
 from novasched.scheduler.reasons import Code
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 CLOUD = DedicatedCloudFilter()
 

@@ -20,9 +20,9 @@ from novasched.scheduler.filters.legacy.removed import (
 from novasched.scheduler.hosts import Member
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
-from tests import factories
-from tests.cases import cases
-from tests.verdicts import assert_verdict
+from tests.support.clouds import factories
+from tests.support.tables.cases import cases
+from tests.support.tables.verdicts import assert_verdict
 
 ZONES = AvailabilityZoneFilter()
 

@@ -4,7 +4,7 @@
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from tests import examples as all_examples
+from tests.support.tables import examples as all_examples
 
 
 def examples(few):

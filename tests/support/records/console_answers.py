@@ -10,7 +10,7 @@ from novasched.decision_log.counting import time_of
 from novasched.inspection import explain, overview
 from novasched.inspection.reports import CapacityReport, HostReport
 from novasched.runtime.typed_json import of_json
-from tests import decision_records
+from tests.support.records import decision_records
 
 MINUTE_US = 60_000_000
 RECORDS = {

@@ -22,7 +22,7 @@ from novasched.cluster.view import ClusterView
 from novasched.db import engines, tables
 from novasched.db.stores import SqlApiStore, SqlCellStores
 from novasched.runtime.clock import SystemClock
-from tests.databases import cell_mapping, node, service
+from tests.support.databases.databases import cell_mapping, node, service
 
 SKEWS_S = (-55, 0, 30)
 NODES_EACH = 8

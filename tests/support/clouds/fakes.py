@@ -23,7 +23,7 @@ from novasched.ports import (
     QueryFailed,
     UndoLeft,
 )
-from tests import factories
+from tests.support.clouds import factories
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
 SECOND = datetime.timedelta(seconds=1)

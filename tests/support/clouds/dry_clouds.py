@@ -17,10 +17,15 @@ from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.requests import RequestMaker
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.on_demand import CopiedPlacement
-from tests import fake_databases, recorded_worlds
-from tests.configuration import make_conf
-from tests.fake_databases import FakeApiStore, FakeCellStore, FakeCellStores
-from tests.fakes import FakeClock
+from tests.support.clouds import recorded_worlds
+from tests.support.clouds.configuration import make_conf
+from tests.support.clouds.fakes import FakeClock
+from tests.support.databases import fake_databases
+from tests.support.databases.fake_databases import (
+    FakeApiStore,
+    FakeCellStore,
+    FakeCellStores,
+)
 
 CELLS = ('c1', 'c2')
 ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}'

@@ -14,8 +14,14 @@ from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import Profile
-from tests import factories
-from tests.fakes import FakeClock, FakeNetwork, FakeNotifier, FakePlacement, FakeView
+from tests.support.clouds import factories
+from tests.support.clouds.fakes import (
+    FakeClock,
+    FakeNetwork,
+    FakeNotifier,
+    FakePlacement,
+    FakeView,
+)
 
 
 class Recordings:

@@ -17,8 +17,8 @@ from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
 from novasched_lab.db import schema, server_tables
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
-from tests import aggregate_checks, cell_checks
-from tests.databases import NOON, SECOND, cell_mapping, node, service
+from tests.support.checks import aggregate_checks, cell_checks
+from tests.support.databases.databases import NOON, SECOND, cell_mapping, node, service
 
 SIBLINGS = 6
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from novasched.db import hosts, tables
 from novasched.db.stores import SqlCellStore
 from novasched.ports import ComputeNodeRow
-from tests.databases import NOON, SECOND, instance, node, service
+from tests.support.databases.databases import NOON, SECOND, instance, node, service
 
 
 def a_compute_node_comes_with_every_column(databases):

@@ -14,7 +14,7 @@ from novasched.manage.program import CommandProgram
 from tests.architecture.conftest import setup_of
 from tests.unit.commands import played
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[3]
 INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {

@@ -3,7 +3,7 @@
 
 from novasched.db import tables
 from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.fakes import SECOND
+from tests.support.clouds.fakes import SECOND
 
 FULL = '{"num_instances": "50"}'
 

@@ -3,7 +3,7 @@
 
 from novasched.db import tables
 from novasched.db.stores import SqlApiStore
-from tests.databases import NOON, SECOND
+from tests.support.databases.databases import NOON, SECOND
 
 
 def aggregates_come_by_id_with_hosts_and_metadata(databases):

@@ -20,7 +20,7 @@ from novasched.ports import (
     ServiceRow,
 )
 from novasched.scheduler.aggregates import Aggregate
-from tests.fakes import NOON, SECOND, FakeClock
+from tests.support.clouds.fakes import NOON, SECOND, FakeClock
 
 CELL0 = Cell(CELL0_UUID, 'cell0', 'none:///', 'sqlite://zero', False)
 

@@ -19,7 +19,7 @@ from novasched.process import opts
 from tests.browser.addresses import PAGES
 from tests.faults.scenarios import marked
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 MARK = 'pytest.mark.exhaustive('
 NAMED = re.compile(r'`((?:lab/)?tests/[\w/]+\.py)::(?:\w+::)?(\w+)`')
 OF_LIBRARIES = {f'oslo_messaging_{name}' for name in ('kafka', 'metrics', 'tracing')}
