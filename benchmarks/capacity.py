@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from benchmarks import fit
-from novasched.inspection.host_filling import room_by_copies
+from novasched.inspection.session.host_filling import room_by_copies
 from novasched.plugins import profile_from_conf
 from novasched.providers.contents import Contents, build
 from novasched.providers.diagnosis import diagnose

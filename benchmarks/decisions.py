@@ -14,10 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from novasched.decision_log import files
-from novasched.decision_log.reading import Criteria, DecisionFiles
-from novasched.decision_log.record import DecisionRecord, Head, new_id
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions import files
+from novasched.decisions.reading import Criteria, DecisionFiles
+from novasched.decisions.record import DecisionRecord, Head, new_id
+from novasched.decisions.writing import DecisionWriter
 
 RECORDS = 200_000
 BATCH = 64

@@ -44,8 +44,10 @@ import time
 began = time.process_time()
 import sys
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.inspection import catalogue, plan, session
-from novasched.inspection.requests import BootOrder
+from novasched.inspection.session import catalogue
+from novasched.inspection.questions import plan
+from novasched.inspection.session import session
+from novasched.inspection.session.requests import BootOrder
 from oslo_config import cfg
 from novasched.process import configuration
 conf = cfg.ConfigOpts()

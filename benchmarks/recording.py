@@ -23,11 +23,11 @@ from dataclasses import replace
 from benchmarks import decide as deciding
 from benchmarks import fit
 from novasched import errors
-from novasched.decision_log.fault import FaultText
-from novasched.decision_log.log import RecordingLog
-from novasched.decision_log.record import encode
-from novasched.decision_log.record_builder import RecordBuilder
-from novasched.decision_log.recording import RequestRecorder
+from novasched.decisions.fault import FaultText
+from novasched.decisions.log import RecordingLog
+from novasched.decisions.record import encode
+from novasched.decisions.record_builder import RecordBuilder
+from novasched.decisions.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates, ClaimRequest

@@ -19,7 +19,7 @@ _LAYOUT = re.compile(f'[{CONTROLS}\ud800-\udfff]')
 _LINE = re.compile(f'[\n{CONTROLS}\ud800-\udfff]')
 
 _UNSTYLED = re.compile(rf'(?!\x1b\[(?:0|1|2|1;31|1;32)m){_LAYOUT.pattern}')
-"""The same, but the styles of inspection.text stay as well."""
+"""The same, but the styles of inspection.texts.lines stay as well."""
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from novasched.db.services import COMPUTE
-from novasched.inspection.catalogue import name_uuid
+from novasched.inspection.session.catalogue import name_uuid
 from novasched.objects.base import NovaObject
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology

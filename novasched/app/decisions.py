@@ -11,13 +11,13 @@ from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
 from novasched.cluster.view import ClusterView
-from novasched.decision_log import files
-from novasched.decision_log import store as decision_store
-from novasched.decision_log.log import RecordingLog
-from novasched.decision_log.primitives import origin_of
-from novasched.decision_log.record_builder import RecordBuilder, profile_summary
-from novasched.decision_log.store import DecisionStore
-from novasched.decision_log.worker_state import INTERVAL_S, StateFile
+from novasched.decisions import files
+from novasched.decisions import store as decision_store
+from novasched.decisions.log import RecordingLog
+from novasched.decisions.primitives import origin_of
+from novasched.decisions.record_builder import RecordBuilder, profile_summary
+from novasched.decisions.store import DecisionStore
+from novasched.decisions.worker_state import INTERVAL_S, StateFile
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from cliff.command import Command
 
 from novasched import errors, printable
-from novasched.inspection.text import Style
+from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
 from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from novasched.inspection.all_decisions import AllDecisions
+    from novasched.inspection.questions.all_decisions import AllDecisions
 
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes for an answer, an error, wrong arguments, an answer of no, and an answer

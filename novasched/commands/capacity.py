@@ -10,8 +10,8 @@ from types import MappingProxyType
 from novasched.commands.base import IN_PART, add_flavor_file
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
-from novasched.inspection.reports import CapacityReport
-from novasched.inspection.text import Style
+from novasched.inspection.questions.reports import CapacityReport
+from novasched.inspection.texts.lines import Style
 from novasched.runtime.typed_json import of_json
 
 BY = ('zone', 'aggregate', 'cell', 'host')
@@ -63,7 +63,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
 
     def _missing(self, cell: str, hosts: int) -> str:
         """Say what of a cell is not in the answer."""
-        from novasched.inspection.text import counted
+        from novasched.inspection.texts.lines import counted
 
         if cell in self.newly_unavailable:
             return 'stopped answering; it is not known which flavors its servers have'
@@ -82,7 +82,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return of_json(CapacityReport, answer)
 
     def _counted(self, parsed_args: argparse.Namespace) -> CapacityReport:
-        from novasched.inspection import capacity
+        from novasched.inspection.questions import capacity
         from novasched.placement_copy.on_demand import FRESH_S
 
         what_if = self.what_if(parsed_args)
@@ -102,6 +102,6 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
     def text(
         self, answer: CapacityReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection.capacity_text import as_text
+        from novasched.inspection.texts.capacity import as_text
 
         return as_text(answer, parsed_args.by, parsed_args.stranded)

@@ -20,9 +20,9 @@ from novasched.commands.console_client import ConsoleCommand
 from novasched.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from novasched.decision_log.reading import Criteria, Servers
-    from novasched.decision_log.record import Head
-    from novasched.inspection.all_decisions import AllDecisions
+    from novasched.decisions.reading import Criteria, Servers
+    from novasched.decisions.record import Head
+    from novasched.inspection.questions.all_decisions import AllDecisions
 
 LIMIT = 50
 POLL_S = 1.0
@@ -101,7 +101,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
         return parser
 
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
-        from novasched.decision_log.reading import Criteria
+        from novasched.decisions.reading import Criteria
 
         names = (*_CRITERIA, 'result', 'since', 'until')
         return Criteria(**{name: getattr(parsed_args, name) for name in names})
@@ -190,8 +190,8 @@ class ListDecisions(DecisionsCommand):
         self, parsed_args: argparse.Namespace
     ) -> tuple[list[Head], dict[str, Servers]]:
         """Return the heads that a console lists, page by page, and their servers."""
-        from novasched.decision_log.primitives import head_of
-        from novasched.decision_log.reading import Servers
+        from novasched.decisions.primitives import head_of
+        from novasched.decisions.reading import Servers
 
         heads: list[Head] = []
         servers, before = {}, parsed_args.before
@@ -233,13 +233,13 @@ class ListDecisions(DecisionsCommand):
 
 
 def _at(time_us: int, form: str = _TIME) -> str:
-    from novasched.decision_log.counting import time_of
+    from novasched.decisions.counting import time_of
 
     return time_of(time_us, form)
 
 
 def _names() -> list[str]:
-    from novasched.decision_log.files import HEAD
+    from novasched.decisions.files import HEAD
 
     return [*HEAD, 'picked', 'server_uuids']
 
@@ -255,8 +255,8 @@ def _shown(
     head: Head, servers: Mapping[str, Servers], columns: Sequence[str]
 ) -> list[Any]:
     """Return columns for people: of SHORT, in short words, or of LONG."""
-    from novasched.decision_log.counting import time_of
-    from novasched.inspection.top import SHORT_UUID
+    from novasched.decisions.counting import time_of
+    from novasched.inspection.texts.top import SHORT_UUID
 
     uuids, hosts = servers.get(head.id, ((), ()))
     is_short, is_refused = columns is SHORT, head.result == 'unschedulable'
@@ -317,7 +317,7 @@ class CountDecisions(DecisionsCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from novasched.decision_log.counting import Count
+        from novasched.decisions.counting import Count
 
         counts: Sequence[Count]
         if parsed_args.console:

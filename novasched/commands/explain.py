@@ -15,16 +15,16 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.reports import WhyNotReport
-from novasched.inspection.text import Style
+from novasched.inspection.questions.reports import WhyNotReport
+from novasched.inspection.texts.lines import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers
-    from novasched.decision_log.reading import Criteria
-    from novasched.decision_log.record import DecisionRecord
-    from novasched.inspection.all_decisions import AllDecisions
+    from novasched.decisions.reading import Criteria
+    from novasched.decisions.record import DecisionRecord
+    from novasched.inspection.questions.all_decisions import AllDecisions
 
 MOST = 50
 """Decisions that --all shows."""
@@ -58,7 +58,7 @@ class Subject(NamedTuple):
 
     def criteria(self) -> Criteria:
         """Return criteria for the records on a server or request."""
-        from novasched.decision_log.reading import Criteria
+        from novasched.decisions.reading import Criteria
 
         return Criteria(server=self.server or None, request=self.request or None)
 
@@ -140,7 +140,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             return None
         from oslo_config import cfg
 
-        from novasched.inspection.why_not import why_not
+        from novasched.inspection.questions.why_not import why_not
 
         project = record.head.project_id or None
         try:
@@ -204,7 +204,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     def _of_decision(
         self, parsed_args: argparse.Namespace, decision: str, server: str
     ) -> dict[str, Any] | None:
-        from novasched.inspection import explain
+        from novasched.inspection.questions import explain
 
         path, index = of_decision(decision), parsed_args.index
         if index is None and server:
@@ -243,7 +243,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     def _explained(
         self, record: DecisionRecord, subject: Subject, parsed_args: argparse.Namespace
     ) -> dict[str, Any]:
-        from novasched.inspection import explain
+        from novasched.inspection.questions import explain
 
         index = parsed_args.index
         if index is None:
@@ -301,7 +301,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
     def text(
         self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import render
+        from novasched.inspection.texts import render
 
         if 'text' in answer:  # there is nothing to explain
             return str(answer['text'])
@@ -328,7 +328,7 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
     """Return the message where no decision is kept."""
     if subject.is_name:
         return f'There is no server called {subject.name} in the cells that answer.'
-    from novasched.decision_log.counting import time_of
+    from novasched.decisions.counting import time_of
 
     said = f'No decision {subject} is kept'
     if oldest_at is None:

@@ -11,8 +11,8 @@ from novasched import errors
 from novasched.commands.base import IN_PART
 from novasched.commands.console_client import ConsoleCommand, of_host
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.reports import HostReport
-from novasched.inspection.text import Style
+from novasched.inspection.questions.reports import HostReport
+from novasched.inspection.texts.lines import Style
 from novasched.runtime.typed_json import of_json
 
 HOLDING = ('pages', 'pcpu', 'pci')
@@ -61,8 +61,8 @@ class ShowHost(ConsoleCommand, InspectionCommand):
 
     def _read(self, parsed_args: argparse.Namespace) -> HostReport:
         from novasched.commands import sources
-        from novasched.decision_log.reading import Criteria
-        from novasched.inspection import host
+        from novasched.decisions.reading import Criteria
+        from novasched.inspection.questions import host
 
         with (
             self.inspection() as inspection,
@@ -78,6 +78,6 @@ class ShowHost(ConsoleCommand, InspectionCommand):
     def text(
         self, answer: HostReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection.host_text import as_text
+        from novasched.inspection.texts.host import as_text
 
         return as_text(answer, style)

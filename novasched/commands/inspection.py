@@ -14,8 +14,8 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from novasched.inspection.session import Inspection
-    from novasched.inspection.what_if import WhatIf
+    from novasched.inspection.session.session import Inspection
+    from novasched.inspection.session.what_if import WhatIf
 
 WITHIN_S = 3600.0
 """How long a command may work; then it is ended."""
@@ -33,7 +33,7 @@ class InspectionCommand(ReportCommand):
         """Read the cloud that the configuration names, or what it would be. Raises
         errors.SetupError and errors.StoreFailed; what takes longer than WITHIN_S
         raises deadline.TookTooLong."""
-        from novasched.inspection import session
+        from novasched.inspection.session import session
 
         conf = self.configuration(session.options())
         check = Deadline(WITHIN_S, SYSTEM_CLOCK.monotonic).check
@@ -51,7 +51,7 @@ class InspectionCommand(ReportCommand):
     @staticmethod
     def what_if(parsed_args: argparse.Namespace) -> WhatIf:
         """Return the changes that are asked for. Raises errors.OptionError."""
-        from novasched.inspection.what_if import WhatIf
+        from novasched.inspection.session.what_if import WhatIf
 
         return WhatIf.of(parsed_args.changes)
 

@@ -21,12 +21,12 @@ from novasched.commands.base import (
 )
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
-from novasched.inspection.text import Style
+from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
-    from novasched.inspection.requests import DryRequest
-    from novasched.inspection.servers import FoundServer
-    from novasched.inspection.session import Inspection
+    from novasched.inspection.questions.servers import FoundServer
+    from novasched.inspection.session.requests import DryRequest
+    from novasched.inspection.session.session import Inspection
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 SAID = ('image', 'boot_from_volume', 'availability_zone', 'hint', 'group', 'policy')
@@ -116,7 +116,7 @@ class PlanCommand(InspectionCommand):
 
 def explanations(inspection: Inspection) -> list[dict[str, Any]]:
     """Return the explanation of each request of a dry run."""
-    from novasched.inspection.explain import explanation
+    from novasched.inspection.questions.explain import explanation
 
     return [explanation(record) for record in inspection.run.log.records]
 
@@ -182,8 +182,9 @@ def wanted(
 ) -> DryRequest:
     """Return the request that the options say. Raises errors.OptionError,
     errors.InvalidDemand and errors.StoreFailed."""
-    from novasched.inspection import catalogue, places
-    from novasched.inspection.requests import BootOrder
+    from novasched.inspection.questions import places
+    from novasched.inspection.session import catalogue
+    from novasched.inspection.session.requests import BootOrder
 
     if parsed_args.like is not None:
         asked = _like(inspection, parsed_args)
@@ -262,7 +263,7 @@ class PlanBoot(ConsoleCommand, PlanCommand):
     def made(
         self, inspection: Inspection, parsed_args: argparse.Namespace
     ) -> dict[str, Any]:
-        from novasched.inspection import plan
+        from novasched.inspection.questions import plan
 
         asked = wanted(inspection, parsed_args, parsed_args.host)
         return plan.boot(inspection.run, asked, inspection.placement.conditions)
@@ -291,7 +292,7 @@ class PlanBoot(ConsoleCommand, PlanCommand):
     def text(
         self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import plan_text
+        from novasched.inspection.texts import plan as plan_text
 
         return plan_text.boot_as_text(answer, style)
 
@@ -328,7 +329,7 @@ class PlanMove(PlanCommand):
     def made(
         self, inspection: Inspection, parsed_args: argparse.Namespace
     ) -> dict[str, Any]:
-        from novasched.inspection import places, plan
+        from novasched.inspection.questions import places, plan
 
         flavor = parsed_args.flavor and inspection.flavor(
             parsed_args.flavor, parsed_args.flavor_file
@@ -357,7 +358,7 @@ class PlanMove(PlanCommand):
     def text(
         self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import plan_text
+        from novasched.inspection.texts import plan as plan_text
 
         return plan_text.move_as_text(answer, style)
 
@@ -392,7 +393,7 @@ class PlanDrain(PlanCommand):
     def made(
         self, inspection: Inspection, parsed_args: argparse.Namespace
     ) -> dict[str, Any]:
-        from novasched.inspection import places, plan
+        from novasched.inspection.questions import places, plan
 
         run, maker = inspection.run, inspection.maker
         hosts = places.within(
@@ -419,6 +420,6 @@ class PlanDrain(PlanCommand):
     def text(
         self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import plan_text
+        from novasched.inspection.texts import plan as plan_text
 
         return plan_text.drain_as_text(answer, style, self.hosts)

@@ -12,11 +12,11 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.compat import messaging_options
-from novasched.decision_log import files
-from novasched.decision_log.primitives import origin_of
-from novasched.decision_log.reading import DecisionFiles
-from novasched.inspection.all_decisions import AllDecisions, OwnLog
-from novasched.inspection.schedulers import OtherSchedulers
+from novasched.decisions import files
+from novasched.decisions.primitives import origin_of
+from novasched.decisions.reading import DecisionFiles
+from novasched.inspection.questions.all_decisions import AllDecisions, OwnLog
+from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.process import configuration
 from novasched.runtime import state_directory
 

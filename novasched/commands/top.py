@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from novasched import printable
 from novasched.commands.base import ReportCommand, add_local
-from novasched.inspection.reports import Overview
-from novasched.inspection.text import Style
+from novasched.inspection.questions.reports import Overview
+from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
-    from novasched.inspection.all_decisions import AllDecisions
+    from novasched.inspection.questions.all_decisions import AllDecisions
 
 WINDOW_S = 60
 EVERY_S = 2.0
@@ -54,7 +54,7 @@ class WatchSchedulers(ReportCommand):
     def text(
         self, answer: Overview, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import top
+        from novasched.inspection.texts import top
 
         return top.frame(answer, style)
 
@@ -75,8 +75,8 @@ class WatchSchedulers(ReportCommand):
         from rich.live import Live
         from rich.text import Text
 
-        from novasched.inspection import top
-        from novasched.inspection.text import Style
+        from novasched.inspection.texts import top
+        from novasched.inspection.texts.lines import Style
 
         console = Console(file=printable.unescaped(self.app.stdout))
         has_colour = 'NO_COLOR' not in os.environ

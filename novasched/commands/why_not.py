@@ -10,8 +10,8 @@ from novasched import errors
 from novasched.commands import plan
 from novasched.commands.base import ANSWER_IS_NO, IN_PART
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
-from novasched.inspection.reports import WhyNotReport
-from novasched.inspection.text import Style
+from novasched.inspection.questions.reports import WhyNotReport
+from novasched.inspection.texts.lines import Style
 
 
 class WhyNot(InspectionCommand):
@@ -44,7 +44,7 @@ class WhyNot(InspectionCommand):
             return IN_PART
 
     def report(self, parsed_args: argparse.Namespace) -> WhyNotReport:
-        from novasched.inspection.why_not import held_by, why_not
+        from novasched.inspection.questions.why_not import held_by, why_not
 
         what_if = self.what_if(parsed_args)
         with self.inspection(parsed_args.seed, what_if) as inspection:
@@ -70,6 +70,6 @@ class WhyNot(InspectionCommand):
     def text(
         self, answer: WhyNotReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection import plan_text
+        from novasched.inspection.texts import plan as plan_text
 
         return plan_text.why_not_as_text(answer, style)

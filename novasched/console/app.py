@@ -38,8 +38,8 @@ from novasched.console.pages import (
 )
 from novasched.console.pages.query import PageQuery
 from novasched.console.reader import PAGE, HostsOrder
-from novasched.inspection.host_text import ranges
-from novasched.inspection.text import counted
+from novasched.inspection.texts.host import ranges
+from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import to_json
 from novasched.scheduler.fit.numa import size_text
 

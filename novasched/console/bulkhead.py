@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from novasched import errors
-from novasched.inspection.text import counted
+from novasched.inspection.texts.lines import counted
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.executor import BulkheadExecutor
 

@@ -15,11 +15,11 @@ from oslo_config import cfg
 
 from novasched import app, errors
 from novasched.cluster.periodic import PeriodicTasks
-from novasched.inspection import session
-from novasched.inspection.capacity import Capacity, HostSlots
-from novasched.inspection.hosts import ListedHosts
-from novasched.inspection.session import Inspection
-from novasched.inspection.what_if import WhatIf
+from novasched.inspection.questions.capacity import Capacity, HostSlots
+from novasched.inspection.questions.hosts import ListedHosts
+from novasched.inspection.session import session
+from novasched.inspection.session.session import Inspection
+from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.on_demand import FRESH_S

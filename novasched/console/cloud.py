@@ -32,13 +32,19 @@ from novasched.console.reader import (
     PlanOrder,
     Report,
 )
-from novasched.decision_log import files
-from novasched.decision_log.reading import Criteria
-from novasched.inspection import capacity, dry_run, host, unchecked
-from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.explain import explanation
-from novasched.inspection.reports import CapacityReport, HostReport, Overview, SlotsRow
-from novasched.inspection.requests import BootOrder
+from novasched.decisions import files
+from novasched.decisions.reading import Criteria
+from novasched.inspection.questions import capacity, host, unchecked
+from novasched.inspection.questions.all_decisions import AllDecisions
+from novasched.inspection.questions.explain import explanation
+from novasched.inspection.questions.reports import (
+    CapacityReport,
+    HostReport,
+    Overview,
+    SlotsRow,
+)
+from novasched.inspection.session import dry_run
+from novasched.inspection.session.requests import BootOrder
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
 from novasched.process import configuration, opts
@@ -180,7 +186,7 @@ class Cloud:
         return {'rows': rows, 'unanswered': merged.unanswered}
 
     def decision(self, decision: str, index: int | None) -> Report | None:
-        """Return inspection.explain.explanation() with every host, or None."""
+        """Return explain.explanation() with every host, or None."""
         return self._lookups.ask(
             ('decision', decision, index),
             lambda: self._explained(decision, index),

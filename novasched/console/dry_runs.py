@@ -9,13 +9,14 @@ from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
 from novasched.console.cached_session import CachedSession
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
-from novasched.inspection import capacity, catalogue, places, plan
-from novasched.inspection.all_decisions import AllDecisions
-from novasched.inspection.explain import explanation
-from novasched.inspection.reports import CapacityReport
-from novasched.inspection.requests import BootOrder, DryRequest
-from novasched.inspection.session import Inspection
-from novasched.inspection.what_if import WhatIf
+from novasched.inspection.questions import capacity, places, plan
+from novasched.inspection.questions.all_decisions import AllDecisions
+from novasched.inspection.questions.explain import explanation
+from novasched.inspection.questions.reports import CapacityReport
+from novasched.inspection.session import catalogue
+from novasched.inspection.session.requests import BootOrder, DryRequest
+from novasched.inspection.session.session import Inspection
+from novasched.inspection.session.what_if import WhatIf
 
 SAID = ('image', 'zone', 'hints')
 """What a plan like another request cannot have."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from novasched.inspection.hosts import HostCriteria
+from novasched.inspection.questions.hosts import HostCriteria
 
 Report = dict[str, Any]
 PAGE = 50

@@ -32,7 +32,7 @@ from novasched.db.stores import SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.external import attestation as trusted
 from novasched.external import network, servicegroup
-from novasched.inspection import unchecked
+from novasched.inspection.questions import unchecked
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
 from novasched.observability import serving
 from novasched.parsing import parse_json

@@ -8,7 +8,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from novasched.decision_log.record import (
+from novasched.decisions.record import (
     MADE,
     UNSCHEDULABLE,
     DecisionRecord,
@@ -33,7 +33,7 @@ METRICS = {
 
 class DecisionMetrics:
     """Counts what the decision log makes and writes. Satisfies
-    decision_log.log.RecordObserver.
+    decisions.log.RecordObserver.
 
     ``problem`` says why records cannot be written now. ``waits_s`` is the longest wait
     of a request for its record, ``unwritten_s`` of a record for its write. ``size`` is

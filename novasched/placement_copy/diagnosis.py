@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
-from novasched.decision_log.record import DIAGNOSED_WITHIN_S
+from novasched.decisions.record import DIAGNOSED_WITHIN_S
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.diagnosis import diagnose

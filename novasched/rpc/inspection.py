@@ -17,10 +17,10 @@ from typing import Any, TypeVar, cast
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.decision_log import overview
-from novasched.decision_log.counting import GROUPINGS, Tally
-from novasched.decision_log.primitives import criteria_of, find_before, packed
-from novasched.decision_log.reading import DecisionReader, Servers, whole_id
+from novasched.decisions import overview
+from novasched.decisions.counting import GROUPINGS, Tally
+from novasched.decisions.primitives import criteria_of, find_before, packed
+from novasched.decisions.reading import DecisionReader, Servers, whole_id
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
 from novasched.rpc.server import TOPIC, answered

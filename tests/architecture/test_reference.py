@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from novasched.inspection import advice
+from novasched.inspection.texts import advice
 from novasched.observability import catalogue
 from novasched.scheduler.reasons import Code
 

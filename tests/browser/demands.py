@@ -26,10 +26,10 @@ from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.db.transactions import Database
-from novasched.inspection.catalogue import flavor_of
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.requests import BootOrder, RequestMaker
-from novasched.inspection.servers import ServerFinder
+from novasched.inspection.questions.servers import ServerFinder
+from novasched.inspection.session.catalogue import flavor_of
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.requests import BootOrder, RequestMaker
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy.readers.database import DatabaseReader

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from novasched.inspection.catalogue import flavor_of
+from novasched.inspection.session.catalogue import flavor_of
 from novasched.objects.flavor import Flavor
 from novasched.scheduler.fit.topology import HostCell, Pages
 from novasched_lab.host_inventory import Devices, SimulatedHost, numa_cells_of

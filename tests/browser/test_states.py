@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from novasched import errors
-from novasched.inspection import explain, overview
+from novasched.inspection.questions import explain, overview
 from tests.browser import console, contrast
 from tests.browser.browser import COLOURS, DARK, LIGHT
 from tests.support.records import console_answers, decision_records

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from novasched import errors
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.server_request import request_spec
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.server_request import request_spec
 from novasched.objects.base import CHANGES, DATA, parse
 from novasched.objects.flavor import Flavor
 from tests.differential import orders

@@ -19,10 +19,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from novasched.decision_log.files import StoreSettings
-from novasched.decision_log.pending import PendingRecords
-from novasched.decision_log.record import new_id
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.files import StoreSettings
+from novasched.decisions.pending import PendingRecords
+from novasched.decisions.record import new_id
+from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import make_record, write
 
 BATCH = 7

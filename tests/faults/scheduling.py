@@ -21,7 +21,7 @@ from pathlib import Path
 
 import novasched  # noqa: F401 it chooses threads
 from novasched import errors
-from novasched.inspection.requests import BootOrder
+from novasched.inspection.session.requests import BootOrder
 from novasched.objects.context import RequestContext
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import adapter_to

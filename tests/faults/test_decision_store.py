@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from novasched.decision_log import files
-from novasched.decision_log.files import StoreSettings
-from novasched.decision_log.pending import RETRY_S, PendingRecords
-from novasched.decision_log.reading import Criteria, DecisionFiles
-from novasched.decision_log.retention import INTERVAL_S
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions import files
+from novasched.decisions.files import StoreSettings
+from novasched.decisions.pending import RETRY_S, PendingRecords
+from novasched.decisions.reading import Criteria, DecisionFiles
+from novasched.decisions.retention import INTERVAL_S
+from novasched.decisions.writing import DecisionWriter
 from tests.faults.decision_writers import BATCH, SMALL
 from tests.support.records.stored_records import SetClock, make_record
 from tests.support.tables.examples import scaled

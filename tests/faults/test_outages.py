@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from novasched.decision_log.worker_state import read
+from novasched.decisions.worker_state import read
 from novasched.outages import MOST_ALONE
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.faults import proxy

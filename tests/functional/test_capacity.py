@@ -11,9 +11,9 @@ from novasched import app, errors
 from novasched.app.sources import hints_of
 from novasched.commands.capacity import CountCapacity
 from novasched.db import engines, server_tables, tables
-from novasched.inspection import session
-from novasched.inspection.capacity import Capacity, row
-from novasched.inspection.reports import Amounts, LargestHost, Stranded
+from novasched.inspection.questions.capacity import Capacity, row
+from novasched.inspection.questions.reports import Amounts, LargestHost, Stranded
+from novasched.inspection.session import session
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.placement_copy.readers.api import ApiReader

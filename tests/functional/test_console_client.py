@@ -17,7 +17,7 @@ from novasched.commands.plan import PlanBoot
 from novasched.console import app, security, web_server
 from novasched.console import cloud as console
 from novasched.console.settings import ConsoleSettings
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.writing import DecisionWriter
 from novasched.observability.settings import Address
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.functional.conftest import Host, named_uuid

@@ -14,8 +14,8 @@ from novasched import errors
 from novasched.console import cloud as console
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
 from novasched.db import server_tables, tables
-from novasched.decision_log.reading import Criteria
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.reading import Criteria
+from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 from novasched_lab.local.placement import adapter_to

@@ -7,7 +7,7 @@ import pytest
 
 from novasched.console import app
 from novasched.console import cloud as console
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources

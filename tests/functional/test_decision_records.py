@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from novasched import errors
-from novasched.decision_log import files
-from novasched.decision_log.reading import Criteria, DecisionFiles
+from novasched.decisions import files
+from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.reasons import FIRST_STEP
 from tests.functional.conftest import Host, new_uuids

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db import tables
-from novasched.inspection import dry_run
-from novasched.inspection.dry_run import DryPlacement
+from novasched.inspection.session import dry_run
+from novasched.inspection.session.dry_run import DryPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.ports import Candidates, Claimed

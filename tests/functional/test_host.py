@@ -10,8 +10,8 @@ import pytest
 from novasched import errors
 from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
-from novasched.inspection import session
-from novasched.inspection.catalogue import flavor_of
+from novasched.inspection.session import session
+from novasched.inspection.session.catalogue import flavor_of
 from novasched.placement_copy.readers.api import ApiReader
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid

@@ -17,9 +17,10 @@ from novasched import errors
 from novasched.console import app
 from novasched.console import cloud as console
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
-from novasched.inspection import catalogue, session, why_not
-from novasched.inspection.requests import BootOrder
-from novasched.inspection.what_if import WhatIf
+from novasched.inspection.questions import why_not
+from novasched.inspection.session import catalogue, session
+from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint

@@ -10,7 +10,7 @@ import oslo_messaging
 import pytest
 
 from novasched import errors
-from novasched.decision_log.primitives import unpacked
+from novasched.decisions.primitives import unpacked
 from novasched.rpc import inspection_client
 from novasched.rpc.inspection import AT_ONCE, InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionClient

@@ -16,7 +16,7 @@ from novasched.commands.plan import PlanBoot
 from novasched.commands.why_not import WhyNot
 from novasched.console import app
 from novasched.console import cloud as console
-from novasched.inspection import session
+from novasched.inspection.session import session
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.test_capacity import sources

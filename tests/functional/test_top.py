@@ -14,7 +14,7 @@ import time
 import pytest
 import yaml
 
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.live.daemon import own_program
 from tests.live.servers.process import completed

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from novasched.inspection import capacity, plan, session
-from novasched.inspection.catalogue import flavor_of
-from novasched.inspection.requests import BootOrder
+from novasched.inspection.questions import capacity, plan
+from novasched.inspection.session import session
+from novasched.inspection.session.catalogue import flavor_of
+from novasched.inspection.session.requests import BootOrder
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import filled, sources

@@ -9,10 +9,11 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.commands.plan import PlanBoot
 from novasched.db.transactions import Database
-from novasched.inspection import capacity, plan, session
-from novasched.inspection.catalogue import flavor_of
-from novasched.inspection.requests import BootOrder
-from novasched.inspection.what_if import WhatIf
+from novasched.inspection.questions import capacity, plan
+from novasched.inspection.session import session
+from novasched.inspection.session.catalogue import flavor_of
+from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.what_if import WhatIf
 from novasched.placement_copy.readers import api
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build

@@ -9,7 +9,7 @@ import pytest
 
 from novasched import errors
 from novasched.commands.why_not import WhyNot
-from novasched.inspection import session
+from novasched.inspection.session import session
 from novasched.scheduler.weighers import Weigher
 from tests.functional import test_plugins_misbehave
 from tests.functional.test_capacity import sources

@@ -13,10 +13,10 @@ import tempfile
 
 import pytest
 
-from novasched.decision_log import files
-from novasched.decision_log.reading import Criteria, DecisionFiles
-from novasched.decision_log.record import VERSION, DecisionRecord, Head
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions import files
+from novasched.decisions.reading import Criteria, DecisionFiles
+from novasched.decisions.record import VERSION, DecisionRecord, Head
+from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import write
 
 HERE = pathlib.Path(__file__).parent / 'decisions'

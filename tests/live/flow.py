@@ -6,8 +6,8 @@ import contextlib
 import oslo_messaging
 from oslo_config import cfg
 
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.server_request import request_spec
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.server_request import request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from novasched.decision_log.reading import Criteria, DecisionFiles
+from novasched.decisions.reading import Criteria, DecisionFiles
 from tests.live.flow import running
 from tests.live.flow_books import Books
 

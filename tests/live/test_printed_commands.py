@@ -13,7 +13,7 @@ import shlex
 import pytest
 
 from novasched.cmd import manage
-from novasched.inspection import advice
+from novasched.inspection.texts import advice
 from novasched.manage import audit
 from novasched.manage.program import CommandProgram
 from novasched.scheduler.reasons import Code

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from novasched import errors
 from novasched.db.server_groups import ServerGroup
-from novasched.inspection import catalogue, plan
-from novasched.inspection.requests import BootOrder
-from novasched.inspection.server_request import moved
-from novasched.inspection.why_not import why_not
+from novasched.inspection.questions import plan
+from novasched.inspection.questions.why_not import why_not
+from novasched.inspection.session import catalogue
+from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.server_request import moved
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from tests.properties.strategies import some_of

@@ -10,10 +10,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.inspection import advice
-from novasched.inspection.explain import explanation, of_host
-from novasched.inspection.render import as_text, host_as_text
-from novasched.inspection.text import Style
+from novasched.inspection.questions.explain import explanation, of_host
+from novasched.inspection.texts import advice
+from novasched.inspection.texts.lines import Style
+from novasched.inspection.texts.render import as_text, host_as_text
 from novasched.scheduler.reasons import Blocker, Code
 from tests.support.records import decision_records as records
 

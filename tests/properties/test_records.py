@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.decision_log.memory import MemoryDecisions
-from novasched.decision_log.reading import Criteria, DecisionFiles
-from novasched.decision_log.record import (
+from novasched.decisions.memory import MemoryDecisions
+from novasched.decisions.reading import Criteria, DecisionFiles
+from novasched.decisions.record import (
     DecisionRecord,
     Head,
     decode,
@@ -17,7 +17,7 @@ from novasched.decision_log.record import (
     new_id,
     time_of_id,
 )
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import write
 from tests.support.tables.examples import examples
 

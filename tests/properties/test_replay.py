@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.decision_log.log import CollectedRecords
-from novasched.decision_log.reading import DecisionFiles
-from novasched.decision_log.record_builder import RecordBuilder
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.log import CollectedRecords
+from novasched.decisions.reading import DecisionFiles
+from novasched.decisions.record_builder import RecordBuilder
+from novasched.decisions.writing import DecisionWriter
 from novasched.objects.context import RequestContext
 from novasched.scheduler.outline import host_names
 from novasched.scheduler.pipeline import decide

@@ -11,8 +11,8 @@ from oslo_config import cfg
 from oslo_log import formatters, log
 
 from novasched import printable
-from novasched.inspection import text
-from novasched.inspection.reports import Stranded
+from novasched.inspection.questions.reports import Stranded
+from novasched.inspection.texts import lines as text
 from tests.support.tables.cases import cases
 
 CONTROLS = [

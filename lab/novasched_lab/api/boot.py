@@ -17,7 +17,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.commands.plan import POLICIES
 from novasched.db.server_groups import ServerGroup
-from novasched.inspection.server_request import destined, request_spec
+from novasched.inspection.session.server_request import destined, request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance

@@ -15,7 +15,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from oslo_utils import uuidutils
 
 from novasched import errors
-from novasched.inspection.server_request import destined
+from novasched.inspection.session.server_request import destined
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance

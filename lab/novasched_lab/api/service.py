@@ -12,8 +12,8 @@ from oslo_config import cfg
 
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.server_request import NO_ALIASES
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.server_request import NO_ALIASES
 from novasched.placement import session
 from novasched_lab import opts, resource_providers
 from novasched_lab.allocations import Allocations

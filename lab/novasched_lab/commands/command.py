@@ -85,7 +85,7 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
-    from novasched.inspection import catalogue
+    from novasched.inspection.session import catalogue
 
     return catalogue.flavor_of(
         parsed_args.flavor, parsed_args.flavor_file, api.database.flavor

@@ -16,7 +16,7 @@ from novasched import errors
 from novasched_lab.commands.command import COLUMNS
 
 if TYPE_CHECKING:
-    from novasched.inspection.text import Style
+    from novasched.inspection.texts.lines import Style
     from novasched_lab.demo.run import DemoResult
     from novasched_lab.local.databases import GivenServers
 
@@ -107,9 +107,9 @@ class RunDemo(Command):
         return 0
 
     def _schedule_one(self, parsed_args: argparse.Namespace) -> int:
-        from novasched.inspection.explain import explanation
-        from novasched.inspection.render import as_text
-        from novasched.inspection.text import Style
+        from novasched.inspection.questions.explain import explanation
+        from novasched.inspection.texts.lines import Style
+        from novasched.inspection.texts.render import as_text
         from novasched_lab.local import walkthrough
 
         progress = walkthrough.Progress(self.app.stderr)

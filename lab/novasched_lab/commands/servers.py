@@ -275,7 +275,7 @@ def _order(
     api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
     """Return the request; a new group is made. Raises errors.OptionError."""
-    from novasched.inspection import catalogue
+    from novasched.inspection.session import catalogue
     from novasched_lab.api import boot
 
     if parsed_args.group is None and (parsed_args.policy or parsed_args.max_per_host):

@@ -13,7 +13,7 @@ from oslo_utils import timeutils
 from novasched.db import tables
 from novasched.db.services import COMPUTE
 from novasched.db.transactions import Database
-from novasched.inspection.catalogue import name_uuid
+from novasched.inspection.session.catalogue import name_uuid
 from novasched.releases import NEWEST
 from novasched_lab.host_inventory import SimulatedHost, node_row, service_row
 

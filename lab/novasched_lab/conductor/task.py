@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from novasched import errors
-from novasched.inspection.server_request import grouped
+from novasched.inspection.session.server_request import grouped
 from novasched.objects.context import RequestContext
 from novasched.objects.filter_properties import filter_properties_dict
 from novasched.objects.instance import Instance

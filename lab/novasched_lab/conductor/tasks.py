@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from novasched import errors
-from novasched.inspection.server_request import moved
+from novasched.inspection.session.server_request import moved
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec

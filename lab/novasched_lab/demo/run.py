@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from novasched import errors
-from novasched.inspection import catalogue
+from novasched.inspection.session import catalogue
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot
 from novasched_lab.api.boot import Order

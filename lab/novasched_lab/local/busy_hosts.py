@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from novasched.inspection.catalogue import name_uuid
+from novasched.inspection.session.catalogue import name_uuid
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology

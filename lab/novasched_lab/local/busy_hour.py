@@ -13,9 +13,9 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import app, errors
 from novasched.db.server_groups import ServerGroup
-from novasched.inspection.catalogue import image_of
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.server_request import destined, grouped, request_spec
+from novasched.inspection.session.catalogue import image_of
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.server_request import destined, grouped, request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance

@@ -21,8 +21,8 @@ from novasched.console import cloud
 from novasched.db import engines, tables
 from novasched.db.cells import UrlDefaults
 from novasched.db.transactions import Database
-from novasched.inspection import dry_run
-from novasched.inspection.pci_aliases import PciAliases
+from novasched.inspection.session import dry_run
+from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import Placement

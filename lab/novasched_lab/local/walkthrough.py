@@ -19,9 +19,9 @@ from oslo_config import cfg
 from novasched import app, errors
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.decision_log import files
-from novasched.decision_log.reading import DecisionFiles
-from novasched.decision_log.record import DecisionRecord
+from novasched.decisions import files
+from novasched.decisions.reading import DecisionFiles
+from novasched.decisions.record import DecisionRecord
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.process import opts

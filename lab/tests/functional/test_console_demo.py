@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
-from novasched.decision_log.reading import Criteria
+from novasched.decisions.reading import Criteria
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local import busy_hour, console_demo
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from novasched.inspection import funnel
+from novasched.inspection.texts import funnel
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
 from tests.live.servers.process import completed

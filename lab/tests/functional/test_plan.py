@@ -16,7 +16,7 @@ from novasched import app, errors
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
 from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
-from novasched.inspection import dry_run, session
+from novasched.inspection.session import dry_run, session
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer

@@ -9,7 +9,7 @@ import oslo_messaging
 
 from novasched import errors
 from novasched.db import engines, tables
-from novasched.inspection.server_request import request_spec
+from novasched.inspection.session.server_request import request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.ports import CELL0_UUID, Claimed, ClaimRefused, ClaimUnknown

@@ -9,9 +9,9 @@ from typing import Any
 from novasched.console.pages import heat, query, shapes, words
 from novasched.console.pages.query import BY, PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection import capacity_text
-from novasched.inspection.capacity_text import NOTHING
-from novasched.inspection.reports import Amounts, CapacityReport, SlotsRow
+from novasched.inspection.questions.reports import Amounts, CapacityReport, SlotsRow
+from novasched.inspection.texts import capacity as capacity_text
+from novasched.inspection.texts.capacity import NOTHING
 
 MAP = '#map'
 MOST_SHOWN = 300

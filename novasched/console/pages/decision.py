@@ -9,14 +9,14 @@ from typing import Any
 from novasched.console.pages import funnel, outcomes, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.decision_log.request_summary import (
+from novasched.decisions.request_summary import (
     FlavorSummary,
     GroupSummary,
     ImageSummary,
     RequestSummary,
 )
-from novasched.inspection import causes, render, weights
-from novasched.inspection.text import counted
+from novasched.inspection.texts import causes, render, weights
+from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import of_json
 
 HEAD = {

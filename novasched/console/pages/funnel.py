@@ -9,8 +9,8 @@ from typing import Any
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection import funnel
-from novasched.inspection.stages import (
+from novasched.inspection.texts import funnel
+from novasched.inspection.texts.stages import (
     EARLIER_SERVERS,
     NAMED_HOSTS,
     PLACEMENT,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import NOTHING, Link, View
-from novasched.inspection.text import counted
+from novasched.inspection.texts.lines import counted
 
 MOST_SINGLE = 2000
 """Hosts above which a square stands for several."""

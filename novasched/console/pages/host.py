@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from novasched.console.pages import shapes, words
 from novasched.console.pages.hosts import state, usage
 from novasched.console.pages.words import View
-from novasched.inspection.host_text import ranges
-from novasched.inspection.reports import (
+from novasched.inspection.questions.reports import (
     Holder,
     HostNode,
     HostReport,
     NumaNode,
     PagePool,
 )
+from novasched.inspection.texts.host import ranges
 from novasched.scheduler.fit.numa import size_text
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'

@@ -11,7 +11,7 @@ from novasched.console.pages import words
 from novasched.console.pages.funnel import HOSTS
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection import funnel, stages, weights
+from novasched.inspection.texts import funnel, stages, weights
 from novasched.scheduler.reasons import Code
 
 PAGE = 100

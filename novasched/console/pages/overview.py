@@ -9,8 +9,8 @@ from typing import Any
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
-from novasched.inspection.reports import Overview
-from novasched.inspection.text import counted
+from novasched.inspection.questions.reports import Overview
+from novasched.inspection.texts.lines import counted
 
 MINUTES = 60
 FORM = '%Y-%m-%dT%H:%M:%SZ'

@@ -10,7 +10,7 @@ from typing import Any
 from novasched.console.pages import funnel, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection.text import counted
+from novasched.inspection.texts.lines import counted
 
 MOST_ALTERNATES = 3
 CHANGES = (

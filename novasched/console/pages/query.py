@@ -13,9 +13,9 @@ from novasched.commands.console_client import of_decision as of_decision
 from novasched.commands.console_client import of_host as of_host
 from novasched.commands.decisions import RESULTS, moment
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, HostsOrder, PlanOrder
-from novasched.decision_log.reading import Criteria
-from novasched.inspection.capacity import BY as BY
-from novasched.inspection.hosts import STATES as STATES
+from novasched.decisions.reading import Criteria
+from novasched.inspection.questions.capacity import BY as BY
+from novasched.inspection.questions.hosts import STATES as STATES
 
 LONGEST = 2000
 LATEST = 1 << 60

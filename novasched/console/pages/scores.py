@@ -8,8 +8,8 @@ from typing import Any
 
 from novasched.console.pages import shapes, words
 from novasched.console.pages.words import View
-from novasched.inspection import weights
-from novasched.inspection.text import shown
+from novasched.inspection.texts import weights
+from novasched.inspection.texts.lines import shown
 
 PARTS = ('raw', 'normalised', 'multiplier')
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
-from novasched.inspection import advice, top
+from novasched.inspection.texts import advice, top
 from novasched.scheduler.reasons import Code
 
 RESULTS = tuple(top.RESULTS)

@@ -7,7 +7,7 @@ import pathlib
 import jsonschema
 import pytest
 
-from novasched.inspection.explain import explanation, of_host
+from novasched.inspection.questions.explain import explanation, of_host
 from tests.golden.explain import test_screens as screens
 from tests.support.tables.cases import cases
 

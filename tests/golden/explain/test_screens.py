@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
-from novasched.decision_log.record import DecisionRecord
-from novasched.inspection import advice
-from novasched.inspection.explain import explanation, of_host
-from novasched.inspection.render import as_text, host_as_text
-from novasched.inspection.text import Style
+from novasched.decisions.record import DecisionRecord
+from novasched.inspection.questions.explain import explanation, of_host
+from novasched.inspection.texts import advice
+from novasched.inspection.texts.lines import Style
+from novasched.inspection.texts.render import as_text, host_as_text
 from tests.support.records import decision_records as records
 
 HERE = pathlib.Path(__file__).parent

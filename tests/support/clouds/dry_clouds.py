@@ -11,10 +11,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from novasched import app
-from novasched.inspection import dry_run
-from novasched.inspection.capacity import Capacity
-from novasched.inspection.pci_aliases import PciAliases
-from novasched.inspection.requests import RequestMaker
+from novasched.inspection.questions.capacity import Capacity
+from novasched.inspection.session import dry_run
+from novasched.inspection.session.pci_aliases import PciAliases
+from novasched.inspection.session.requests import RequestMaker
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.on_demand import CopiedPlacement
 from tests.support.clouds import recorded_worlds

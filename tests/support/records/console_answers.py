@@ -6,9 +6,9 @@ import html.parser
 from dataclasses import asdict
 
 from novasched.console import app
-from novasched.decision_log.counting import time_of
-from novasched.inspection import explain, overview
-from novasched.inspection.reports import CapacityReport, HostReport
+from novasched.decisions.counting import time_of
+from novasched.inspection.questions import explain, overview
+from novasched.inspection.questions.reports import CapacityReport, HostReport
 from novasched.runtime.typed_json import of_json
 from tests.support.records import decision_records
 

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from novasched.decision_log.record import DecisionRecord, Head
+from novasched.decisions.record import DecisionRecord, Head
 
 AT = 1_795_348_803_000_000
 """2026-11-22T12:00:03Z"""

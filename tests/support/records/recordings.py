@@ -4,9 +4,9 @@
 import random
 
 from novasched import errors
-from novasched.decision_log.fault import FaultText, Level
-from novasched.decision_log.record_builder import RecordBuilder
-from novasched.decision_log.recording import RequestRecorder
+from novasched.decisions.fault import FaultText, Level
+from novasched.decisions.record_builder import RecordBuilder
+from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.attempts import RequestAttempts

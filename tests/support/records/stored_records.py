@@ -3,7 +3,7 @@
 
 import itertools
 
-from novasched.decision_log.record import DecisionRecord, Head, new_id
+from novasched.decisions.record import DecisionRecord, Head, new_id
 
 NOON = 1_790_000_000
 """A time in seconds since 1970."""

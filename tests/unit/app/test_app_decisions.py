@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from novasched.app.decisions import LogMaker
-from novasched.decision_log.pending import PendingRecords
-from novasched.decision_log.store import DecisionStore
+from novasched.decisions.pending import PendingRecords
+from novasched.decisions.store import DecisionStore
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages

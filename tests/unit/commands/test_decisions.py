@@ -12,7 +12,7 @@ import pytest
 from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
 from novasched.commands.decisions import CountDecisions, ListDecisions, moment
-from novasched.decision_log.writing import DecisionWriter
+from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import NOON, make_record, write
 from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run

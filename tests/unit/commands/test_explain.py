@@ -14,12 +14,12 @@ from novasched.commands import sources
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART
 from novasched.commands.explain import NEWEST_HERE, ExplainDecision, in_short
 from novasched.db.server_names import NamedServers
-from novasched.decision_log import files, primitives
-from novasched.decision_log.reading import DecisionFiles
-from novasched.decision_log.writing import DecisionWriter
-from novasched.inspection.all_decisions import AllDecisions, OwnLog
-from novasched.inspection.reports import HostCondition, WhyNotReport
-from novasched.inspection.schedulers import OtherSchedulers
+from novasched.decisions import files, primitives
+from novasched.decisions.reading import DecisionFiles
+from novasched.decisions.writing import DecisionWriter
+from novasched.inspection.questions.all_decisions import AllDecisions, OwnLog
+from novasched.inspection.questions.reports import HostCondition, WhyNotReport
+from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests.golden.explain.test_schema import VALIDATOR
 from tests.support.records import decision_records as records

@@ -4,7 +4,7 @@
 import pytest
 
 from novasched.console.pages import host, words
-from novasched.inspection.reports import HostReport
+from novasched.inspection.questions.reports import HostReport
 from novasched.runtime.typed_json import of_json
 from tests.support.records.console_answers import page
 

@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.console.pages import words
-from novasched.inspection import explain, overview
+from novasched.inspection.questions import explain, overview
 from tests.support.records import console_answers, decision_records
 from tests.support.records.console_answers import (
     SCHEDULED,

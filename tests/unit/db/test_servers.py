@@ -10,7 +10,7 @@ from novasched.db import engines, server_tables, tables
 from novasched.db.servers import CellServerRows, SqlServers
 from novasched.db.stores import SqlApiStore
 from novasched.db.transactions import Database
-from novasched.inspection.catalogue import flavor_of
+from novasched.inspection.session.catalogue import flavor_of
 from tests.support.clouds import factories
 from tests.support.databases.databases import cell_mapping, instance
 

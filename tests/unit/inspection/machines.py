@@ -4,9 +4,9 @@
 import json
 
 from novasched import errors
-from novasched.decision_log.memory import MemoryDecisions
-from novasched.inspection.all_decisions import AllDecisions, OwnLog
-from novasched.inspection.schedulers import OtherSchedulers
+from novasched.decisions.memory import MemoryDecisions
+from novasched.inspection.questions.all_decisions import AllDecisions, OwnLog
+from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionReply
 from tests.support.records.stored_records import NOON, SetClock, write

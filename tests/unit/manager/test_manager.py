@@ -9,7 +9,7 @@ import pytest
 from novasched import errors, releases
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import ALL_HOSTS
-from novasched.decision_log.fault import Level
+from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
 from novasched.manager.attempts import RequestAttempts
 from novasched.manager.by_release import ManagerByRelease

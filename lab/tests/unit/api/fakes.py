@@ -3,7 +3,7 @@
 
 from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched import errors
-from novasched.inspection import catalogue
+from novasched.inspection.session import catalogue
 from novasched.placement.allocations import NOTHING, ConsumerAllocations
 from novasched_lab.api import boot
 from novasched_lab.api.boot import Order

@@ -5,7 +5,7 @@ import oslo_messaging
 import pytest
 
 from novasched import errors
-from novasched.inspection import catalogue
+from novasched.inspection.session import catalogue
 from novasched_lab.api.boot import NoConductorAnswers
 from novasched_lab.api.servers import MoveRefused, MoveRequest
 from novasched_lab.db.cell_servers import Fault, Migration

@@ -5,7 +5,7 @@ import pytest
 
 from lab.tests.unit.commands.commands import App
 from novasched import errors
-from novasched.inspection.text import Style
+from novasched.inspection.texts.lines import Style
 from novasched_lab.commands.command import COLUMNS
 from novasched_lab.commands.demo import RunDemo, held_as_text, result_as_text
 from novasched_lab.demo.run import DemoResult

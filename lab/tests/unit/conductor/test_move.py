@@ -6,7 +6,7 @@ import pytest
 
 from lab.tests.unit.fakes import context, flavor, no_valid_host
 from novasched import errors
-from novasched.inspection.server_request import destined
+from novasched.inspection.session.server_request import destined
 from novasched_lab.conductor.tasks import BuildTask, MigrationTask
 from novasched_lab.db import server_tables
 from novasched_lab.failures import SchedulerBroke

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overview of the last seconds of a decision log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from novasched.decisions import worker_state
+from novasched.decisions.reading import (
+    Criteria,
+    DecisionFiles,
+    DecisionReader,
+    Servers,
+)
+from novasched.decisions.record import Head
+from novasched.scheduler.outcomes import LOST
+
+MINUTE = 60_000_000
+NEWEST, REASONS = 20, 10
+MOST_TIMES = 2000
+"""Records whose times are read: every n-th in the order of writing."""
+SAMPLE = 200
+"""Times that stand for all, from the shortest to the longest."""
+
+
+def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
+    """Return counts by minute and reason, how many records were lost, the outages and
+    picks of each worker, how long requests took, and the newest.
+
+    Bodies are read of the newest alone: they have what stood against each, how long
+    placement took, and what was known of the cells.
+    """
+    now = int(reader.clock.time() * 1e6)
+    since = now - int(window_s * 1e6)
+    criteria = Criteria(since=since)
+    minutes, total_us = _minutes(reader, since)
+    results = sum(minutes.values(), Counter())
+    sample = _sample(reader, since, results.total())
+    heads = reader.find(criteria, NEWEST)
+    ids = [head.id for head in heads]
+    servers, bodies = reader.servers_of(ids), reader.bodies_of(ids)
+    read = [bodies[one] for one in ids if one in bodies]
+    states = (
+        worker_state.read(reader.directory, reader.clock)
+        if isinstance(reader, DecisionFiles)
+        else []
+    )
+    return {
+        'since': since,
+        'until': now,
+        'results': dict(results),
+        'minutes': [
+            {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
+        ],
+        'lost': _lost(reader, since),
+        'outages': [outage for state in states for outage in state['outages']],
+        'picks': [state['picks'] for state in states if state['picks']],
+        'took_us': {'total': total_us, 'sample': sample},
+        'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
+        'newest': [
+            _row(head, servers.get(head.id, Servers()), bodies.get(head.id, {}))
+            for head in heads
+        ],
+        'query_ms': sorted(
+            body['stages_ms']['query']
+            for body in read
+            if 'query' in body.get('stages_ms', {})
+        ),
+        'lost_claims': {
+            outcome: _lost_claims(heads, bodies, outcome) for outcome in LOST
+        },
+        'view': next((body['view'] for body in read if 'view' in body), {}),
+    }
+
+
+def _lost_claims(
+    heads: Sequence[Head], bodies: Mapping[str, Mapping[str, Any]], outcome: str
+) -> dict[str, int]:
+    """Return how many claims had an outcome, and when the newest one had."""
+    ats = [
+        head.at
+        for head in heads
+        for claim in bodies.get(head.id, {}).get('claims', ())
+        if claim['outcome'] == outcome
+    ]
+    return {'count': len(ats), 'at': max(ats, default=0)}
+
+
+def _minutes(
+    reader: DecisionReader, since: int
+) -> tuple[Mapping[int, Counter[str]], int]:
+    """Return numbers of requests by minute and result, and what all took, in us."""
+    minutes: dict[int, Counter[str]] = {}
+    total_us = 0
+    for rows in reader.select(
+        f'SELECT at / {MINUTE}, result, count(*), total(took_us) FROM decisions '
+        'WHERE at >= ? GROUP BY 1, 2',
+        (since,),
+    ):
+        for minute, result, number, took_us in rows:
+            minutes.setdefault(minute, Counter())[result] += number
+            total_us += int(took_us)
+    return minutes, total_us
+
+
+def _lost(reader: DecisionReader, since: int) -> int:
+    """Return how many records were lost."""
+
+    def ask(connection: sqlite3.Connection, _: int) -> int:
+        is_there = "SELECT count(*) FROM sqlite_master WHERE name = 'lost'"
+        if not connection.execute(is_there).fetchone()[0]:
+            return 0
+        total = 'SELECT total(records) FROM lost WHERE at >= ?'
+        return int(connection.execute(total, (since,)).fetchone()[0])
+
+    return sum(reader.each(ask))
+
+
+def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
+    """Return times of requests that represent ``number`` requests, sorted."""
+    statement = 'SELECT took_us FROM decisions WHERE at >= ? AND rowid % ? = 0'
+    lists = reader.select(statement, (since, number // MOST_TIMES + 1))
+    took = sorted(took_us for rows in lists for (took_us,) in rows)
+    return took[:: len(took) // SAMPLE + 1]
+
+
+def _row(head: Head, servers: Servers, body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **asdict(head),
+        'picked': servers.hosts,
+        'server': next(iter(servers.uuids), ''),
+        'rejected': _rejected(body, head.plugin, head.code),
+    }
+
+
+def _rejected(body: Mapping[str, Any], plugin: str, code: str) -> int:
+    """Return how many hosts the most frequent reason stands for; 0: it is not known."""
+    steps = [
+        step for each in body.get('decisions', ()) for step in each.get('steps', ())
+    ]
+    reasons = [
+        reason
+        for step in reversed(steps)
+        if step['name'] == plugin
+        for reason in step['reasons']
+    ]
+    of_placement = (body.get('placement') or {}).get('reasons', ())
+    counts = [
+        *(count for known, _, count, *_ in reasons if known == code),
+        *(each['hosts'] for each in of_placement if each['code'] == code),
+    ]
+    return counts[0] if counts else 0

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that wait to be written, in their order."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from novasched import errors
+from novasched.decisions.encoding import EncodedRecord
+from novasched.decisions.memory import MemoryDecisions
+from novasched.decisions.record import DecisionRecord
+from novasched.decisions.task_thread import TaskThread
+from novasched.decisions.writing import DecisionWriter
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+
+LOG = logging.getLogger(__name__)
+
+WRITTEN, REDUCED, LOST = 'written', 'reduced', 'lost'
+"""Outcomes of a record: it is kept in full, its head alone is, or nothing."""
+MOST_BYTES = 4 << 20
+BATCH = 64
+RETRY_S = 1.0
+LOG_EVERY_S = 60.0
+
+
+class _Waiting(NamedTuple):
+    """A record that waits to be written, and since when."""
+
+    number: int
+    since_s: float
+    record: EncodedRecord
+
+
+_Queue = deque[_Waiting]
+
+
+class PendingRecords:
+    """Writes records in their order, and keeps them while that fails or hangs.
+
+    Beyond ``most_bytes``, the oldest records of scheduled requests go first, then the
+    oldest others. A host list or a profile counts once. ``count`` gets an outcome and a
+    number of records. Any thread may call it; flush() and write(), one at a time.
+    """
+
+    def __init__(
+        self,
+        writer: DecisionWriter | MemoryDecisions,
+        count: Callable[[str, int], None],
+        clock: Clock = SYSTEM_CLOCK,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._writer = writer
+        self._count = count
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._successes: _Queue = deque()
+        self._failures: _Queue = deque()
+        self._batch: list[_Waiting] = []  # being written
+        self._shared: Counter[str] = Counter()
+        self._bytes = 0
+        self._lost = 0  # what the writer has not been given yet
+        self._retry_at = self._log_at = float('-inf')
+        self.problem: errors.StoreFailed | None = None
+        """Why records wait, for the health check; None if they are written."""
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._batch) + len(self._successes) + len(self._failures)
+
+    @property
+    def waits_s(self) -> float:
+        """The seconds for which the oldest record has waited to be written."""
+        with self._lock:
+            first = [q[0] for q in (self._batch, self._successes, self._failures) if q]
+        now = self._clock.monotonic()
+        return max((now - each.since_s for each in first), default=0.0)
+
+    def count_lost(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+        with self._lock:
+            self._lost += records
+        self._tell(LOST, records)
+
+    def _tell(self, outcome: str, records: int) -> None:
+        """Count records, which may fail: it costs no more than the count."""
+        try:
+            self._count(outcome, records)
+        except Exception:
+            LOG.exception('%d records are not counted as %s', records, outcome)
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Write records, and those that wait."""
+        self.add(records)
+        self.flush()
+
+    def add(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records wait to be written; raise nothing."""
+        encoded = [one for each in records if (one := self._encoded(each)) is not None]
+        now = self._clock.monotonic()
+        with self._lock:
+            for one in encoded:
+                waiting = _Waiting(next(self._numbers), now, one)
+                self._queue_of(one).append(waiting)
+                new = [key for key in one.shared if not self._shared[key]]
+                self._bytes += one.size + sum(len(one.shared[key]) for key in new)
+                self._shared.update(one.shared.keys())
+            lost = self._make_room()
+        if lost:
+            self.count_lost(lost)
+
+    def _encoded(self, record: DecisionRecord) -> EncodedRecord | None:
+        try:
+            return self._writer.encoded(record)
+        except Exception:  # a defect costs no other record
+            LOG.exception('Record %s cannot be encoded', record.head.id)
+            self.count_lost(1)
+            return None
+
+    def _queue_of(self, record: EncodedRecord) -> _Queue:
+        return self._successes if record.is_success else self._failures
+
+    def _make_room(self) -> int:
+        """Forget the oldest records, but for those being written; return how many."""
+        lost = 0
+        while self._bytes > self._most_bytes and (self._successes or self._failures):
+            self._forget((self._successes or self._failures).popleft().record)
+            lost += 1
+        return lost
+
+    def _forget(self, record: EncodedRecord) -> None:
+        """Count a record off, and what it alone refers to."""
+        self._shared -= Counter(record.shared.keys())
+        gone = [key for key in record.shared if not self._shared[key]]
+        self._bytes -= record.size + sum(len(record.shared[key]) for key in gone)
+
+    @property
+    def again_s(self) -> float | None:
+        """The seconds after which to call flush() again; None if nothing waits."""
+        return RETRY_S if len(self) else None
+
+    def retry_now(self) -> None:
+        """Let the next flush() try, however soon after a failure."""
+        self._retry_at = float('-inf')
+
+    def flush(self) -> None:
+        """Write what waits. Raises nothing; RETRY_S after a failure it is tried
+        again."""
+        now = self._clock.monotonic()
+        if now < self._retry_at:
+            return
+        try:
+            while self._take_batch():
+                self._write_batch()
+        except errors.StoreFailed as problem:
+            self._note(problem, now)
+        else:
+            if self.problem is not None:
+                LOG.info('The decision log is written again')
+            self.problem = None
+        finally:
+            self._give_back()
+
+    def _take_batch(self) -> bool:
+        """Take the oldest records, to be written; return whether there are any.
+
+        They are a quarter of what may wait: others come meanwhile.
+        """
+        with self._lock:
+            merged = heapq.merge(self._successes, self._failures)
+            size = 0
+            for waiting in itertools.islice(merged, BATCH):
+                size += waiting.record.size
+                if self._batch and size > self._most_bytes // 4:
+                    break
+                self._batch.append(waiting)
+            for waiting in self._batch:
+                self._queue_of(waiting.record).popleft()
+        return bool(self._batch)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            for waiting in reversed(self._batch):
+                self._queue_of(waiting.record).appendleft(waiting)
+            self._batch = []
+
+    def _write_batch(self) -> None:
+        batch = [waiting.record for waiting in self._batch]
+        is_written = self._wrote(batch)
+        with self._lock:
+            for record in batch:
+                self._forget(record)
+            self._batch = []
+        if not is_written:
+            self.count_lost(len(batch))
+            return
+        reduced = sum(record.is_reduced for record in batch)
+        outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
+        for outcome, number in outcomes.items():
+            if number:
+                self._tell(outcome, number)
+
+    def _wrote(self, batch: Sequence[EncodedRecord]) -> bool:
+        """Write a batch; return False for one that can never be written."""
+        lost = self._lost
+        try:
+            self._writer.write_encoded(batch, lost)
+        except errors.StoreFailed:
+            raise
+        except Exception:
+            LOG.exception('%d records cannot be written, and are lost', len(batch))
+            return False
+        with self._lock:
+            self._lost -= lost
+        return True
+
+    def _note(self, problem: errors.StoreFailed, now: float) -> None:
+        self.problem = problem
+        self._retry_at = now + RETRY_S
+        if now >= self._log_at:
+            self._log_at = now + LOG_EVERY_S
+            LOG.error(
+                'Records of decisions cannot be written, %d wait: %s',
+                len(self),
+                problem,
+            )
+
+    def close(self) -> None:
+        """Do nothing: write() has tried all."""
+
+
+class WritingThread:
+    """Writes pending records in a thread of its own: while the disk stalls, records
+    wait, and not the requests of which they are made."""
+
+    def __init__(self, pending: PendingRecords) -> None:
+        self._pending = pending
+        self._thread = TaskThread(
+            'decision-writer', pending.flush, again_s=lambda: pending.again_s
+        )
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records written soon."""
+        self._pending.add(records)
+        self._thread.notify()
+
+    def count_lost(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+        self._pending.count_lost(records)
+
+    def close(self) -> None:
+        """Try to write what waits, for a short time at most, and stop."""
+        self._pending.retry_now()
+        self._thread.close()
+        if left := len(self._pending):
+            LOG.warning('%d records of decisions are not written at the end', left)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording one request while it is served: references, and a few times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, Self
+
+from novasched import errors
+from novasched.decisions.record import new_id
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Candidates, ClaimRequest, QueryFailed
+from novasched.ports.decisions import NO_ROUNDS, Answer
+from novasched.resources import Query, Requirements
+from novasched.runtime.clock import Clock
+from novasched.scheduler.hosts import Rows
+from novasched.scheduler.outcomes import Outcome
+from novasched.scheduler.outline import Outline
+from novasched.scheduler.reasons import Blocker
+from novasched.scheduler.trace import Decision
+
+MOST_CLAIMS = 20
+MOST_NOTES = 20
+CANDIDATE = 16
+"""A candidate takes as much memory as the columns of so many hosts."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query and what was answered."""
+
+    query: Query
+    answer: Candidates | QueryFailed
+
+
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """The outcome of claims that were made together, and how long it took."""
+
+    wanted: Sequence[ClaimRequest]
+    outcome: Outcome
+    text: str
+    took_s: float
+
+
+@dataclass
+class InstanceDecision:
+    """The decision on one instance, and the host that was picked.
+
+    ``decision`` is None where it is not kept whole: its tables are let go.
+    """
+
+    index: int
+    attempt: int
+    decision: Decision | None
+    offered: Rows
+    host: str | None = None
+    cells: Sequence[int] = ()
+
+
+Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
+"""Returns the error with the text that the caller may read."""
+
+
+@dataclass
+class RequestRecorder:
+    """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
+
+    It begins when it is made, ``at`` seconds since 1970.
+    """
+
+    clock: Clock
+    rng: InitVar[random.Random]
+    context: RequestContext
+    request: RequestSpec
+    instance_uuids: Sequence[str] | None
+    when_ended: Callable[[RequestRecorder], None]
+    explain: Explain = lambda recorder, error: error
+    """Returns the error with what the caller may read."""
+    started_s: float = 0.0
+    took_s: float = 0.0
+    stages_s: dict[str, float] = field(default_factory=dict)  # seconds by name
+    notes: list[str] = field(default_factory=list)
+    queries: list[Asked] = field(default_factory=list)
+    blocker: Blocker | None = None
+    plugin: str = ''
+    turns: list[InstanceDecision] = field(default_factory=list)
+    """In the order in which they were taken."""
+    claims: list[ClaimOutcome] = field(default_factory=list)
+    claims_total: int = 0
+    rounds: Mapping[Outcome, int] = field(default_factory=dict)  # decided again for
+    answer: Answer | None = None
+    error: Exception | None = None
+    failing: bool = False  # the request is about to fail, and has not ended
+    outlines: dict[int, Outline] = field(default_factory=dict)
+    """By id() of a turn; like ``diagnosis``, made when first needed."""
+    diagnosis: Mapping[str, Any] | None = None
+
+    def __post_init__(self, rng: random.Random) -> None:
+        self.at = self.clock.time()
+        self.id = new_id(self.at, rng.getrandbits(24))
+        self.started_s = self.clock.monotonic()
+        self._stage: list[tuple[str, float]] = []
+        self._last_s = 0.0
+
+    def stage(self, name: str) -> Self:
+        """Begin a stage; what is returned ends it."""
+        self._stage.append((name, self.clock.monotonic()))
+        return self
+
+    def __enter__(self) -> None:
+        """Do nothing: the stage has begun."""
+
+    def __exit__(self, *problem: object) -> None:
+        name, since = self._stage.pop()
+        self._last_s = self.clock.monotonic() - since
+        self.stages_s[name] = self.stages_s.get(name, 0.0) + self._last_s
+
+    def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
+        self.notes += [*added.warnings, *added.failures][: MOST_NOTES - len(self.notes)]
+
+    def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
+        self.queries.append(Asked(query, answer))
+        self.notes += [*query.warnings, *query.notes][: MOST_NOTES - len(self.notes)]
+
+    def blocked(self, blocker: Blocker, plugin: str = '') -> None:
+        self.blocker, self.plugin = blocker, plugin
+
+    def decided(self, decision: Decision, index: int) -> None:
+        weighers = {each.name for each in decision.weighed.scored}
+        for name, took_s in decision.took_s.items():
+            stage = 'score' if name in weighers else 'filter'
+            self.stages_s[stage] = self.stages_s.get(stage, 0.0) + took_s
+        offered = decision.hosts.rows
+        last = self.turns[-1] if self.turns else None
+        if last is not None and last.attempt == decision.attempt:
+            offered = last.offered
+            if last.index == index:  # another request was faster: decided once more
+                self.turns.pop()
+            elif last.index and last.decision and len(last.decision.ranked):
+                last.decision = None
+        self.turns.append(InstanceDecision(index, decision.attempt, decision, offered))
+
+    def picked(self, host: str, cells: Sequence[int]) -> None:
+        if self.turns:
+            self.turns[-1].host, self.turns[-1].cells = host, cells
+
+    def claimed(
+        self, wanted: Sequence[ClaimRequest], outcome: Outcome, text: str
+    ) -> None:
+        self.claims_total += 1
+        if len(self.claims) < MOST_CLAIMS:
+            self.claims.append(ClaimOutcome(wanted, outcome, text, self._last_s))
+
+    def waited(
+        self, unavailable: Mapping[str, str], seconds: float, *, again: bool
+    ) -> None:
+        for service, problem in unavailable.items():
+            end = '' if again else ', in vain'
+            self.notes.append(f'Waited {seconds:.1f} s for {service}{end}: {problem}')
+        del self.notes[:-MOST_NOTES]
+        if again:
+            self.blocker, self.plugin = None, ''
+            self.turns, self.outlines, self.diagnosis = [], {}, None
+            self.queries = []  # their candidates take memory
+
+    @property
+    def size(self) -> int:
+        """The hosts that are held; a candidate counts as CANDIDATE of them."""
+        answers = [each.answer for each in self.queries]
+        candidates = [len(a.requests) for a in answers if isinstance(a, Candidates)]
+        hosts = [len(turn.offered) for turn in self.turns if turn.decision is not None]
+        return CANDIDATE * sum(candidates) + sum(hosts)
+
+    @property
+    def ended_s(self) -> float:
+        """The time of the monotonic clock at which the request ended."""
+        return self.started_s + self.took_s
+
+    def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
+        return self.explain(self, error)
+
+    def ended(
+        self,
+        answer: Answer | None,
+        error: Exception | None,
+        rounds: Mapping[Outcome, int] = NO_ROUNDS,
+    ) -> None:
+        self.took_s = self.clock.monotonic() - self.started_s
+        self.answer, self.error, self.rounds = answer, error, rounds
+        self.when_ended(self)

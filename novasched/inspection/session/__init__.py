@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a question reads: sessions, dry runs, requests, a cloud that is changed."""

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host as text, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from novasched.inspection.questions.reports import HostNode, HostReport
+from novasched.inspection.texts.lines import SEPARATOR, Style, columns, counted
+from novasched.scheduler.fit.numa import size_text
+
+NOTHING = '-'
+
+
+def as_text(report: HostReport, style: Style) -> str:
+    """Return a host: its state, what is free of it, and which servers hold the rest."""
+    lines = []
+    for node in report.nodes:
+        lines += _state(report, node, style)
+        lines += _resources(node)
+        lines += _numa(node)
+        lines += _devices(node)
+    if report.placement_problems:
+        lines += ['', *report.placement_problems]
+    if not report.nodes:
+        lines.append(f'{report.host} has no compute node that is known.')
+    lines += ['', *_holders(report, style)]
+    if report.slots:
+        slots = [
+            f'{each.flavor} {each.slots}' + (f' ({each.why})' if each.why else '')
+            for each in report.slots
+        ]
+        lines += ['', *style.packed('Slots', slots, SEPARATOR)]
+    if report.decisions:
+        chosen = [f'{each.id} {each.at}' for each in report.decisions]
+        lines += style.packed('Chosen', chosen, SEPARATOR)
+    return '\n'.join(lines) + '\n'
+
+
+def _state(report: HostReport, node: HostNode, style: Style) -> list[str]:
+    said = ['enabled' if node.enabled else 'DISABLED']
+    if node.disabled_reason and not node.enabled:
+        said[0] += f' ({node.disabled_reason})'
+    said.append('up' if node.up else 'DOWN')
+    if node.forced_down:
+        said.append('forced down')
+    said.append(f'heard from {node.heard_from or "never"}')
+    said.append(f'cell {node.cell}')
+    said.append(counted(node.instances, 'server'))
+    names = [each.name or NOTHING for each in node.aggregates]
+    lines = [f'{report.host}   {SEPARATOR.join(said)}']
+    lines += style.packed('In', names or ['no aggregate'], SEPARATOR)
+    if style.is_long and node.traits:
+        lines += style.packed('Traits', node.traits, ' ')
+    return lines
+
+
+def _resources(node: HostNode) -> list[str]:
+    names = ['Class', 'Total', 'Reserved', 'Ratio', 'Used', 'Free']
+    rows = []
+    for provider in node.providers:
+        for name, it in provider.resources.items():
+            amounts = (it.total, it.reserved, it.ratio, it.used, it.free)
+            rows.append([name, *(f'{amount:g}' for amount in amounts)])
+    return ['', *columns(names, rows, {'Class'})] if rows else []
+
+
+def _numa(node: HostNode) -> list[str]:
+    lines = []
+    for each in node.numa:
+        free = each.dedicated_free
+        pages = [
+            f'{p.free} of {p.total} pages of {size_text(p.size_kb)} free'
+            for p in each.pages
+        ]
+        cpus = f'CPUs {len(free)} of {each.dedicated_cpus} free to be pinned'
+        if free:
+            cpus += f' ({ranges(free)})'
+        lines.append(f'NUMA node {each.node}: {SEPARATOR.join([cpus, *pages])}')
+    return ['', *lines] if lines else []
+
+
+def _devices(node: HostNode) -> list[str]:
+    lines = []
+    for each in node.devices:
+        near = '' if each.numa_node is None else f' near node {each.numa_node}'
+        kind = f'{each.vendor_id}:{each.product_id}'
+        lines.append(f'Devices {kind}{near}: {each.free} free')
+    return lines
+
+
+def _holders(report: HostReport, style: Style) -> list[str]:
+    if not report.servers:
+        return ['Nothing runs here.']
+    if not report.holders:
+        return [f'None of the {counted(report.servers, "server")} holds any.']
+    names = ['Server', 'Name', 'Flavor', 'Pages', 'CPUs', 'Devices']
+    names += ['Since', 'Decision']
+    rows = [
+        [
+            style.uuid(each.server),
+            each.name or NOTHING,
+            each.flavor or NOTHING,
+            _joined(
+                f'{p.count} of {size_text(p.size_kb)} on node {p.node}'
+                for p in each.pages
+            ),
+            _joined(f'{ranges(cpus)} on node {n}' for n, cpus in each.pcpu.items()),
+            str(each.pci or NOTHING),
+            each.since or NOTHING,
+            each.decision or NOTHING,
+        ]
+        for each in report.holders
+    ]
+    return columns(names, rows, set(names) - {'Devices'})
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return ', '.join(texts) or NOTHING
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers in ascending order as ranges: 1-3,7."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ','.join(str(a) if a == b else f'{a}-{b}' for a, b in parts)

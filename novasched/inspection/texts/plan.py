@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans and answers to why-not as text, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from novasched.inspection.questions.reports import WhyNotReport
+from novasched.inspection.texts import funnel, render
+from novasched.inspection.texts.lines import (
+    BOLD,
+    GREEN,
+    RED,
+    SEPARATOR,
+    Style,
+    columns,
+    counted,
+    shown,
+)
+from novasched.scheduler.reasons import Code
+
+MOST_ALTERNATES = 3
+MOST_OTHERS = 5
+MOST_HOLDERS = 3
+_HELD = {'pages': 'Pages', 'pcpu': 'Dedicated CPUs', 'pci': 'Devices'}
+INDENT = '  '
+
+Report = Mapping[str, Any]
+
+
+def boot_as_text(report: Report, style: Style) -> str:
+    """Return a plan of new servers."""
+    lines = [_verdict(report, boot_verdict(report), style)]
+    if report['placed']:
+        lines += _by_server(report) if style.is_long else _by_host(report)
+    lines += _refusals(report, style)
+    return _joined(lines, report, style)
+
+
+def boot_verdict(report: Report) -> str:
+    """Return how many of new servers fit."""
+    fits, asked = report['fits'], report['asked']
+    return f'{fits} of {asked} fit{"s" * (asked == 1)}'
+
+
+def move_as_text(report: Report, style: Style) -> str:
+    """Return a plan of moves, server by server."""
+    fits, asked = report['fits'], report['asked']
+    text = f'{fits} of {counted(asked, "server")} can move'
+    lines = [_verdict(report, text, style)]
+    if report['placed']:
+        lines += _by_server(report)
+    lines += _refusals(report, style)
+    return _joined(lines, report, style)
+
+
+def drain_as_text(report: Report, style: Style, hosts: Sequence[str]) -> str:
+    """Return a plan of servers that leave hosts."""
+    if 'hosts' in report:
+        return _one_of_as_text(report, style)
+    if not report['asked'] and not report['cells_left_out']:
+        return f'Nothing runs on {", ".join(hosts) or "no host"}.\n'
+    text = f'{report["fits"]} of {counted(report["asked"], "server")} have a place'
+    lines = [_verdict(report, text, style), *_unplaced(report, style)]
+    if style.is_long and report['placed']:
+        lines += _by_server(report)
+    elif taken := Counter(each['host'] for each in report['placed']):
+        others = [f'{host} {n}' for host, n in taken.most_common(MOST_OTHERS)]
+        more = len(taken) - len(others)
+        others += [f'{counted(more, "host")} more'] if more else []
+        label = 'others' if report['unplaced'] else 'they go to'
+        lines.append(f'{INDENT}{label}: {", ".join(others)}')
+    if (tight := report['tightest']) is not None:
+        zone = f' in {tight["zone"]}' if tight['zone'] else ''
+        text = f'{tight["flavor"]}{zone}, {tight["slots"]} more'
+        lines.append(f'{INDENT}tightest after it: {text}')
+    lines += _changes(report)
+    return _joined(lines, report, style)
+
+
+def _one_of_as_text(report: Report, style: Style) -> str:
+    fits, asked = report['fits'], report['asked']
+    text = f'{fits} of {counted(asked, "host")} can be lost alone'
+    lines = [_verdict(report, text, style)]
+    rows = [
+        (each['host'], str(each['asked']), str(each['asked'] - each['fits']))
+        for each in report['hosts']
+        if style.is_long or each['fits'] < each['asked']
+    ]
+    if rows:
+        lines += _table(('Host', 'Servers', 'Without a place'), rows)
+    lines += _unplaced(report, style)
+    return _joined([*lines, *_changes(report)], report, style)
+
+
+def _verdict(report: Report, text: str, style: Style) -> str:
+    everything = report['fits'] == report['asked']
+    said = style.paint(text, GREEN if everything else RED)
+    if not everything:
+        return f'{said}.'
+    time = report['as_of'].rpartition('T')[2]
+    offered = report['offered']
+    hosts = f', {counted(offered, "host")} offered' if offered is not None else ''
+    return f'{said}; nothing was claimed.   {time}{hosts}   plan {report["plan_id"]}'
+
+
+def _by_host(report: Report) -> Iterator[str]:
+    """Yield a table of the hosts in the order in which they are first taken."""
+    rows = [
+        (
+            each['host'],
+            str(each['servers']),
+            '-' if each['room'] is None else f'{each["room"]} more',
+            _alternates(each['alternates']),
+        )
+        for each in report['hosts']
+    ]
+    yield from _table(('Host', 'Servers', 'Room', 'Alternates'), rows)
+
+
+def _by_server(report: Report) -> Iterator[str]:
+    rows = [
+        (
+            each['name'] or each['server'],
+            each['flavor'],
+            each['host'],
+            _alternates(each['alternates']),
+        )
+        for each in report['placed']
+    ]
+    yield from _table(('Server', 'Flavor', 'Host', 'Alternates'), rows)
+
+
+def _alternates(names: Sequence[str]) -> str:
+    return ', '.join(names[:MOST_ALTERNATES]) or '-'
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows in columns; columns of numbers are on the right."""
+    return (f'{INDENT}{line}' for line in columns(heads, rows))
+
+
+def _refusals(report: Report, style: Style) -> Iterator[str]:
+    """Yield the funnel of the first refusal, and what would change it."""
+    for each in report['unplaced'][:1]:
+        explained = each['explanation']
+        if explained is None:
+            yield f'{_named(each, style)}  {each["error"]}'
+        else:
+            yield from funnel.lines(explained['stages'], style)
+    for each in report['unplaced'][1:]:
+        yield _unplaced_line(each, style)
+    yield from _changes(report)
+
+
+def _unplaced(report: Report, style: Style) -> Iterator[str]:
+    for each in report['unplaced']:
+        yield _unplaced_line(each, style)
+
+
+def _unplaced_line(entry: Report, style: Style) -> str:
+    explained = entry['explanation']
+    if explained is None:
+        return f'{INDENT}{_named(entry, style)}  no place: {entry["error"]}'
+    counts: Counter[str] = Counter()
+    for stage in explained['stages']:
+        for reason in stage['reasons']:
+            if reason['code'] != Code.NOT_ASKED:
+                words = _WORDS.get(reason['code'], reason['code'])
+                counts[f'{words} {reason["what"]}'.strip()] += reason['count']
+    said = ', '.join(f'{code} {number}' for code, number in counts.most_common(4))
+    return f'{INDENT}{_named(entry, style)}  no place: {said or explained["blocker"]}'
+
+
+_WORDS: Mapping[str, str] = {Code.NOT_NAMED: 'left out by the request'}
+
+
+def _named(entry: Report, style: Style) -> str:
+    name = f'{entry["name"]} ' if entry['name'] else ''
+    return f'{name}{style.uuid(entry["server"])}  {entry["flavor"]}'.rstrip()
+
+
+def _changes(report: Report) -> Iterator[str]:
+    if not report['changes']:
+        return
+    head = 'What would change the answer'
+    width = max(len(head), *(len(e['change']) + 2 for e in report['changes']))
+    yield f'{head:<{width}}   Hosts that then fit'
+    for each in report['changes']:
+        also = each['also_fail']
+        end = f'   they fail {also}, too' if also and not each['hosts'] else ''
+        yield f'{INDENT}{each["change"]:<{width - 2}}   {each["hosts"]:>19}{end}'
+
+
+def _joined(lines: Iterable[str], report: Report, style: Style) -> str:
+    made = [*lines, *(f'Note    {note}' for note in report['notes'])]
+    for explained in report.get('explanations', ()):
+        made += ['', render.as_text(explained, style).rstrip('\n')]
+    return '\n'.join(line.rstrip() for line in made) + '\n'
+
+
+def why_not_as_text(report: WhyNotReport, style: Style) -> str:
+    """Return which conditions a host meets."""
+    total = len(report.conditions)
+    about = ', '.join(_about(report))
+    if report.fits:
+        verdict = style.paint('Yes.', GREEN)
+        text = f'{verdict} {report.host} ({about}) meets all {total} conditions.'
+    else:
+        verdict = style.paint('No.', RED)
+        text = (
+            f'{verdict} {report.host} ({about}) fails {len(report.failing)} of '
+            f'{counted(total, "condition")}.'
+        )
+    width = max((len(each.name) for each in report.conditions), default=0)
+    lines = [text]
+    for each in report.conditions:
+        answer = 'yes' if each.passes else style.paint('NO ', BOLD)
+        start = f'{INDENT}{each.name:<{width}}  {answer}   '
+        code = f'{each.code}: ' if each.code else ''
+        indent = ' ' * (len(INDENT) + width + 8)
+        wrapped = style.wrapped(indent, f'{code}{each.text}'.rstrip(': '))
+        lines += [start + wrapped[0].lstrip(), *wrapped[1:]]
+    lines += [*_held(report, style), *_ranked(report)]
+    lines += [f'Note    {note}' for note in report.notes]
+    return '\n'.join(line.rstrip() for line in lines) + '\n'
+
+
+def _held(report: WhyNotReport, style: Style) -> Iterator[str]:
+    """Yield which servers hold what the host lacks."""
+    if report.held_by is None:
+        return
+    kind, servers = report.held_by.holding, report.held_by.servers
+    said: list[str] = []
+    for each in servers[:MOST_HOLDERS]:
+        since = f' since {each.since}' if each.since and not said else ''
+        said.append(f'{each.name or each.server} has {each.held(kind)}{since}')
+    more = len(servers) - len(said)
+    said += [f'{more} more'] if more else []
+    command = f'novasched host {report.host} --holders {kind}'
+    yield from style.wrapped('', f'{_HELD[kind]}: {", ".join(said)}: {command}')
+
+
+def _about(report: WhyNotReport) -> Iterator[str]:
+    yield from (report.zone, report.cell)
+    yield 'enabled' if report.enabled else 'disabled'
+    if report.heard_from_s is not None:
+        yield f'heard from {report.heard_from_s} s ago'
+    if not report.up:
+        yield 'down'
+
+
+def _ranked(report: WhyNotReport) -> Iterator[str]:
+    if report.rank is None:
+        if report.fits:
+            yield 'It is not among the hosts that placement offers within its limit.'
+        return
+    if report.rank == 1:
+        yield f'It is the best of {report.of}.'
+    beaten = report.beaten_by
+    if beaten is None:
+        return
+    by = SEPARATOR.join(
+        f'{name} {shown(by, "+")}' for name, by in beaten.weighers.items()
+    )
+    yield (
+        f'It is number {report.rank} of {report.of}: {beaten.host} is ahead '
+        f'by {shown(beaten.by)}: {by}'
+    )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records are encoded whatever plugins put into them, and what they share once."""
+
+import random
+import zlib
+from decimal import Decimal
+
+import msgpack
+import numpy as np
+import pytest
+
+from novasched.decisions.encoding import MOST_KNOWN, RecordEncoder
+from novasched.decisions.record import LONG_OUTCOMES, decode, encode
+from novasched.decisions.record_builder import profile_summary
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.resources import RAMWeigher
+from tests.support.records.stored_records import make_record
+from tests.support.tables.cases import cases
+
+
+@cases(
+    'multiplier, kept',
+    ('a decimal number', Decimal('1.5'), 1.5),
+    ('of numpy', np.int64(2), 2.0),
+    ('no number', object(), None),
+)
+def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
+    profile = Profile((), (RAMWeigher(multiplier),))
+    policy = profile_summary(profile)
+    assert policy['weighers'] == {'RAMWeigher': kept}
+    assert decode(encode(policy)) == policy
+
+
+def test_a_list_of_hosts_is_encoded_once():
+    encoder = RecordEncoder()
+    first, again = (
+        encoder(make_record(host_lists={'abc': ('cmp-1', 'cmp-2')})) for _ in range(2)
+    )
+    assert decode(first.host_lists['abc']) == ['cmp-1', 'cmp-2']
+    assert again.host_lists['abc'] is first.host_lists['abc']
+    for number in range(MOST_KNOWN):
+        encoder(make_record(host_lists={str(number): ()}))
+    third = encoder(make_record(host_lists={'abc': ('cmp-1', 'cmp-2')}))
+    assert third.host_lists == first.host_lists
+    assert third.host_lists['abc'] is not first.host_lists['abc']
+
+
+@pytest.mark.parametrize('hosts', [0, LONG_OUTCOMES - 1, LONG_OUTCOMES, 40_000])
+@pytest.mark.parametrize('decisions', [1, 3])
+def test_a_body_with_the_outcomes_of_many_hosts_is_a_stream_of_zlib(hosts, decisions):
+    outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=hosts))
+    body = {
+        'v': 1,
+        'decisions': [{'index': 0, 'host': 'cmp-1'}]
+        + [{'outcomes': outcomes, 'host': 'cmp-2'} for _ in range(decisions)],
+    }
+    assert msgpack.unpackb(zlib.decompress(encode(body))) == body
+    assert decode(encode(body)) == body
+
+
+def test_outcomes_without_an_order_take_about_the_bits_of_their_number():
+    outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=10_000))
+    alone = len(encode({'decisions': [{'outcomes': outcomes}]}))
+    assert alone < 1.2 * 10_000 / 4 < len(zlib.compress(outcomes, 1))
