@@ -151,7 +151,7 @@ def measured(profile, hosts, request, rounds):
 
     def recorded(made):
         told = []
-        recorder = RequestRecorder.begin(
+        recorder = RequestRecorder(
             SYSTEM_CLOCK, random.Random(1), context, request, [UUID], told.append
         )
         tell(recorder, made, query, answer)

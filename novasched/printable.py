@@ -63,7 +63,11 @@ def values(value: Any) -> Any:
             return made
         return value._make(made) if hasattr(value, '_make') else tuple(made)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **values(vars(value)))
+        found = {
+            each.name: values(getattr(value, each.name))
+            for each in dataclasses.fields(value)
+        }
+        return dataclasses.replace(value, **found)
     return value
 
 

@@ -7,7 +7,8 @@ import argparse
 import contextlib
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from novasched.decisions.reading import Criteria
     from novasched.decisions.record import DecisionRecord
     from novasched.inspection.questions.all_decisions import AllDecisions
+    from novasched.inspection.questions.explain import Explanation
 
 MOST = 50
 """Decisions that --all shows."""
@@ -135,7 +137,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
         None if the host cannot be asked.
         """
-        request = record.request
+        request = record.body.request
         if request is None:
             return None
         from oslo_config import cfg
@@ -152,7 +154,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             return None
         return {**to_json(found), 'text': in_short(found)}
 
-    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def report(self, parsed_args: argparse.Namespace) -> Explanation | dict[str, Any]:
         if parsed_args.console:
             return self._of_console(parsed_args)
         what = parsed_args.what
@@ -168,9 +170,12 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         if not found.records:
             self.code = IN_PART if unanswered or unavailable else ANSWER_IS_NO
             return {'id': None, 'text': _nothing(subject, found.oldest_at)}
-        made = [self._explained(each, subject, parsed_args) for each in found.records]
-        for each in made:
-            each['unanswered'] = unanswered
+        made = [
+            replace(
+                self._explained(record, subject, parsed_args), unanswered=unanswered
+            )
+            for record in found.records
+        ]
         return {'explanations': made} if parsed_args.all else made[0]
 
     def _look(self, subject: Subject, parsed_args: argparse.Namespace) -> Found:
@@ -182,7 +187,9 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             oldest_at = None if records else sources.oldest_at()
             return Found(records, sources.unanswered, oldest_at)
 
-    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def _of_console(
+        self, parsed_args: argparse.Namespace
+    ) -> Explanation | dict[str, Any]:
         """Return the newest explanation that a console has."""
         subject = _subject(parsed_args.what)
         if subject.is_name:
@@ -199,21 +206,25 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         if not made:
             self.code = IN_PART if unanswered else ANSWER_IS_NO
             return {'id': None, 'text': f'The console has no decision {subject}.'}
-        return made if parsed_args.long else {**made, 'hosts': None}
+        return made if parsed_args.long else replace(made, hosts=None)
 
     def _of_decision(
         self, parsed_args: argparse.Namespace, decision: str, server: str
-    ) -> dict[str, Any] | None:
-        from novasched.inspection.questions import explain
+    ) -> Explanation | None:
+        from novasched.decisions.decided import index_of
+        from novasched.inspection.questions.explain import explanation_of
 
-        path, index = of_decision(decision), parsed_args.index
-        if index is None and server:
-            made = self.of_console(parsed_args, path) or {}
-            index = explain.index_of(made.get('servers', ()), server)
-            if index is None:
-                return made
-        given = [] if index is None else [('index', str(index))]
-        return self.of_console(parsed_args, path, given)
+        def of_index(index: int | None) -> Explanation | None:
+            given = [] if index is None else [('index', str(index))]
+            found = self.of_console(parsed_args, of_decision(decision), given)
+            return explanation_of(found) if found else None
+
+        index = parsed_args.index
+        made = of_index(index)
+        if index is None and server and made is not None:
+            index = index_of(made.servers, server)
+            return made if index is None else of_index(index)
+        return made
 
     def _found(
         self,
@@ -242,20 +253,21 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
 
     def _explained(
         self, record: DecisionRecord, subject: Subject, parsed_args: argparse.Namespace
-    ) -> dict[str, Any]:
-        from novasched.inspection.questions import explain
+    ) -> Explanation:
+        from novasched.decisions.decided import ServerDecision, index_of
+        from novasched.inspection.questions.explain import explanation
 
-        index = parsed_args.index
+        index, host = parsed_args.index, parsed_args.host
         if index is None:
-            servers = record.body.get('servers', ())
-            index = explain.index_of(servers, subject.server)
-        now_s = SYSTEM_CLOCK.time()
-        made = explain.explanation(record, index, parsed_args.long, now_s)
-        made['server_name'] = subject.name or None
-        if host := parsed_args.host:
-            now = None if parsed_args.then_only else self.now(host, record)
-            made.update(of_host=explain.of_host(record, host, index), now=now)
-        return made
+            index = index_of(record.body.servers, subject.server)
+        made = explanation(record, index, parsed_args.long, SYSTEM_CLOCK.time())
+        made = replace(made, server_name=subject.name or None)
+        if not host:
+            return made
+        now = None if parsed_args.then_only else self.now(host, record)
+        return replace(
+            made, of_host=ServerDecision(record, index).of_host(host), now=now
+        )
 
     def _called(self, what: str, subject: Subject) -> NamedServers:
         """Return the server of a name, at most one, and the cells that did not
@@ -299,14 +311,19 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return [record for record in read if record is not None]
 
     def text(
-        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
+        self,
+        answer: Explanation | Answer,
+        style: Style,
+        parsed_args: argparse.Namespace,
     ) -> str:
         from novasched.inspection.texts import render
 
-        if 'text' in answer:  # there is nothing to explain
-            return str(answer['text'])
+        every: Sequence[Any] = [answer]
+        if isinstance(answer, Mapping):
+            if 'text' in answer:  # there is nothing to explain
+                return str(answer['text'])
+            every = answer['explanations']
         draw = render.host_as_text if parsed_args.host else render.as_text
-        every = answer.get('explanations', [answer])
         return '\n'.join(draw(each, style) for each in every)
 
 

@@ -24,6 +24,7 @@ from novasched.commands.inspection import InspectionCommand, add_changes, add_se
 from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
+    from novasched.inspection.questions.explain import Explanation
     from novasched.inspection.questions.servers import FoundServer
     from novasched.inspection.session.requests import DryRequest
     from novasched.inspection.session.session import Inspection
@@ -114,7 +115,7 @@ class PlanCommand(InspectionCommand):
         return bool(report['fits'] != report['asked'])
 
 
-def explanations(inspection: Inspection) -> list[dict[str, Any]]:
+def explanations(inspection: Inspection) -> list[Explanation]:
     """Return the explanation of each request of a dry run."""
     from novasched.inspection.questions.explain import explanation
 
@@ -227,11 +228,11 @@ def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest
         unanswered = decisions.unanswered
     if record is None:
         raise errors.DecisionNotFound(named, unanswered)
-    if record.request is None:
+    if record.body.request is None:
         problem = f'{named}: only its head is kept'
         raise errors.OptionError('--like', problem, 'Give --flavor')
     project = record.head.project_id or None
-    return inspection.maker.like(record.request, project, count)
+    return inspection.maker.like(record.body.request, project, count)
 
 
 class PlanBoot(ConsoleCommand, PlanCommand):

@@ -36,7 +36,7 @@ from novasched.decisions import files
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions import capacity, host, unchecked
 from novasched.inspection.questions.all_decisions import AllDecisions
-from novasched.inspection.questions.explain import explanation
+from novasched.inspection.questions.explain import Explanation, explanation
 from novasched.inspection.questions.reports import (
     CapacityReport,
     HostReport,
@@ -185,15 +185,15 @@ class Cloud:
         rows = [dataclasses.asdict(each) for each in found]
         return {'rows': rows, 'unanswered': merged.unanswered}
 
-    def decision(self, decision: str, index: int | None) -> Report | None:
-        """Return explain.explanation() with every host, or None."""
+    def decision(self, decision: str, index: int | None) -> Explanation | None:
+        """Return the explanation with every host, or None."""
         return self._lookups.ask(
             ('decision', decision, index),
             lambda: self._explained(decision, index),
             DECISION_AGE_S,
         )
 
-    def _explained(self, decision: str, index: int | None) -> Report | None:
+    def _explained(self, decision: str, index: int | None) -> Explanation | None:
         merged = self._decisions()
         try:
             record = merged.read(decision)
@@ -202,7 +202,7 @@ class Cloud:
         if record is None:
             return None
         made = explanation(record, index, True, self._clock.time())
-        return {**made, 'unanswered': merged.unanswered}
+        return dataclasses.replace(made, unanswered=merged.unanswered)
 
     # -- plans
 

@@ -98,7 +98,7 @@ class DryRuns:
             raise errors.OptionError(
                 'like', str(problem), 'Give the whole id'
             ) from problem
-        request = record.request if record is not None else None
+        request = record.body.request if record is not None else None
         if record is None or request is None:
             words = 'only its head is kept' if record else 'no such decision is kept'
             raise errors.OptionError('like', words, 'Give a flavor')

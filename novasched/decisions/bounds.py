@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from novasched.decisions.body import HostDecision, RecordBody, WholeDecision
 from novasched.decisions.record import encode, pack
-
-Body = Mapping[str, Any]
+from novasched.decisions.request_summary import RequestSummary
+from novasched.runtime.typed_json import of_json, to_json
 
 MOST_BYTES = 64 << 10
 SHORT, SHORT_NAME = 16, 64
 """Characters of each text of a request, and of each name, where texts have to go."""
 
 
-def truncated(body: Body) -> Body:
+def truncated(body: RecordBody) -> RecordBody:
     """Return a body of MOST_BYTES encoded at most.
 
     First the decisions between the first and the last go, then alternates, then texts.
@@ -34,45 +36,40 @@ def truncated(body: Body) -> Body:
     return body
 
 
-def _without_middle_decisions(body: Body) -> Body:
-    decisions = body['decisions']
-    return {**body, 'decisions': [*decisions[:1], *decisions[1:][-1:]]}
+def _without_middle_decisions(body: RecordBody) -> RecordBody:
+    return replace(body, decisions=[*body.decisions[:1], *body.decisions[1:][-1:]])
 
 
-def _without_alternates(body: Body) -> Body:
-    servers = [{**each, 'alternates': []} for each in body['servers']]
-    return {**body, 'servers': servers}
+def _without_alternates(body: RecordBody) -> RecordBody:
+    return replace(body, servers=[replace(s, alternates=()) for s in body.servers])
 
 
-def _without_texts(body: Body) -> Body:
-    return {
-        **body,
-        'request': _shortened(body['request']),
-        'asked': [
-            {name: '' if name in ('query', 'text') else value for name, value in each}
-            for each in map(dict.items, body['asked'])
-        ],
-        'notes': [],
-        'claims': [{**each, 'text': ''} for each in body['claims']],
-        'decisions': [
-            {**each, 'steps': [_without_words(step) for step in each['steps']]}
-            if 'steps' in each
-            else each
-            for each in body['decisions']
-        ],
-    }
+def _without_texts(body: RecordBody) -> RecordBody:
+    return replace(
+        body,
+        request=of_json(RequestSummary, _shortened(to_json(body.request))),
+        asked=[replace(q, query='', text=q.text and '') for q in body.asked],
+        notes=(),
+        claims=[replace(claim, text='') for claim in body.claims],
+        decisions=[_without_words(made) for made in body.decisions],
+    )
 
 
-def _without_words(step: Mapping[str, Any]) -> dict[str, Any]:
-    reasons = [[code, '', count, host] for code, _, count, host in step['reasons']]
-    return {**step, 'reasons': reasons}
+def _without_words(made: HostDecision) -> HostDecision:
+    if not isinstance(made, WholeDecision):
+        return made
+    steps = [
+        replace(step, reasons=[reason._replace(text='') for reason in step.reasons])
+        for step in made.steps
+    ]
+    return replace(made, steps=steps)
 
 
-def _without_all_else(body: Body) -> Body:
-    return {'servers': body['servers']}
+def _without_all_else(body: RecordBody) -> RecordBody:
+    return RecordBody(servers=body.servers)
 
 
-_IN_THIS_ORDER: tuple[Callable[[Body], Body], ...] = (
+_IN_THIS_ORDER: tuple[Callable[[RecordBody], RecordBody], ...] = (
     _without_middle_decisions,
     _without_alternates,
     _without_texts,

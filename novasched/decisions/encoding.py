@@ -68,7 +68,7 @@ class RecordEncoder:
         body: bytes | None = None
         host_lists: Mapping[str, bytes] = {}
         profiles: Mapping[str, bytes] = {}
-        if is_kept and not record.body.keys() <= {'servers'}:
+        if is_kept and not record.body.is_of_head:
             try:
                 host_lists = self._encoded(record.host_lists)
                 profiles = self._encoded(record.profiles)
@@ -83,8 +83,8 @@ class RecordEncoder:
             head=tuple(_storable(getattr(head, name)) for name in files.HEAD),
             body=body,
             servers=tuple(
-                (_storable(each.get('uuid') or ''), _storable(each.get('host') or ''))
-                for each in record.body.get('servers', ())
+                (_storable(server.uuid or ''), _storable(server.host or ''))
+                for server in record.body.servers
             ),
             host_lists=host_lists,
             profiles=profiles,

@@ -13,6 +13,7 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.decisions.body import RecordBody
 from novasched.decisions.record import Head
 from novasched.decisions.record_builder import RecordBuilder
 from novasched.decisions.recording import RequestRecorder
@@ -154,10 +155,9 @@ class FaultText:
         named = self.level is Level.ADMIN
         diagnosis = self.builder.diagnosis(recorder)
         if diagnosis is not None:
-            for each in diagnosis['reasons']:
-                shown = each['code'] in TELLING
-                what = f' {each["what"]}' if each['what'] and shown else ''
-                yield f'{each["code"]}{what}', (each['hosts'], '')
+            for each in diagnosis.reasons:
+                what = f' {each.what}' if each.what and each.code in TELLING else ''
+                yield f'{each.code}{what}', (each.hosts, '')
         elif last is not None and last.candidates < last.hosts:
             yield 'not offered by placement', (last.hosts - last.candidates, '')
         if last is None:
@@ -207,15 +207,12 @@ def _fitting(
     return f'{start}{total} others{end}'[:width]
 
 
-def log_failure(
-    head: Head, record_body: Mapping[str, Any] | None, context: RequestContext
-) -> None:
+def log_failure(head: Head, record_body: RecordBody, context: RequestContext) -> None:
     """Write the line of a request that had no valid host; its keys stay as they are.
 
     ``context`` is the request's, as the line is written in another thread.
     """
-    asked = (record_body or {}).get('asked') or [{}]
-    left_out = ((record_body or {}).get('view') or {}).get('left_out') or []
+    asked = record_body.last_query
     said = {
         'decision': head.id,
         'blocker': head.blocker or '-',
@@ -223,8 +220,8 @@ def log_failure(
         'code': head.code or '-',
         'hosts': head.hosts,
         'candidates': max(head.candidates, 0),
-        'cut': 'yes' if asked[-1].get('cut') else 'no',
-        'left_out': _word(','.join(left_out)),
+        'cut': 'yes' if asked is not None and asked.cut else 'no',
+        'left_out': _word(','.join(record_body.view.left_out)),
         'servers': head.servers,
         'flavor': _word(head.flavor),
         'zone': _word(head.zone),

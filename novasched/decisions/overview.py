@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from novasched.decisions import worker_state
+from novasched.decisions.body import RecordBody
 from novasched.decisions.reading import (
     Criteria,
     DecisionFiles,
@@ -17,9 +19,11 @@ from novasched.decisions.reading import (
     Servers,
 )
 from novasched.decisions.record import Head
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.outcomes import LOST
 
 MINUTE = 60_000_000
+NO_BODY = RecordBody()
 NEWEST, REASONS = 20, 10
 MOST_TIMES = 2000
 """Records whose times are read: every n-th in the order of writing."""
@@ -62,30 +66,28 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
         'took_us': {'total': total_us, 'sample': sample},
         'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
         'newest': [
-            _row(head, servers.get(head.id, Servers()), bodies.get(head.id, {}))
+            _row(head, servers.get(head.id, Servers()), bodies.get(head.id, NO_BODY))
             for head in heads
         ],
         'query_ms': sorted(
-            body['stages_ms']['query']
-            for body in read
-            if 'query' in body.get('stages_ms', {})
+            body.stages_ms['query'] for body in read if 'query' in body.stages_ms
         ),
         'lost_claims': {
             outcome: _lost_claims(heads, bodies, outcome) for outcome in LOST
         },
-        'view': next((body['view'] for body in read if 'view' in body), {}),
+        'view': next((to_json(body.view) for body in read if not body.is_of_head), {}),
     }
 
 
 def _lost_claims(
-    heads: Sequence[Head], bodies: Mapping[str, Mapping[str, Any]], outcome: str
+    heads: Sequence[Head], bodies: Mapping[str, RecordBody], outcome: str
 ) -> dict[str, int]:
     """Return how many claims had an outcome, and when the newest one had."""
     ats = [
         head.at
         for head in heads
-        for claim in bodies.get(head.id, {}).get('claims', ())
-        if claim['outcome'] == outcome
+        for claim in bodies.get(head.id, NO_BODY).claims
+        if claim.outcome == outcome
     ]
     return {'count': len(ats), 'at': max(ats, default=0)}
 
@@ -128,7 +130,7 @@ def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
     return took[:: len(took) // SAMPLE + 1]
 
 
-def _row(head: Head, servers: Servers, body: Mapping[str, Any]) -> dict[str, Any]:
+def _row(head: Head, servers: Servers, body: RecordBody) -> dict[str, Any]:
     return {
         **asdict(head),
         'picked': servers.hosts,
@@ -137,20 +139,16 @@ def _row(head: Head, servers: Servers, body: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _rejected(body: Mapping[str, Any], plugin: str, code: str) -> int:
+def _rejected(body: RecordBody, plugin: str, code: str) -> int:
     """Return how many hosts the most frequent reason stands for; 0: it is not known."""
-    steps = [
-        step for each in body.get('decisions', ()) for step in each.get('steps', ())
-    ]
-    reasons = [
-        reason
+    steps = [step for made in body.whole_decisions for step in made.steps]
+    of_filter = (
+        reason.hosts
         for step in reversed(steps)
-        if step['name'] == plugin
-        for reason in step['reasons']
-    ]
-    of_placement = (body.get('placement') or {}).get('reasons', ())
-    counts = [
-        *(count for known, _, count, *_ in reasons if known == code),
-        *(each['hosts'] for each in of_placement if each['code'] == code),
-    ]
-    return counts[0] if counts else 0
+        if step.name == plugin
+        for reason in step.reasons
+        if reason.code == code
+    )
+    diagnosed = body.placement.reasons if body.placement is not None else ()
+    of_placement = (reason.hosts for reason in diagnosed if reason.code == code)
+    return next(itertools.chain(of_filter, of_placement), 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from novasched import errors
+from novasched.decisions.body import body_of
 from novasched.decisions.reading import MOST_ROWS, Criteria, DecisionReader, whole_id
 from novasched.decisions.record import (
     ID_LENGTH,
@@ -69,7 +70,7 @@ def unpacked(text: str) -> DecisionRecord:
         found = decode(base64.b64decode(text))
         return DecisionRecord(
             head_of(found['head']),
-            decode(found['body']),
+            body_of(decode(found['body'])),
             found['host_lists'],
             found['profiles'],
         )

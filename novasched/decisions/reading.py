@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from novasched import errors
 from novasched.decisions import files
+from novasched.decisions.body import RecordBody, RecordedServer, body_of
 from novasched.decisions.counting import (
     GROUPINGS,
     Count,
@@ -294,9 +295,9 @@ class DecisionReader(abc.ABC):
             for one, pairs in found.items()
         }
 
-    def bodies_of(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    def bodies_of(self, ids: Sequence[str]) -> dict[str, RecordBody]:
         """Return the bodies of some of the newest records, by id."""
-        found: dict[str, Mapping[str, Any]] = {}
+        found: dict[str, RecordBody] = {}
         for rows in self.select(
             'SELECT d.id, b.body FROM decisions d JOIN bodies b '
             'ON b.decision = d.rowid '
@@ -305,7 +306,7 @@ class DecisionReader(abc.ABC):
         ):
             for one, body in rows:
                 with contextlib.suppress(ValueError):  # it cannot be read
-                    found[one] = decode(body)
+                    found[one] = body_of(decode(body))
             if len(found) == len(ids):
                 break
         return found
@@ -407,15 +408,15 @@ def _record(connection: sqlite3.Connection, rowid: int) -> DecisionRecord | None
         servers = connection.execute(
             'SELECT uuid, host FROM servers WHERE decision = ? ORDER BY rowid', (rowid,)
         )
-        named = [{'uuid': uuid, 'host': host or None} for uuid, host in servers]
-        return DecisionRecord(Head(*row), {'servers': named} if named else {})
-    body = decode(kept[0])
-    lists = {each.get('host_list') for each in body.get('decisions', ())}
+        named = [RecordedServer(uuid, host or None) for uuid, host in servers]
+        return DecisionRecord(Head(*row), RecordBody(servers=named))
+    body = body_of(decode(kept[0]))
+    lists = {made.host_list for made in body.whole_decisions}
     return DecisionRecord(
         Head(*row),
         body,
         _values(connection, 'host_lists', 'names', lists),
-        _values(connection, 'profiles', 'profile', {body.get('profile')}),
+        _values(connection, 'profiles', 'profile', {body.profile}),
     )
 
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from novasched.decisions.request_summary import RequestSummary
-from novasched.runtime.typed_json import of_json
+from novasched.decisions.body import RecordBody
+from novasched.runtime.typed_json import as_map
 
-VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
 WAITING, MADE = 'waiting', 'made'
@@ -84,21 +83,20 @@ class DecisionRecord:
     """A record with all that it refers to."""
 
     head: Head
-    body: Mapping[str, Any]  # the map of docs/reference/decisions.md
+    body: RecordBody = field(default_factory=RecordBody)
     host_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names of hosts by the hash in decisions; each list is written once to a file."""
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What the operator chose, by the hash in the body; likewise."""
 
     @property
-    def request(self) -> RequestSummary | None:
-        """What was asked for, or None if only the head is kept."""
-        stored = self.body.get('request')
-        return None if stored is None else of_json(RequestSummary, stored)
+    def profile(self) -> Mapping[str, Any] | None:
+        """What the operator had chosen; None if it is not kept."""
+        return self.profiles.get(self.body.profile)
 
     def to_primitive(self) -> dict[str, Any]:
         """Return the record as it travels between schedulers."""
-        return {**asdict(self), 'body': encode(self.body)}
+        return {**vars(self), 'head': asdict(self.head), 'body': encode(self.body)}
 
 
 def pack(value: Any) -> bytes:
@@ -107,7 +105,7 @@ def pack(value: Any) -> bytes:
     Raises ValueError, TypeError and OverflowError for what plugins may have made.
     """
     packed: bytes = msgpack.packb(
-        value, use_single_float=True, unicode_errors='replace'
+        value, default=as_map, use_single_float=True, unicode_errors='replace'
     )
     return packed
 
@@ -123,8 +121,8 @@ def encode(value: Any) -> bytes:
 
 def _outcomes(value: Any) -> bytes:
     """Return the outcomes of the first decision of a body."""
-    decisions = value.get('decisions', ()) if isinstance(value, Mapping) else ()
-    return next((each['outcomes'] for each in decisions if 'outcomes' in each), b'')
+    decisions = value.whole_decisions if isinstance(value, RecordBody) else ()
+    return next((made.outcomes for made in decisions), b'')
 
 
 def _compressed(packed: bytes, start: int, end: int) -> bytes:

@@ -12,6 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from novasched import errors
+from novasched.decisions.body import (
+    HostDecision,
+    RecordBody,
+    RecordedClaim,
+    RecordedDiagnosis,
+    RecordedError,
+    RecordedQuery,
+    RecordedServer,
+    RecordedView,
+    WholeDecision,
+)
 from novasched.decisions.bounds import truncated
 from novasched.decisions.record import (
     ERROR,
@@ -29,9 +40,16 @@ from novasched.http import error_words
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
 from novasched.runtime.log_once import LogOnce
-from novasched.runtime.typed_json import to_json
+from novasched.runtime.typed_json import of_json
 from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.outline import Ask, Outline, host_names, summarize, why
+from novasched.scheduler.outline import (
+    Ask,
+    Outline,
+    host_names,
+    summarize,
+    why,
+)
+from novasched.scheduler.outline_parts import StepOutline
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Blocker, Code
 from novasched.scheduler.trace import Decision
@@ -140,7 +158,7 @@ class RecordBuilder:
     def outcome(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the head and the servers alone; no filter is asked."""
         head = self._head(recorder, verdict(recorder), '')
-        return DecisionRecord(head, {'servers': _servers(recorder)})
+        return DecisionRecord(head, RecordBody(servers=_servers(recorder)))
 
     def record(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the whole record."""
@@ -149,35 +167,32 @@ class RecordBuilder:
         waits = found.blocker == Blocker.NO_CANDIDATES and self._waits_for_diagnosis
         state = MADE if diagnosis else WAITING if waits else ''
         lists: dict[str, Sequence[str]] = {}
-        decisions = []
+        decisions: list[HostDecision] = []
         for turn in recorder.turns[-MOST_SERVERS:]:
             made = outlines.get(id(turn))
             if made is None or turn.decision is None:
-                place = {'index': turn.index, 'attempt': turn.attempt}
-                decisions.append({**place, 'host': turn.host})
+                decisions.append(HostDecision(turn.index, turn.attempt, turn.host))
                 continue
             hosts = self._host_lists.of(turn.decision.hosts)
             lists[hosts.hash] = hosts.names
             decisions.append(_whole(turn, turn.decision, made, hosts.hash))
-        body = {
-            'v': 1,
-            'servers': _servers(recorder),
-            'request': to_json(summary(recorder.request)),
-            'asked': [_asked(*each) for each in _queries(recorder)],
-            'notes': [note[:LONGEST_CLAIM_TEXT] for note in recorder.notes],
-            'view': {
-                'left_out': self.cells_left_out(recorder),
-                'ages_s': dict(self._ages_s()),
-            },
-            'profile': self._profile_hash,
-            'claims': _claims(recorder),
-            'claims_total': recorder.claims_total,
-            'rounds': {str(why): times for why, times in recorder.rounds.items()},
-            'stages_ms': {n: s * 1000 for n, s in recorder.stages_s.items()},
-            'error': _error(recorder.error),
-            'placement': diagnosis,
-            'decisions': decisions,
-        }
+        queries = recorder.queries[-MOST_QUERIES:]
+        ages_s = dict(self._ages_s())
+        body = RecordBody(
+            servers=_servers(recorder),
+            request=summary(recorder.request),
+            asked=[_asked(each.query, each.answer) for each in queries],
+            notes=[note[:LONGEST_CLAIM_TEXT] for note in recorder.notes],
+            view=RecordedView(self.cells_left_out(recorder), ages_s),
+            profile=self._profile_hash,
+            claims=_claims(recorder),
+            claims_total=recorder.claims_total,
+            rounds={str(why): times for why, times in recorder.rounds.items()},
+            stages_ms={n: s * 1000 for n, s in recorder.stages_s.items()},
+            error=_error(recorder.error),
+            placement=diagnosis,
+            decisions=decisions,
+        )
         head = self._head(recorder, found, state)
         profiles = {self._profile_hash: self._kept_profile}
         return DecisionRecord(head, truncated(body), lists, profiles)
@@ -220,7 +235,7 @@ class RecordBuilder:
             cells_left_out=decision.cells_left_out,
         )
 
-    def diagnosis(self, recorder: RequestRecorder) -> Mapping[str, Any] | None:
+    def diagnosis(self, recorder: RequestRecorder) -> RecordedDiagnosis | None:
         """Say why placement held hosts back, where a failed request asked it.
 
         What offers hosts where placement had none is out of date.
@@ -230,11 +245,11 @@ class RecordBuilder:
             failed = isinstance(recorder.error, errors.NoValidHost) or recorder.failing
             if failed and isinstance(last.answer, Candidates):
                 found = self._diagnosed(last.query)
-                if found and (last.answer.requests or not found['offered']):
+                if found and (last.answer.requests or not found.offered):
                     recorder.diagnosis = found
         return recorder.diagnosis
 
-    def _diagnosed(self, query: Query) -> Mapping[str, Any] | None:
+    def _diagnosed(self, query: Query) -> RecordedDiagnosis | None:
         """Return a diagnosis; a defect of one costs no more than that."""
         if self._diagnose is None:
             return None
@@ -245,7 +260,7 @@ class RecordBuilder:
                 LOG.exception('Records have no diagnosis of placement')
             return None
         self._logged.ends('diagnosis')
-        return found
+        return None if found is None else of_json(RecordedDiagnosis, found)
 
     def cells_left_out(self, recorder: RequestRecorder) -> list[str]:
         """Return the names of the cells that gave no hosts."""
@@ -335,56 +350,44 @@ def _unschedulable(
     return Conclusion(UNSCHEDULABLE, Blocker.FILTERS, emptied[0].name, code)
 
 
-def _servers(recorder: RequestRecorder) -> list[dict[str, Any]]:
+def _servers(recorder: RequestRecorder) -> list[RecordedServer]:
     uuids = list(recorder.instance_uuids or ())[:MOST_SERVERS]
     if recorder.answer is None:
-        return [
-            {'uuid': uuid, 'host': None, 'node': None, 'cell': None, 'alternates': []}
-            for uuid in uuids
-        ]
+        return [RecordedServer(uuid) for uuid in uuids]
     named: Sequence[str | None] = uuids or [None] * len(recorder.answer)
     return [
-        {
-            'uuid': uuid,
-            'host': selections[0].if_set('service_host'),
-            'node': selections[0].if_set('nodename'),
-            'cell': selections[0].if_set('cell_uuid'),
-            'alternates': [each.if_set('service_host') for each in selections[1:]],
-        }
+        RecordedServer(
+            uuid,
+            selections[0].if_set('service_host'),
+            selections[0].if_set('nodename'),
+            selections[0].if_set('cell_uuid'),
+            [each.if_set('service_host') for each in selections[1:]],
+        )
         for uuid, selections in zip(named, recorder.answer[:MOST_SERVERS], strict=False)
     ]
 
 
-def _queries(recorder: RequestRecorder) -> list[tuple[Query, Candidates | QueryFailed]]:
-    found = [(each.query, each.answer) for each in recorder.queries]
-    return found[-MOST_QUERIES:]
-
-
-def _asked(query: Query, answer: Candidates | QueryFailed) -> dict[str, Any]:
+def _asked(query: Query, answer: Candidates | QueryFailed) -> RecordedQuery:
     text = query.encode()
-    found: dict[str, Any] = {
-        'query': text if len(text) <= LONGEST_QUERY else '',
-        'pcpu_fallback': query.fallback is not None,
-        'limit': query.limit,
-    }
+    asked = RecordedQuery(
+        query=text if len(text) <= LONGEST_QUERY else '',
+        pcpu_fallback=query.fallback is not None,
+        limit=query.limit,
+    )
     if isinstance(answer, QueryFailed):
-        failed = {
-            'status': answer.status,
-            'text': error_words(answer.text)[:LONGEST_TEXT],
-        }
-        return {**found, **failed, 'candidates': 0}
-    return {
-        **found,
-        'status': 200,
-        'candidates': len(answer.requests),
-        'cut': answer.cut,
-        'further': answer.further,
-        'fallback': answer.fallback,
-        'copied': answer.copy is not None,
-    }
+        words = error_words(answer.text)[:LONGEST_TEXT]
+        return replace(asked, status=answer.status, text=words)
+    return replace(
+        asked,
+        candidates=len(answer.requests),
+        cut=answer.cut,
+        further=answer.further,
+        fallback=answer.fallback,
+        copied=answer.copy is not None,
+    )
 
 
-def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
+def _claims(recorder: RequestRecorder) -> list[RecordedClaim]:
     """Return the outcomes of claims; the claim of one server has its host."""
     single = [each.wanted[0] for each in recorder.claims if len(each.wanted) == 1]
     hosts = _hosts_of(
@@ -397,13 +400,13 @@ def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
             providers = claim.wanted[0].candidate['allocations']
             host = next((hosts[uuid] for uuid in providers if uuid in hosts), None)
         found.append(
-            {
-                'host': host,
-                'servers': len(claim.wanted),
-                'outcome': str(claim.outcome),
-                'text': claim.text[:LONGEST_CLAIM_TEXT],
-                'ms': claim.took_s * 1000,
-            }
+            RecordedClaim(
+                host,
+                len(claim.wanted),
+                str(claim.outcome),
+                claim.text[:LONGEST_CLAIM_TEXT],
+                claim.took_s * 1000,
+            )
         )
     return found
 
@@ -431,7 +434,7 @@ def _hosts_of(providers: set[str], recorder: RequestRecorder) -> dict[str, str]:
     return found
 
 
-def _error(error: Exception | None) -> dict[str, str] | None:
+def _error(error: Exception | None) -> RecordedError | None:
     """Return the error without the words of others: they may tell of the request what
     a record must not."""
     if error is None:
@@ -443,48 +446,37 @@ def _error(error: Exception | None) -> dict[str, str] | None:
         error, errors.NovaschedError
     ):
         text = ''
-    return {'class': type(error).__name__, 'text': text[:LONGEST_TEXT]}
+    return RecordedError(type(error).__name__, text[:LONGEST_TEXT])
 
 
 def _whole(
     turn: InstanceDecision, decision: Decision, made: Outline, host_list: str
-) -> dict[str, Any]:
-    return {
-        'index': turn.index,
-        'attempt': turn.attempt,
-        'seed': decision.seed,
-        'cut': decision.cut,
-        'further': decision.further,
-        'host_list': host_list,
-        'hosts': made.hosts,
-        'candidates': made.candidates,
-        'left': made.left,
-        'steps': [
-            {
-                'name': step.name,
-                'in': step.before,
-                'out': step.after,
-                'reasons': [
-                    [code, text[:LONGEST_CLAIM_TEXT], count, host]
-                    for code, text, count, host in step.reasons
-                ],
-            }
-            for step in made.steps
-        ],
-        'outcomes': made.outcomes,
-        'top': made.top,
-        'totals': made.totals,
-        'weighers': [
-            {
-                'name': each.name,
-                'raw': each.raw,
-                'normalised': each.normalised,
-                'multipliers': each.multipliers,
-            }
-            for each in made.weighers
-        ],
-        'no_effect': made.no_effect,
-        'decisive': dict(made.decisive),
-        'numa': list(turn.cells) or None,
-        'host': turn.host,
-    }
+) -> WholeDecision:
+    return WholeDecision(
+        index=turn.index,
+        attempt=turn.attempt,
+        seed=decision.seed,
+        cut=decision.cut,
+        further=decision.further,
+        host_list=host_list,
+        hosts=made.hosts,
+        candidates=made.candidates,
+        left=made.left,
+        steps=[_shortened(step) for step in made.steps],
+        outcomes=made.outcomes,
+        top=made.top,
+        totals=made.totals,
+        weighers=made.weighers,
+        no_effect=made.no_effect,
+        decisive=dict(made.decisive),
+        numa=list(turn.cells) or None,
+        host=turn.host,
+    )
+
+
+def _shortened(step: StepOutline) -> StepOutline:
+    """Return what a filter did, with reasons of a bounded length."""
+    if all(len(reason.text) <= LONGEST_CLAIM_TEXT for reason in step.reasons):
+        return step
+    reasons = [r._replace(text=r.text[:LONGEST_CLAIM_TEXT]) for r in step.reasons]
+    return replace(step, reasons=reasons)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from novasched import errors
+from novasched.decisions.body import RecordedDiagnosis
 from novasched.decisions.record import new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -97,7 +98,7 @@ class RequestRecorder:
     failing: bool = False  # the request is about to fail, and has not ended
     outlines: dict[int, Outline] = field(default_factory=dict)
     """By id() of a turn; like ``diagnosis``, made when first needed."""
-    diagnosis: Mapping[str, Any] | None = None
+    diagnosis: RecordedDiagnosis | None = None
 
     def __post_init__(self, rng: random.Random) -> None:
         self.at = self.clock.time()

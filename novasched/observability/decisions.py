@@ -62,7 +62,7 @@ class DecisionMetrics:
         if head.result == UNSCHEDULABLE:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
-        lost = Counter(each['outcome'] for each in record.body.get('claims', ()))
+        lost = Counter(claim.outcome for claim in record.body.claims)
         for outcome in LOST:
             if lost[outcome]:
                 self._lost[outcome] += lost[outcome]

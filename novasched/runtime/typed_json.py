@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields, is_dataclass
-from types import UnionType
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from types import NoneType, UnionType
 from typing import Any, TypeVar
 
 Value = TypeVar('Value')
@@ -18,17 +18,17 @@ def omitted_field() -> Any:
     return field(default=None, metadata={'is_omitted': True})
 
 
+def renamed_field(name: str) -> Any:
+    """Return a field whose name in JSON is a keyword of Python."""
+    return field(metadata={'name': name})
+
+
 def to_json(value: Any) -> Any:
     """Return a dataclass, or a value of dataclasses, as JSON in the order of fields."""
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value):
-        omitted = _omitted(type(value))
-        return {
-            name: to_json(found)
-            for name, found in vars(value).items()
-            if found is not None or name not in omitted
-        }
+        return {name: to_json(found) for name, found in as_map(value).items()}
     if isinstance(value, Mapping):
         return {name: to_json(found) for name, found in value.items()}
     if isinstance(value, list | tuple):
@@ -36,27 +36,89 @@ def to_json(value: Any) -> Any:
     return value
 
 
+def as_map(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, as they are, by their names in JSON. Raises
+    TypeError for what is no dataclass."""
+    found = value.__dict__ if is_dataclass(value) else None
+    if found is None:
+        raise TypeError(f'{type(value).__name__} has no form in JSON')
+    return {
+        layout.name: found[layout.attribute]
+        for layout in _layouts(type(value))
+        if not layout.is_omitted or found[layout.attribute] is not None
+    }
+
+
 def of_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
     """Return a dataclass of its JSON, without fields that are unknown here."""
-    types = _types(kind)
-    return kind(**{n: _typed(t, value[n]) for n, t in types.items() if n in value})
+    return kind(
+        **{
+            layout.attribute: _typed(layout.kind, value[layout.name])
+            for layout in _layouts(kind)
+            if layout.name in value
+        }
+    )
 
 
-_types: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
-_omitted: Callable[[Any], frozenset[str]] = functools.cache(
-    lambda kind: frozenset(f.name for f in fields(kind) if f.metadata.get('is_omitted'))
+@dataclass(frozen=True)
+class _Layout:
+    """A field: its name in Python and in JSON."""
+
+    attribute: str
+    name: str
+    kind: Any
+    is_omitted: bool
+    is_required: bool
+
+
+def _layouts_of(kind: Any) -> tuple[_Layout, ...]:
+    types = typing.get_type_hints(kind)
+    return tuple(
+        _Layout(
+            each.name,
+            each.metadata.get('name', each.name),
+            None if _is_plain(types[each.name]) else types[each.name],
+            'is_omitted' in each.metadata,
+            each.default is MISSING and each.default_factory is MISSING,
+        )
+        for each in fields(kind)
+    )
+
+
+_layouts: Callable[[Any], tuple[_Layout, ...]] = functools.cache(_layouts_of)
+_is_plain: Callable[[Any], bool] = functools.cache(
+    lambda kind: (
+        not is_dataclass(kind)
+        and not hasattr(kind, '_fields')
+        and all(map(_is_plain, typing.get_args(kind)))
+    )
 )
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """Return a value with the dataclasses that its type names."""
-    inner = typing.get_args(kind)
-    if value is None or (not inner and not is_dataclass(kind)):
+    """Return a value with the dataclasses that its type names; None: it names none."""
+    if kind is None or value is None:
         return value
-    if not inner:
-        return of_json(kind, value)
+    inner = typing.get_args(kind)
     if typing.get_origin(kind) in (UnionType, typing.Union):
-        return _typed(inner[0], value)
+        return _typed(_chosen(inner, value), value)
+    if is_dataclass(kind):
+        return of_json(typing.cast(Any, kind), value)
+    if hasattr(kind, '_fields'):
+        return kind(*value)
     if isinstance(value, Mapping):
         return {name: _typed(inner[1], found) for name, found in value.items()}
     return [_typed(inner[0], found) for found in value]
+
+
+def _chosen(kinds: Iterable[Any], value: Any) -> Any:
+    """Return the first type of a union whose required fields are all there."""
+    return next(
+        kind
+        for kind in kinds
+        if kind is not NoneType
+        and (
+            not is_dataclass(kind)
+            or all(f.name in value for f in _layouts(kind) if f.is_required)
+        )
+    )

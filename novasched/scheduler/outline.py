@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,11 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import Floats, Objects, Rows
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.outline_parts import (
+    ReasonCount,
+    StepOutline,
+    WeigherOutline,
+)
 from novasched.scheduler.reasons import (
     FIRST_STEP,
     LAST_STEP,
@@ -46,35 +50,6 @@ def why(filter_: BaseHostFilter, host: HostState, request: RequestSpec) -> Reaso
     except Exception as problem:  # noqa: BLE001 a plugin may raise anything
         return Reason(Code.REJECTED, f'fails to say why: {type(problem).__name__}')
     return Reason(code if isinstance(code, Code) else Code.REJECTED, text)
-
-
-class ReasonCount(NamedTuple):
-    """How many hosts a filter rejected for one reason."""
-
-    code: str
-    text: str  # the reason of the example
-    hosts: int
-    example: str  # the host with most of what is asked for, if the texts tell
-
-
-@dataclass(frozen=True)
-class StepOutline:
-    """What one filter did. The counts of its reasons add up to the hosts rejected."""
-
-    name: str
-    before: int
-    after: int
-    reasons: Sequence[ReasonCount]
-
-
-@dataclass(frozen=True)
-class WeigherOutline:
-    """What a weigher gave the best hosts; shape (hosts in ``top``,) each."""
-
-    name: str
-    raw: list[float]
-    normalised: list[float]
-    multipliers: list[float]
 
 
 @dataclass(frozen=True)

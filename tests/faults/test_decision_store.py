@@ -311,9 +311,9 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
     for head in heads[:: max(1, len(heads) // 500)]:
         record = reader.read(head.id)
         assert record.head == head
-        assert len(record.body['notes'][0]) == 200
-        (server,) = record.body['servers']
-        assert reader.of_server(server['uuid']) == [head]
+        assert len(record.body.notes[0]) == 200
+        (server,) = record.body.servers
+        assert reader.of_server(server.uuid) == [head]
 
 
 def size_of(path):

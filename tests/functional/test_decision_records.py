@@ -63,7 +63,7 @@ def ask(cloud, caplog):
 
 def funnel(decision):
     """The steps of a decision, as nova's log line has them."""
-    return [(step['name'], step['in'], step['out']) for step in decision['steps']]
+    return [(step.name, step.before, step.after) for step in decision.steps]
 
 
 def logged_funnel(caplog):
@@ -83,15 +83,13 @@ def line_of(caplog):
 
 def assert_adds_up(record):
     """Assert that the counts of all decisions that are kept whole add up."""
-    for decision in record.body['decisions']:
-        if 'steps' not in decision:
-            continue
-        outcomes = list(decision['outcomes'])
-        for number, step in enumerate(decision['steps']):
-            counted = sum(count for _, _, count, _ in step['reasons'])
-            assert counted == step['in'] - step['out']
+    for decision in record.body.whole_decisions:
+        outcomes = list(decision.outcomes)
+        for number, step in enumerate(decision.steps):
+            counted = sum(reason.hosts for reason in step.reasons)
+            assert counted == step.before - step.after
             assert outcomes.count(FIRST_STEP + number) == counted
-        assert len(record.host_lists[decision['host_list']]) == decision['hosts']
+        assert len(record.host_lists[decision.host_list]) == decision.hosts
 
 
 @cases(
@@ -110,15 +108,15 @@ def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     answer, record = ask(**request_)
     assert answer[0][0] == picked
     assert (record.head.result, record.head.blocker) == ('scheduled', '')
-    (decision,) = record.body['decisions']
-    (server,) = record.body['servers']
-    assert decision['host'] == server['host'] == picked
-    assert server['alternates'] == answer[0][1:]
-    assert bool(decision['steps']) == ('filter' in record.body['stages_ms']) == filtered
-    assert [each['outcome'] for each in record.body['claims']] == ['claimed']
-    assert record.body['claims'][0]['host'] == picked
+    (decision,) = record.body.decisions
+    (server,) = record.body.servers
+    assert decision.host == server.host == picked
+    assert server.alternates == answer[0][1:]
+    assert bool(decision.steps) == ('filter' in record.body.stages_ms) == filtered
+    assert [claim.outcome for claim in record.body.claims] == ['claimed']
+    assert record.body.claims[0].host == picked
     assert {'prefilter', 'query', 'refresh', 'claim', 'notify'} <= set(
-        record.body['stages_ms']
+        record.body.stages_ms
     )
     assert_adds_up(record)
 
@@ -152,7 +150,7 @@ def test_a_request_that_the_filters_refuse(
     assert answer is None
     head = record.head
     assert (head.blocker, head.plugin, head.code) == (blocker, plugin, code)
-    (decision,) = record.body['decisions']
+    (decision,) = record.body.decisions
     assert funnel(decision) == logged_funnel(caplog)
     assert_adds_up(record)
     line = line_of(caplog)
@@ -169,8 +167,8 @@ def test_a_rebuild(ask):
     answer, record = ask(uuids=None, **request)
     assert answer == [['h2']]
     assert (record.head.result, record.head.candidates) == ('scheduled', 5)
-    assert record.body['request']['is_rebuild'] is True
-    assert (record.body['asked'], record.body['claims']) == ([], [])
-    (decision,) = record.body['decisions']
-    assert decision['host'] == 'h2'
+    assert record.body.request.is_rebuild is True
+    assert (record.body.asked, record.body.claims) == ([], [])
+    (decision,) = record.body.decisions
+    assert decision.host == 'h2'
     assert_adds_up(record)

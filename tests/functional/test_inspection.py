@@ -92,11 +92,11 @@ class TestAnswers:
     def test_a_record_arrives_whole(self, made, client, recorded):
         found = answer(client, 'read', id=recorded[1]['id'])
         record = unpacked(found['record'])
-        assert record.body['servers'][0]['uuid'] == made.server
-        (whole,) = record.body['decisions']
-        assert sorted(record.host_lists[whole['host_list']]) == ['h1', 'h2']
-        assert len(whole['outcomes']) == 2
-        assert record.body['profile'] in record.profiles
+        assert record.body.servers[0].uuid == made.server
+        (whole,) = record.body.decisions
+        assert sorted(record.host_lists[whole.host_list]) == ['h1', 'h2']
+        assert len(whole.outcomes) == 2
+        assert record.body.profile in record.profiles
 
 
 class TestRefusals:

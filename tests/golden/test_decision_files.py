@@ -14,8 +14,9 @@ import tempfile
 import pytest
 
 from novasched.decisions import files
+from novasched.decisions.body import VERSION, body_of
 from novasched.decisions.reading import Criteria, DecisionFiles
-from novasched.decisions.record import VERSION, DecisionRecord, Head
+from novasched.decisions.record import DecisionRecord, Head
 from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import write
 
@@ -38,62 +39,64 @@ RECORD = DecisionRecord(
         took_us=24_000,
         worker='controller-1:42',
     ),
-    {
-        'v': 1,
-        'servers': [
-            {
-                'uuid': UUID,
-                'host': 'cmp-1',
-                'node': 'cmp-1',
-                'cell': 'cell1',
-                'alternates': ['cmp-2'],
-            }
-        ],
-        'request': {
-            'flavor': {'name': 'm1.large', 'vcpus': 4, 'extra_specs': {'a': 'b'}},
-            'image': None,
-            'zone': 'az1',
-            'hints': {'group': 'web', 'secret': None},
-            'is_move': False,
-        },
-        'asked': [{'query': 'resources=VCPU:4', 'status': 200, 'candidates': 3}],
-        'notes': [],
-        'view': {'left_out': [], 'ages_s': {'cell1': 1.5}},
-        'profile': 'f' * 16,
-        'claims': [
-            {
-                'host': 'cmp-1',
-                'servers': [UUID],
-                'outcome': 'claimed',
-                'text': '',
-                'ms': 3.5,
-            }
-        ],
-        'claims_total': 1,
-        'stages_ms': {'query': 17.0, 'filter': 0.5},
-        'error': None,
-        'placement': None,
-        'decisions': [
-            {
-                'index': 0,
-                'attempt': 1,
-                'seed': 7,
-                'host_list': 'a' * 16,
-                'steps': [
-                    {
-                        'name': 'ComputeFilter',
-                        'in': 3,
-                        'out': 2,
-                        'reasons': [['service-down', '74 s', 1, 'cmp-3']],
-                    }
-                ],
-                'outcomes': b'\x01\x01\x02\x00',
-                'top': ['cmp-1', 'cmp-2'],
-                'totals': [1.5, 1.25],
-                'host': 'cmp-1',
-            }
-        ],
-    },
+    body_of(
+        {
+            'v': 1,
+            'servers': [
+                {
+                    'uuid': UUID,
+                    'host': 'cmp-1',
+                    'node': 'cmp-1',
+                    'cell': 'cell1',
+                    'alternates': ['cmp-2'],
+                }
+            ],
+            'request': {
+                'flavor': {'name': 'm1.large', 'vcpus': 4, 'extra_specs': {'a': 'b'}},
+                'image': None,
+                'zone': 'az1',
+                'hints': {'group': 'web', 'secret': None},
+                'is_move': False,
+            },
+            'asked': [{'query': 'resources=VCPU:4', 'status': 200, 'candidates': 3}],
+            'notes': [],
+            'view': {'left_out': [], 'ages_s': {'cell1': 1.5}},
+            'profile': 'f' * 16,
+            'claims': [
+                {
+                    'host': 'cmp-1',
+                    'servers': [UUID],
+                    'outcome': 'claimed',
+                    'text': '',
+                    'ms': 3.5,
+                }
+            ],
+            'claims_total': 1,
+            'stages_ms': {'query': 17.0, 'filter': 0.5},
+            'error': None,
+            'placement': None,
+            'decisions': [
+                {
+                    'index': 0,
+                    'attempt': 1,
+                    'seed': 7,
+                    'host_list': 'a' * 16,
+                    'steps': [
+                        {
+                            'name': 'ComputeFilter',
+                            'in': 3,
+                            'out': 2,
+                            'reasons': [['service-down', '74 s', 1, 'cmp-3']],
+                        }
+                    ],
+                    'outcomes': b'\x01\x01\x02\x00',
+                    'top': ['cmp-1', 'cmp-2'],
+                    'totals': [1.5, 1.25],
+                    'host': 'cmp-1',
+                }
+            ],
+        }
+    ),
     {'a' * 16: HOSTS},
     {'f' * 16: {'filters': ['ComputeFilter'], 'version': '0.1.0'}},
 )

@@ -196,8 +196,8 @@ def test_decisions_are_found_wherever_they_were_made(
         (head,) = merged.of_server(uuid)
         assert head.worker.partition(':')[0] == host
         record = merged.read(head.id)
-        (server,) = record.body['servers']
-        assert (server['uuid'], [server['host']]) == (
+        (server,) = record.body.servers
+        assert (server.uuid, [server.host]) == (
             uuid,
             merged.servers_of([head.id])[head.id].hosts,
         )

@@ -6,14 +6,17 @@ import collections
 import itertools
 import json
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.inspection.questions.explain import explanation, of_host
+from novasched.decisions.decided import ServerDecision
+from novasched.inspection.questions.explain import explanation
 from novasched.inspection.texts import advice
 from novasched.inspection.texts.lines import Style
 from novasched.inspection.texts.render import as_text, host_as_text
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.reasons import Blocker, Code
 from tests.support.records import decision_records as records
 
@@ -130,27 +133,27 @@ indices = st.none() | st.just(0)
 
 @given(made_records(), indices)
 def test_counts_add_up(record, index):
-    stages = explanation(record, index)['stages']
+    stages = explanation(record, index).stages
     for stage in stages:
-        assert all(reason['count'] > 0 for reason in stage['reasons'])
-        lost = sum(reason['count'] for reason in stage['reasons'])
-        assert stage['in'] - stage['out'] == lost
+        assert all(reason.count > 0 for reason in stage.reasons)
+        lost = sum(reason.count for reason in stage.reasons)
+        assert stage.before - stage.after == lost
     for one, next_ in itertools.pairwise(stages):
-        assert one['out'] == next_['in']
+        assert one.after == next_.before
 
 
 @given(made_records(), indices)
 def test_every_host_has_one_outcome(record, index):
     made = explanation(record, index, long=True)
-    if made['hosts'] is None:  # or placement, asked once more, had no host left
-        assert not record.body['decisions'] or made['blocker'] == Blocker.NO_CANDIDATES
+    if made.hosts is None:  # or placement, asked once more, had no host left
+        assert not record.body.decisions or made.blocker == Blocker.NO_CANDIDATES
         return
-    assert set(made['hosts']) == {*record.host_lists['abc']}
-    counts = collections.Counter(made['hosts'].values())
-    for stage in made['stages']:
-        if stage['name'].startswith('Filter') or stage['name'] == 'earlier servers':
-            assert counts[stage['name']] == stage['in'] - stage['out']
-    last = made['stages'][-1]['out'] if made['stages'] else len(made['hosts'])
+    assert set(made.hosts) == {*record.host_lists['abc']}
+    counts = collections.Counter(made.hosts.values())
+    for stage in made.stages:
+        if stage.name.startswith('Filter') or stage.name == 'earlier servers':
+            assert counts[stage.name] == stage.before - stage.after
+    last = made.stages[-1].after if made.stages else len(made.hosts)
     assert counts['passed'] == last
 
 
@@ -172,7 +175,7 @@ def is_one_word(line):
 @given(made_records(), st.integers(40, 120))
 def test_every_host_can_be_asked_about(record, width):
     for host in record.host_lists['abc'][:5]:
-        made = explanation(record)
-        made['of_host'] = of_host(record, host)
-        json.dumps(made, allow_nan=False)
+        of_host = ServerDecision(record).of_host(host)
+        made = replace(explanation(record), of_host=of_host)
+        json.dumps(to_json(made), allow_nan=False)
         assert f'Host    {host}\nThen    ' in host_as_text(made, Style(width))

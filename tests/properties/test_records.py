@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from novasched.decisions.body import RecordBody, RecordedServer, WholeDecision
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.record import (
@@ -38,9 +39,7 @@ HASHES = st.text('0123456789abcdef', min_size=1, max_size=8)
 OTHER_HASHES = HASHES.map('p{}'.format)
 """A list of hosts and a profile never have the same hash."""
 POSITIVE = st.integers(0, 2**63 - 1)
-SERVERS = st.lists(
-    st.fixed_dictionaries({'uuid': TEXTS, 'host': st.none() | TEXTS}), max_size=3
-)
+SERVERS = st.lists(st.builds(RecordedServer, TEXTS, st.none() | TEXTS), max_size=3)
 
 
 @st.composite
@@ -57,13 +56,13 @@ def records(draw):
     )
     lists = draw(st.dictionaries(HASHES, st.lists(TEXTS, max_size=4), max_size=2))
     profiles = draw(st.dictionaries(OTHER_HASHES, MAPS, max_size=1))
-    body = {
-        **draw(MAPS),
-        'v': 1,
-        'servers': draw(SERVERS),
-        'decisions': [{'host_list': one} for one in lists],
-        'profile': next(iter(profiles), ''),
-    }
+    body = RecordBody(
+        servers=draw(SERVERS),
+        notes=draw(st.lists(TEXTS, max_size=2)),
+        stages_ms=draw(st.dictionaries(TEXTS, FLOATS, max_size=2)),
+        decisions=[WholeDecision(host_list=one, steps=[]) for one in lists],
+        profile=next(iter(profiles), ''),
+    )
     return DecisionRecord(head, body, lists, profiles)
 
 

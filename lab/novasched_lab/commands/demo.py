@@ -110,19 +110,21 @@ class RunDemo(Command):
         from novasched.inspection.questions.explain import explanation
         from novasched.inspection.texts.lines import Style
         from novasched.inspection.texts.render import as_text
+        from novasched.runtime.typed_json import to_json
         from novasched_lab.local import walkthrough
 
         progress = walkthrough.Progress(self.app.stderr)
         found = walkthrough.run(_servers(parsed_args), progress)
-        made = {**explanation(found.record), 'allocations': found.allocations}
+        made = explanation(found.record)
         out = self.app.stdout
         if parsed_args.format == 'json':
-            out.write(json.dumps(made, indent=2) + '\n')
+            shown = {**to_json(made), 'allocations': found.allocations}
+            out.write(json.dumps(shown, indent=2) + '\n')
         else:
             has_colour = out.isatty() and 'NO_COLOR' not in os.environ
             style = Style(shutil.get_terminal_size().columns, has_colour, True)
             out.write(as_text(made, style) + held_as_text(found.allocations, style))
-        return 0 if made['result'] == 'scheduled' else 1
+        return 0 if made.is_scheduled else 1
 
     def _run_cloud(self, parsed_args: argparse.Namespace) -> int:
         """Run a whole cloud of programs, and print what became of its servers."""

@@ -155,7 +155,7 @@ def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
     monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
     before = set(threading.enumerate())
     made = walkthrough.run(GivenServers(), lambda text: None)
-    assert made.record.body['servers'][0]['host'] == SELECTED
+    assert made.record.body.servers[0].host == SELECTED
     assert set(threading.enumerate()) <= before
 
 

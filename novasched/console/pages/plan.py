@@ -10,6 +10,8 @@ from typing import Any
 from novasched.console.pages import funnel, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
+from novasched.inspection.questions.explain import Explanation, explanation_of
+from novasched.inspection.texts import render
 from novasched.inspection.texts.lines import counted
 
 MOST_ALTERNATES = 3
@@ -60,6 +62,7 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
     most = max((each['servers'] for each in answer['hosts']), default=0)
     unplaced: Mapping[str, Any] = next(iter(answer['unplaced']), {})
     explained = unplaced.get('explanation')
+    refused = explanation_of(explained) if explained else Explanation()
     first = next(iter(answer.get('explanations') or ()), None)
     return {
         'kind': 'scheduled' if fits else 'unschedulable',
@@ -80,8 +83,8 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
             }
             for each in answer['hosts']
         ],
-        'funnel': funnel.view(explained['stages'], asked, False) if explained else None,
-        'notes': funnel.notes(explained) if explained else {},
+        'funnel': funnel.view(refused.stages, asked, False),
+        'notes': render.notes(refused),
         'problem': unplaced.get('error', ''),
         'changes': _changes(answer),
         'not_enough': [
@@ -94,7 +97,7 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
         ],
         'remarks': answer['notes'],
         'missing': list(words.missing(cells_left_out=answer.get('cells_left_out', ()))),
-        'scores': scores.view(first) if first else None,
+        'scores': scores.view(explanation_of(first)) if first else None,
         'command': command(asked),
     }
 

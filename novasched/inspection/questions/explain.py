@@ -1,28 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision record as JSON: docs/reference/record.schema.json."""
+"""The explanation of a decision, with the fields of its JSON.
+
+docs/reference/record.schema.json describes them.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
-from novasched import errors
+from novasched.decisions.body import (
+    VERSION,
+    HostDecision,
+    RecordedClaim,
+    RecordedDiagnosis,
+    RecordedError,
+    RecordedQuery,
+    RecordedServer,
+    WholeDecision,
+)
 from novasched.decisions.counting import time_of
+from novasched.decisions.decided import (
+    HostOutcome,
+    Margin,
+    ScoredHost,
+    ServerDecision,
+    Stage,
+    number,
+)
 from novasched.decisions.record import (
     DIAGNOSED_WITHIN_S,
-    VERSION,
+    SCHEDULED,
+    WAITING,
     DecisionRecord,
     Head,
 )
 from novasched.decisions.request_summary import RequestSummary
 from novasched.inspection.questions import unchecked
-from novasched.inspection.texts import stages
+from novasched.runtime.typed_json import of_json
+from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
-Explanation = dict[str, Any]
-WAITING = 'waiting'
-"""The diagnosis of a record that is to get one."""
+WHOLE, HEAD = 'whole', 'head'
+"""What is kept of a record."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The request of a record, and the decision for one server."""
+
+    v: int = VERSION
+    id: str = ''
+    at: str = ''
+    result: str = ''
+    blocker: str = ''
+    plugin: str = ''
+    code: str = ''
+    request_id: str = ''
+    global_request_id: str = ''
+    project_id: str = ''
+    user_id: str = ''
+    flavor: str = ''
+    zone: str = ''
+    known: int = 0
+    candidates: int | None = None
+    servers_total: int = 1
+    took_ms: float = 0.0
+    worker: str = ''
+    diagnosis: str = ''
+    kept: str = WHOLE
+    request: RequestSummary | None = None
+    asked: Sequence[RecordedQuery] = ()
+    notes: Sequence[str] = ()
+    index: int | None = None
+    attempt: int | None = None
+    seed: str | None = None  # as text: it has 64 bits, and numbers of JSON often 53
+    cut: bool = False
+    further: bool = False
+    picked: str | None = None
+    stages: Sequence[Stage] = ()
+    top: Sequence[ScoredHost] = ()
+    no_effect: Sequence[str] = ()
+    margin: Margin | None = None
+    numa: Sequence[Any] | None = None
+    servers: Sequence[RecordedServer] = ()
+    claims: Sequence[RecordedClaim] = ()
+    claims_total: int = 0
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    stages_ms: Mapping[str, float | None] = field(default_factory=dict)
+    cells_left_out: Sequence[str] = ()
+    cell_ages_s: Mapping[str, float | None] = field(default_factory=dict)
+    placement: RecordedDiagnosis | None = None
+    error: RecordedError | None = None
+    policy: Mapping[str, Any] | None = None
+    hosts: Mapping[str, str] | None = None
+    decisions: Sequence[HostDecision] = ()
+    server_name: str | None = None
+    of_host: HostOutcome | None = None
+    now: Mapping[str, Any] | None = None  # the verdict of a host now, with its text
+    unanswered: Sequence[str] = ()
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self.result == SCHEDULED
+
+    @property
+    def scheduler(self) -> str:
+        """The host of the worker."""
+        return self.worker.rpartition(':')[0] or self.worker
+
+    @property
+    def cause(self) -> str:
+        """The blocker, one of Blocker where this release knows it."""
+        return self.blocker or Blocker.ERROR
+
+    @property
+    def last_query(self) -> RecordedQuery:
+        return self.asked[-1] if self.asked else RecordedQuery()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a limit cut the candidates."""
+        return self.cut or bool(self.last_query.cut)
+
+    @cached_property
+    def last_taking(self) -> Stage | None:
+        """The stage that took the last hosts."""
+        return next((s for s in reversed(self.stages) if s.taken > 0), None)
+
+    @property
+    def server(self) -> RecordedServer | None:
+        """The server that it is about."""
+        index = self.index or 0
+        return self.servers[index] if index < len(self.servers) else None
+
+    @property
+    def decisive(self) -> Mapping[str, str]:
+        """The host that would have won without a weigher, by the name of each that
+        decided it."""
+        margin = self.margin
+        is_ahead = margin is not None and bool(margin.by) and (margin.by or 0) > 0
+        return margin.decisive if margin is not None and is_ahead else {}
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """The outcome of hosts that passed: selected, alternate, or how a claim for
+        them ended."""
+        alternates = self.server.alternates if self.server is not None else ()
+        found = dict.fromkeys(alternates, 'alternate')
+        for claim in self.claims:
+            if claim.outcome != Outcome.CLAIMED and claim.host is not None:
+                found[claim.host] = claim.outcome
+        if self.picked:
+            found[self.picked] = 'selected'
+        return found
 
 
 def explanation(
@@ -31,139 +164,71 @@ def explanation(
     long: bool = False,
     now_s: float | None = None,
 ) -> Explanation:
-    """Return the request of a record, and the decision for one server.
+    """Explain the decision for a server, by its index in the request.
 
-    ``index`` is the server's in the request; None means the server that ended it, or
-    the first. ``long`` adds every host and its outcome. ``now_s`` is in seconds since
-    1970; None means the time of the decision. Raises errors.OptionError for an unknown
-    server.
+    None means the server that ended it, or the first. ``long`` adds every host and its
+    outcome. ``now_s`` is in seconds since 1970; None means the time of the decision.
+    Raises errors.OptionError for an unknown server.
     """
     head, body = record.head, record.body
-    decision = _decision(record, index)
-    whole = _whole(record, decision)
-    taken = decision or {}
-    view = body.get('view') or {}
-    enabled = unchecked.EnabledChecks.of_record(
-        record.profiles.get(body.get('profile', ''))
+    decided = ServerDecision(record, index)
+    made = decided.made or HostDecision()
+    details = made if isinstance(made, WholeDecision) else WholeDecision(steps=())
+    enabled = unchecked.EnabledChecks.of_record(record.profile)
+    demands = unchecked.unchecked_demands(enabled, body.request or RequestSummary())
+    return Explanation(
+        id=head.id,
+        at=time_of(head.at),
+        result=head.result,
+        blocker=head.blocker,
+        plugin=head.plugin,
+        code=head.code,
+        request_id=head.request_id,
+        global_request_id=head.global_request_id,
+        project_id=head.project_id,
+        user_id=head.user_id,
+        flavor=head.flavor,
+        zone=head.zone,
+        known=head.hosts,
+        candidates=None if head.candidates < 0 else head.candidates,
+        servers_total=head.servers,
+        took_ms=round(head.took_us / 1000, 3),
+        worker=head.worker,
+        diagnosis=_diagnosis(head, now_s),
+        kept=HEAD if body.request is None else WHOLE,
+        request=body.request,
+        asked=body.asked,
+        notes=[*body.notes, *unchecked.sentences(enabled, demands)],
+        index=made.index,
+        attempt=made.attempt,
+        seed=None if details.seed is None else str(details.seed),
+        cut=details.cut,
+        further=details.further,
+        picked=made.host,
+        stages=decided.stages,
+        top=decided.top,
+        no_effect=details.no_effect,
+        margin=decided.margin,
+        numa=details.numa,
+        servers=body.servers,
+        claims=[replace(claim, ms=number(claim.ms)) for claim in body.claims],
+        claims_total=body.claims_total,
+        rounds=body.rounds,
+        stages_ms=_numbers(body.stages_ms),
+        cells_left_out=body.view.left_out,
+        cell_ages_s=_numbers(body.view.ages_s),
+        placement=body.placement,
+        error=body.error,
+        policy=record.profile,
+        hosts=decided.outcomes if long else None,
+        decisions=[HostDecision(d.index, d.attempt, d.host) for d in body.decisions],
     )
-    demands = unchecked.unchecked_demands(enabled, record.request or RequestSummary())
-    return {
-        'v': VERSION,
-        **_of_head(head),
-        'diagnosis': _diagnosis(head, now_s),
-        'kept': 'whole' if 'request' in body else 'head',
-        'request': body.get('request'),
-        'asked': list(body.get('asked', ())),
-        'notes': [*body.get('notes', ()), *unchecked.sentences(enabled, demands)],
-        'index': taken.get('index'),
-        'attempt': taken.get('attempt'),
-        # As text: it has 64 bits, and numbers of JSON often have 53.
-        'seed': str(taken['seed']) if 'seed' in taken else None,
-        'cut': bool(taken.get('cut')),
-        'further': bool(taken.get('further')),
-        'picked': taken.get('host'),
-        'stages': stages.of_record(record, whole),
-        'top': _top(whole) if whole else [],
-        'no_effect': list(taken.get('no_effect', ())),
-        'margin': _margin(whole) if whole else None,
-        'numa': taken.get('numa'),
-        'servers': list(body.get('servers', ())),
-        'claims': [{**c, 'ms': number(c['ms'])} for c in body.get('claims', ())],
-        'claims_total': body.get('claims_total', 0),
-        'rounds': dict(body.get('rounds') or {}),
-        'stages_ms': _numbers(body.get('stages_ms')),
-        'cells_left_out': list(view.get('left_out', ())),
-        'cell_ages_s': _numbers(view.get('ages_s')),
-        'placement': body.get('placement'),
-        'error': body.get('error'),
-        'policy': record.profiles.get(body.get('profile', '')),
-        'hosts': stages.outcomes(record, whole) if long else None,
-        'decisions': [
-            {key: each.get(key) for key in ('index', 'attempt', 'host')}
-            for each in body.get('decisions', ())
-        ],
-        'server_name': None,
-        'of_host': None,
-        'now': None,
-        'unanswered': [],
-    }
 
 
-def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Explanation:
-    """Return the outcome of one host in a decision.
-
-    ``outcome`` is None if the record does not say. ``reasons`` belong to the stage that
-    took the host. Unless ``is_exact``, it is not kept which of them is the host's.
-    Raises errors.OptionError for a host that was not known.
-    """
-    decision = _decision(record, index)
-    whole = _whole(record, decision)
-    outcomes = stages.outcomes(record, whole)
-    lists = record.host_lists.values()
-    known = {n for names in lists for n in names} if outcomes is None else {*outcomes}
-    if known and host not in known:
-        meant = errors.closest(host, known)
-        raise errors.OptionError(
-            '--host',
-            f'there was no host {host} when this was decided',
-            f'Did you mean {meant}?' if meant else 'See all with --long',
-        )
-    outcome = (outcomes or {}).get(host)
-    if outcomes is None and record.head.blocker == Blocker.NO_CANDIDATES:
-        outcome = stages.PLACEMENT
-    made = stages.of_record(record, whole)
-    reasons, is_exact = stages.reasons_of(made, outcome, host)
-    ranked = _top(whole) if whole else []
-    return {
-        'host': host,
-        'outcome': outcome,
-        'reasons': reasons,
-        'is_exact': is_exact,
-        'rank': next((n for n, r in enumerate(ranked, 1) if r['host'] == host), None),
-        'passed': (whole or {}).get('left', 0),
-        'claims': [c for c in record.body.get('claims', ()) if c['host'] == host],
-        'servers': [
-            each['uuid']
-            for each in record.body.get('servers', ())
-            if each['host'] == host
-        ],
-        'is_alternate': any(
-            host in each.get('alternates', ())  # of a head, the host alone is kept
-            for each in record.body.get('servers', ())
-        ),
-    }
-
-
-def index_of(servers: Sequence[Mapping[str, Any]], server: str) -> int | None:
-    """Return the index of a server in its request, by the beginning of its uuid.
-
-    None if there is only one server, or none begins so.
-    """
-    uuids = [each['uuid'] or '' for each in servers] if server else []
-    found = (n for n, uuid in enumerate(uuids) if uuid.startswith(server))
-    return next(found, None) if len(uuids) > 1 else None
-
-
-def _of_head(head: Head) -> Explanation:
-    return {
-        'id': head.id,
-        'at': time_of(head.at),
-        'result': head.result,
-        'blocker': head.blocker,
-        'plugin': head.plugin,
-        'code': head.code,
-        'request_id': head.request_id,
-        'global_request_id': head.global_request_id,
-        'project_id': head.project_id,
-        'user_id': head.user_id,
-        'flavor': head.flavor,
-        'zone': head.zone,
-        'known': head.hosts,
-        'candidates': None if head.candidates < 0 else head.candidates,
-        'servers_total': head.servers,
-        'took_ms': round(head.took_us / 1000, 3),
-        'worker': head.worker,
-    }
+def explanation_of(found: Any) -> Explanation:
+    """Return an explanation, which may be the JSON of a console."""
+    is_made = isinstance(found, Explanation)
+    return found if is_made else of_json(Explanation, found)
 
 
 def _diagnosis(head: Head, now_s: float | None) -> str:
@@ -174,97 +239,5 @@ def _diagnosis(head: Head, now_s: float | None) -> str:
     return '' if is_late else head.diagnosis
 
 
-def _decision(record: DecisionRecord, index: int | None) -> Mapping[str, Any] | None:
-    """Return the decision for a server, of those kept: the last one that gave it its
-    host, or the last one."""
-    total = record.head.servers
-    if index is not None and not 0 <= index < total:
-        problem = f'the request is for {total} server{"s" * (total != 1)}'
-        remedy = f'Give 0 to {total - 1}' if total > 1 else 'Leave it out'
-        raise errors.OptionError('--index', problem, remedy)
-    made: Sequence[Mapping[str, Any]] = record.body.get('decisions', ())
-    if index is None:
-        ended = [each for each in made if each['host'] is None]
-        if record.head.result != 'scheduled':
-            return (ended or made or (None,))[-1]
-        index = 0
-    of_server = [each for each in made if each['index'] == index]
-    servers = record.body.get('servers', ())
-    host = servers[index]['host'] if index < len(servers) else None
-    given = [each for each in of_server if host and each['host'] == host]
-    return (given or of_server or (None,))[-1]
-
-
-def _whole(
-    record: DecisionRecord, decision: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """Return a decision, if it says how its server ended.
-
-    It does not if it is kept without its steps. Nor does it if it found no host, and
-    placement, asked once more, had no candidates left.
-    """
-    if decision is None or not stages.is_whole(decision):
-        return None
-    asked_again = record.head.blocker == Blocker.NO_CANDIDATES
-    return None if asked_again and decision['host'] is None else decision
-
-
-def _top(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the best hosts, each with its total and what each weigher gave."""
-    return [
-        {
-            'host': host,
-            'total': number(decision['totals'][place]),
-            'weights': {
-                weigher['name']: _weight(weigher, place)
-                for weigher in decision['weighers']
-            },
-        }
-        for place, host in enumerate(decision['top'])
-    ]
-
-
-def _weight(weigher: Mapping[str, Any], place: int) -> dict[str, float | None]:
-    normalised, multiplier = weigher['normalised'][place], weigher['multipliers'][place]
-    return {
-        'raw': number(weigher['raw'][place]),
-        'normalised': number(normalised),
-        'multiplier': number(multiplier),
-        'adds': number(normalised * multiplier),
-    }
-
-
-def _margin(decision: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the lead of the picked host over the best of the others, in all and by
-    weigher.
-
-    A lead is negative if the other has more.
-    """
-    top = {row['host']: row for row in _top(decision)}
-    picked = top.pop(decision['host'], None)
-    second = next(iter(top.values()), None)
-    if picked is None or second is None:
-        return None
-    return {
-        'over': second['host'],
-        'by': _difference(picked['total'], second['total']),
-        'weighers': {
-            name: _difference(weight['adds'], second['weights'][name]['adds'])
-            for name, weight in picked['weights'].items()
-        },
-        'decisive': dict(decision.get('decisive') or {}),
-    }
-
-
-def _difference(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else number(one - other)
-
-
-def _numbers(values: Mapping[str, float] | None) -> dict[str, float | None]:
-    return {name: number(value) for name, value in (values or {}).items()}
-
-
-def number(value: float) -> float | None:
-    """Return a number with the digits that float32 has; None for one that is infinite
-    or no number: JSON has no such."""
-    return float(f'{value:.7g}') if math.isfinite(value) else None
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: number(value) for name, value in values.items()}

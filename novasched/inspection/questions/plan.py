@@ -162,13 +162,13 @@ class Plan:
         """Return the hash of what the answer depends on: policy, rows of the hosts
         that were picked, and what placement says of their providers."""
         parts: list[Any] = [
-            sorted(each['explanation']['policy'].items(), key=str)
+            sorted(each['explanation'].policy.items(), key=str)
             for each in self.unplaced
-            if each['explanation'] and each['explanation']['policy']
+            if each['explanation'] and each['explanation'].policy
         ]
         parts += [(each['flavor'], each['count']) for each in self.unplaced]
         for tried in self.tried:
-            parts += [tried.record.body.get('profile'), *_dependencies(tried)]
+            parts += [tried.record.body.profile, *_dependencies(tried)]
         digest = hashlib.blake2b(repr(parts).encode()).hexdigest()
         return f'p-{digest[:ID_LENGTH]}'
 
@@ -193,8 +193,8 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
         )
     record = run.log.records[-1]
     if found is None and record.head.blocker == Blocker.PLACEMENT_FAILED:
-        answer = record.body['asked'][-1]
-        status, text = answer['status'], answer.get('text', '').rstrip('. ')
+        answer = record.body.asked[-1]
+        status, text = answer.status, (answer.text or '').rstrip('. ')
         if status == BAD_REQUEST:
             remedy = 'Name traits and resource classes that placement knows'
             raise errors.OptionError('The request', f'placement says: {text}', remedy)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
+from novasched.decisions.decided import number
 from novasched.inspection.questions import unchecked
 from novasched.inspection.questions.capacity import zone_of
-from novasched.inspection.questions.explain import number
 from novasched.inspection.questions.host import holders
 from novasched.inspection.questions.plan import Tried, ask
 from novasched.inspection.questions.reports import (

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meanings of blockers and reasons, and advice for each.
+"""Meanings of blockers and reasons, sentences on them, and advice for each.
 
 docs/reference/reasons.md is made of these tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from novasched.decisions.body import DiagnosisReason
 from novasched.scheduler.reasons import Blocker, Code
 
 
@@ -225,3 +227,84 @@ ADVICE: dict[str, str] = {
 def advice_for(code: str) -> str:
     """Return the advice on a code; '' for one that is not known here."""
     return ADVICE.get(code, '')
+
+
+OF_PLACE: Mapping[str, str] = {
+    Code.NOT_IN_TREE: 'not the one that is named',
+    Code.AGGREGATE_MISSING: 'not in aggregate {what}',
+    Code.AGGREGATE_FORBIDDEN: 'in aggregate {what}, which is ruled out',
+}
+"""Where hosts are."""
+LACKING: Mapping[str, str] = {
+    Code.DISABLED: '{are} disabled',
+    Code.TRAIT_MISSING: '{have} no trait {what}',
+    Code.TRAIT_FORBIDDEN: '{have} the forbidden trait {what}',
+    Code.CLASS_MISSING: '{have} no {what} at all',
+}
+"""What hosts lack; behind it stands an example."""
+
+
+def sentence(reason: DiagnosisReason) -> str:
+    """Return in plain words what hosts lack, by a reason of a placement diagnosis."""
+    hosts, what, one = reason.hosts, reason.name, reason.hosts == 1
+    example = f'{"" if one else "e.g. "}{reason.example}'
+    are, have, give = ('is', 'has', 'gives') if one else ('are', 'have', 'give')
+    if place := OF_PLACE.get(reason.code):
+        return f'{hosts} {are} {place.format(what=what)}'
+    if lack := LACKING.get(reason.code):
+        return f'{hosts} {lack.format(are=are, have=have, what=what)} ({example})'
+    wanted, largest = reason.wanted, reason.largest
+    match reason.code:
+        case Code.EXHAUSTED if wanted is not None:
+            numbers = f'{wanted} wanted, at most {largest} on {reason.example}'
+            return f'{hosts} {have} too little free {what} ({numbers})'
+        case Code.AMOUNT_NOT_ALLOWED if reason.is_too_much:
+            numbers = f'{wanted} wanted, {example}'
+            return f'{hosts} {give} a server at most {largest} {what} ({numbers})'
+    return f'{hosts} {reason.code} {what}'.rstrip() + f' ({example})'
+
+
+def specific(reason: DiagnosisReason, has_zone: bool) -> str:
+    """Return the advice, with names and numbers; '': the general advice must do.
+
+    ``has_zone``: the request asks for a zone.
+    """
+    what, example, only = reason.name, reason.example, reason.only
+    wanted, largest = reason.wanted, reason.largest
+    match reason.code:
+        case Code.DISABLED:
+            others = f', or another of the {reason.hosts}' if reason.hosts > 1 else ''
+            alone = '' if only else '; each of these hosts fails something else, too'
+            return (
+                f'Enable {example}{others}: openstack compute service set --enable '
+                f'{example} nova-compute{alone}.'
+            )
+        case Code.AGGREGATE_MISSING:
+            asked = 'ask for what has no such rule'
+            if has_zone:
+                asked = 'ask for another zone'
+            if not only:
+                return f'Each of these hosts fails something else, too: {asked}.'
+            fails = 'hosts fail' if only > 1 else 'host fails'
+            return (
+                f'{only} {fails} nothing else (e.g. {example}): {asked}, or add '
+                f'hosts to {what or "the aggregate"}.'
+            )
+        case Code.EXHAUSTED if wanted is not None and largest is not None:
+            if not reason.is_too_much:
+                return ''
+            return (
+                f'Free {wanted - largest} more on {example}, add hosts, raise the '
+                f'allocation ratio, or use a smaller flavor (at most {largest}).'
+            )
+        case Code.AMOUNT_NOT_ALLOWED if reason.is_too_much:
+            return (
+                f'Use a smaller flavor (at most {largest}), or hosts that have '
+                f'{wanted}.'
+            )
+        case Code.TRAIT_MISSING if only:
+            return (
+                f'Take it out of flavor and image, or let a host report it '
+                f'({example} fails nothing else).'
+            )
+    return ''

@@ -4,26 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
+from novasched.decisions.decided import PLACEMENT, Stage, StageReason
 from novasched.inspection.texts.lines import BOLD, DIM, SEPARATOR, Style, unbroken
-from novasched.inspection.texts.stages import PLACEMENT
 from novasched.scheduler.reasons import Code
 
 LEAST_FOR_REASONS = 30
 INDENT = '  '
 
 
-def summary(stages: Sequence[Mapping[str, Any]]) -> str:
+def summary(stages: Sequence[Stage]) -> str:
     """Return the numbers of hosts in a line: 312 -> 187 -> 185."""
     if not stages:
         return ''
-    ends = [each['out'] for each in stages if each['out'] != each['in']]
-    return ' -> '.join(map(str, [stages[0]['in'], *ends]))
+    ends = [stage.after for stage in stages if stage.taken]
+    return ' -> '.join(map(str, [stages[0].before, *ends]))
 
 
 def lines(
-    stages: Sequence[Mapping[str, Any]],
+    stages: Sequence[Stage],
     style: Style,
     notes: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
@@ -37,23 +37,19 @@ def lines(
     yield from style.labelled('Hosts', summary(stages), BOLD)
     notes = notes or {}
     taking = [
-        each
-        for each in stages
-        if style.is_long or each['in'] != each['out'] or notes.get(each['name'])
+        stage
+        for stage in stages
+        if style.is_long or stage.taken or notes.get(stage.name)
     ]
-    names = max((len(each['name']) for each in taking), default=0)
-    places = max((len(str(each['in'])) for each in taking), default=0)
-    for each in taking:
+    names = max((len(stage.name) for stage in taking), default=0)
+    places = max((len(str(stage.before)) for stage in taking), default=0)
+    for stage in taking:
         start = (
-            f'{INDENT}{each["name"]:<{names}}  {each["in"]:>{places}} -> '
-            f'{each["out"]:<{places}}  '
+            f'{INDENT}{stage.name:<{names}}  {stage.before:>{places}} -> '
+            f'{stage.after:<{places}}  '
         )
-        note = notes.get(each['name'], '')
-        reasons = each['reasons']
-        if each['name'] == PLACEMENT and len(reasons) == 1:
-            # That there is no reason stands in the note.
-            reasons = [r for r in reasons if r['code'] != Code.NOT_ASKED]
-        text = f'{of_reasons(reasons)} {unbroken(note)}'.strip()
+        note = f'({notes[stage.name]})' if notes.get(stage.name) else ''
+        text = f'{of_reasons(told(stage))} {unbroken(note)}'.strip()
         wrapped = style.wrapped(start, text)
         is_narrow = style.width - len(start) < LEAST_FOR_REASONS
         if text and (is_narrow or max(map(len, wrapped)) > style.width):
@@ -65,23 +61,28 @@ def lines(
             yield style.paint(other, DIM)
 
 
-def of_reasons(reasons: Iterable[Mapping[str, Any]]) -> str:
+def told(stage: Stage) -> Sequence[StageReason]:
+    """Return the reasons of a stage but that placement gives none, which is a note."""
+    is_one = stage.name == PLACEMENT and len(stage.reasons) == 1
+    return [r for r in stage.reasons if not (is_one and r.code == Code.NOT_ASKED)]
+
+
+def of_reasons(reasons: Iterable[StageReason]) -> str:
     """Return reasons in a line: one with its text, several as counts."""
     listed = list(reasons)
     if len(listed) == 1:
         return of_reason(listed[0])
-    shown = (of_reason({**each, 'text': ''}) for each in listed)
+    shown = (of_reason(replace(reason, text='')) for reason in listed)
     return SEPARATOR.join(map(unbroken, shown))
 
 
-def of_reason(reason: Mapping[str, Any], has_count: bool = True) -> str:
+def of_reason(reason: StageReason, has_count: bool = True) -> str:
     """Return a reason in words: code, count, text and an example.
 
     Of one host, the example is that one.
     """
-    what, text = reason.get('what', ''), reason['text']
-    count = str(reason['count']) if has_count else ''
-    said = filter(None, [str(reason['code']), what, count])
-    one_of = 'e.g. ' if reason['count'] > 1 else ''
-    example = unbroken(f'({one_of}{reason["example"]})') if reason['example'] else ''
-    return f'{" ".join(said)}{f": {text}" if text else ""} {example}'.rstrip()
+    text = f': {reason.text}' if reason.text else ''
+    count = f' {reason.count}' if has_count else ''
+    one_of = 'e.g. ' if reason.count > 1 else ''
+    example = unbroken(f'({one_of}{reason.example})') if reason.example else ''
+    return f'{reason.name}{count}{text} {example}'.rstrip()

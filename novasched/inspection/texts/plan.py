@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from novasched.inspection.questions.explain import explanation_of
 from novasched.inspection.questions.reports import WhyNotReport
 from novasched.inspection.texts import funnel, render
 from novasched.inspection.texts.lines import (
@@ -145,11 +146,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 def _refusals(report: Report, style: Style) -> Iterator[str]:
     """Yield the funnel of the first refusal, and what would change it."""
     for each in report['unplaced'][:1]:
-        explained = each['explanation']
-        if explained is None:
+        if each['explanation'] is None:
             yield f'{_named(each, style)}  {each["error"]}'
         else:
-            yield from funnel.lines(explained['stages'], style)
+            stages = explanation_of(each['explanation']).stages
+            yield from funnel.lines(stages, style)
     for each in report['unplaced'][1:]:
         yield _unplaced_line(each, style)
     yield from _changes(report)
@@ -161,17 +162,17 @@ def _unplaced(report: Report, style: Style) -> Iterator[str]:
 
 
 def _unplaced_line(entry: Report, style: Style) -> str:
-    explained = entry['explanation']
-    if explained is None:
+    if entry['explanation'] is None:
         return f'{INDENT}{_named(entry, style)}  no place: {entry["error"]}'
+    explained = explanation_of(entry['explanation'])
     counts: Counter[str] = Counter()
-    for stage in explained['stages']:
-        for reason in stage['reasons']:
-            if reason['code'] != Code.NOT_ASKED:
-                words = _WORDS.get(reason['code'], reason['code'])
-                counts[f'{words} {reason["what"]}'.strip()] += reason['count']
+    for stage in explained.stages:
+        for reason in stage.reasons:
+            if reason.code != Code.NOT_ASKED:
+                words = _WORDS.get(reason.code, reason.code)
+                counts[f'{words} {reason.what}'.strip()] += reason.count
     said = ', '.join(f'{code} {number}' for code, number in counts.most_common(4))
-    return f'{INDENT}{_named(entry, style)}  no place: {said or explained["blocker"]}'
+    return f'{INDENT}{_named(entry, style)}  no place: {said or explained.blocker}'
 
 
 _WORDS: Mapping[str, str] = {Code.NOT_NAMED: 'left out by the request'}
@@ -197,7 +198,8 @@ def _changes(report: Report) -> Iterator[str]:
 def _joined(lines: Iterable[str], report: Report, style: Style) -> str:
     made = [*lines, *(f'Note    {note}' for note in report['notes'])]
     for explained in report.get('explanations', ()):
-        made += ['', render.as_text(explained, style).rstrip('\n')]
+        text = render.as_text(explanation_of(explained), style)
+        made += ['', text.rstrip('\n')]
     return '\n'.join(line.rstrip() for line in made) + '\n'
 
 

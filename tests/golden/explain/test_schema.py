@@ -3,11 +3,14 @@
 
 import json
 import pathlib
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
-from novasched.inspection.questions.explain import explanation, of_host
+from novasched.decisions.decided import ServerDecision
+from novasched.inspection.questions.explain import explanation
+from novasched.runtime.typed_json import to_json
 from tests.golden.explain import test_screens as screens
 from tests.support.tables.cases import cases
 
@@ -26,7 +29,7 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize('name', screens.SCREENS)
 def test_explanations(name):
     record, style = screens.SCREENS[name]
-    made = json.loads(json.dumps(explanation(record, long=style.is_long)))
+    made = json.loads(json.dumps(to_json(explanation(record, long=style.is_long))))
     VALIDATOR.validate(made)
     VALIDATOR.validate({'v': 1, 'explanations': [made, made]})
 
@@ -34,7 +37,8 @@ def test_explanations(name):
 @pytest.mark.parametrize('name', screens.HOSTS)
 def test_hosts(name):
     record, host = screens.HOSTS[name]
-    VALIDATOR.validate({**explanation(record), 'of_host': of_host(record, host)})
+    of_host = ServerDecision(record).of_host(host)
+    VALIDATOR.validate(to_json(replace(explanation(record), of_host=of_host)))
 
 
 @cases(
@@ -45,11 +49,11 @@ def test_hosts(name):
 )
 def test_differing_explanation_is_not_valid(wrong):
     record, _ = screens.SCREENS['scheduled']
-    assert not VALIDATOR.is_valid({**explanation(record), **wrong})
+    assert not VALIDATOR.is_valid({**to_json(explanation(record)), **wrong})
 
 
 def test_every_field_is_described():
     record, _ = screens.SCREENS['scheduled']
-    assert list(explanation(record)) == list(
+    assert list(to_json(explanation(record))) == list(
         SCHEMA['$defs']['explanation']['properties']
     )

@@ -5,22 +5,30 @@
 """
 
 import pathlib
+from dataclasses import replace
 
 import pytest
 
+from novasched.decisions.decided import ServerDecision
 from novasched.decisions.record import DecisionRecord
-from novasched.inspection.questions.explain import explanation, of_host
+from novasched.inspection.questions.explain import explanation
 from novasched.inspection.texts import advice
 from novasched.inspection.texts.lines import Style
 from novasched.inspection.texts.render import as_text, host_as_text
+from novasched.runtime.typed_json import to_json
 from tests.support.records import decision_records as records
 
 HERE = pathlib.Path(__file__).parent
 
 
+def whole_decision():
+    """The decision of a server that got a host, as it is stored."""
+    return to_json(records.scheduled().body)['decisions'][0]
+
+
 def several(result='scheduled', **head):
     """Three servers of one request; the record keeps the first decision whole."""
-    decision = records.scheduled().body['decisions'][0]
+    decision = whole_decision()
     hosts = ['cmp-044', 'cmp-044', 'cmp-051']
     uuids = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(3)]
     return records.scheduled(
@@ -39,7 +47,7 @@ def several(result='scheduled', **head):
 
 def claims_refused():
     """Two hosts passed, and placement granted neither."""
-    whole = records.scheduled().body['decisions'][0]
+    whole = whole_decision()
     return records.scheduled(
         head={'result': 'unschedulable', 'blocker': 'claims'},
         decisions=[{**whole, 'host': None}],
@@ -54,7 +62,7 @@ def claims_refused():
 
 def second_try():
     """The best host was refused, and the second was taken; a cell was away."""
-    whole = records.scheduled().body['decisions'][0]
+    whole = whole_decision()
     return records.scheduled(
         decisions=[{**whole, 'host': 'cmp-051'}],
         servers=[records.server(records.SERVER, 'cmp-051', ['cmp-003'])],
@@ -73,7 +81,9 @@ def decided_again():
     record = second_try()
     claims = [records.claim('cmp-044', 'overfull', '', 12), records.claim('cmp-051')]
     rounds = {'host changed': 2, 'overfull': 1, 'a reason of later': 1}
-    return records.scheduled(**{**record.body, 'claims': claims, 'rounds': rounds})
+    return records.scheduled(
+        **{**to_json(record.body), 'claims': claims, 'rounds': rounds}
+    )
 
 
 def unknown_hosts(code='', left_out=()):
@@ -163,7 +173,7 @@ SCREENS = {
     'decided-again': (decided_again(), Style(100)),
     'several': (several(), Style(80)),
     'rebuild': (rebuild(), Style(80)),
-    'head-only': (DecisionRecord(records.head_of(), {}), Style(80)),
+    'head-only': (DecisionRecord(records.head_of()), Style(80)),
     'filters': (records.unschedulable(), Style(80)),
     'filters-wide': (records.unschedulable(), Style(120)),
     'filters-narrow': (records.unschedulable(), Style(40)),
@@ -199,7 +209,7 @@ HOSTS = {
     'host-alternate': (records.scheduled(), 'cmp-051'),
     'host-passed': (records.scheduled(), 'cmp-100'),
     'host-not-named': (rebuild(), 'cmp-300'),
-    'host-of-a-head': (DecisionRecord(records.head_of(), {}), 'cmp-300'),
+    'host-of-a-head': (DecisionRecord(records.head_of()), 'cmp-300'),
 }
 
 
@@ -225,15 +235,15 @@ def test_screens(name, regold):
 @pytest.mark.parametrize('name', HOSTS)
 def test_hosts(name, regold):
     record, host = HOSTS[name]
-    made = explanation(record)
-    made['of_host'] = of_host(record, host)
+    made = replace(explanation(record), of_host=ServerDecision(record).of_host(host))
     compare(name, host_as_text(made, Style(80)), regold)
 
 
 def test_current_verdict_comes_after_the_recorded_one():
-    made = explanation(records.unschedulable())
-    made['of_host'] = of_host(records.unschedulable(), 'cmp-010')
-    made['now'] = {'text': 'passes all filters.'}
+    record = records.unschedulable()
+    of_host = ServerDecision(record).of_host('cmp-010')
+    now = {'text': 'passes all filters.'}
+    made = replace(explanation(record), of_host=of_host, now=now)
     assert host_as_text(made, Style()).splitlines()[-1] == 'Now     passes all filters.'
 
 

@@ -3,7 +3,9 @@
 
 import dataclasses
 
+from novasched.decisions.body import body_of
 from novasched.decisions.record import DecisionRecord, Head
+from novasched.runtime.typed_json import to_json
 
 AT = 1_795_348_803_000_000
 """2026-11-22T12:00:03Z"""
@@ -174,7 +176,7 @@ def claim(host, outcome='claimed', text='', ms=3.0):
 def record(head=None, hosts=312, **changes):
     return DecisionRecord(
         head_of(**(head or {})),
-        body(**changes),
+        body_of(to_json(body(**changes))),
         {'abc': host_names(hosts)},
         {'p1': {'enabled_filters': ['ComputeFilter'], 'version': '0.1.0'}},
     )

@@ -3,7 +3,9 @@
 
 import itertools
 
+from novasched.decisions.body import body_of
 from novasched.decisions.record import DecisionRecord, Head, new_id
+from novasched.runtime.typed_json import to_json
 
 NOON = 1_790_000_000
 """A time in seconds since 1970."""
@@ -36,15 +38,14 @@ def make_record(
         **head,
     }
     one = Head(id=new_id(at_s, number % (1 << 24)), at=int(at_s * 1e6), **values)
+    stored = {
+        'servers': [{'uuid': uuid or f'server-{number}', 'host': host}],
+        'asked': [{'query': 'resources=VCPU:1', 'candidates': 3}],
+        **(body or {}),
+    }
     return DecisionRecord(
         one,
-        {
-            'v': 1,
-            'servers': [{'uuid': uuid or f'server-{number}', 'host': host}],
-            'asked': [{'query': 'resources=VCPU:1', 'candidates': 3}],
-            'decisions': [],
-            **(body or {}),
-        },
+        body_of(to_json(body_of(stored))),
         host_lists or {},
         profiles or {},
     )

@@ -21,6 +21,7 @@ from novasched.inspection.questions.all_decisions import AllDecisions, OwnLog
 from novasched.inspection.questions.reports import HostCondition, WhyNotReport
 from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
+from novasched.runtime.typed_json import to_json
 from tests.golden.explain.test_schema import VALIDATOR
 from tests.support.records import decision_records as records
 from tests.support.records.stored_records import write
@@ -44,7 +45,7 @@ class Asker:
             yield InspectionReply(host, answer, 'elsewhere', self._problem)
 
     def find(self, criteria, **more):
-        uuids = [each['uuid'] for each in self._decision.body['servers']]
+        uuids = [server.uuid for server in self._decision.body.servers]
         if criteria.get('server') not in uuids:
             return []
         return [[dataclasses.asdict(self._decision.head), []]]
@@ -132,7 +133,7 @@ def kept(directory):
     several = records.scheduled(
         servers=[records.server(OTHER, 'cmp-044'), records.server(SECOND, 'cmp-051')],
         decisions=[
-            records.scheduled().body['decisions'][0],
+            to_json(records.scheduled().body.decisions[0]),
             {'index': 1, 'attempt': 1, 'host': 'cmp-051'},
         ],
     )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages show of the answers of a reader."""
 
+from dataclasses import replace
+
 import pytest
 
 from novasched import errors
@@ -150,17 +152,17 @@ class TestDecision:
         note = page(f'/decisions/{SCHEDULED}').text(
             'section', **{'aria-labelledby': 'won'}
         )
-        assert 'Without CPUWeigher it would be cmp-003.' in note
+        assert 'CPUWeigher decided it: without it, cmp-003.' in note
 
     def test_hosts_without_a_reason_were_not_asked_about(self):
         funnel = page(f'/decisions/{SCHEDULED}').text('ol', class_='funnel')
-        assert '125: reasons were not asked for 187 offered' in funnel
+        assert '125: placement gives no reasons offered 187, not cut' in funnel
         assert 'not-asked' not in funnel
 
     def test_servers_are_counted_from_one(self):
         record = decision_records.changed(console_answers.RECORDS[UNSCHEDULABLE])
         explained = explain.explanation(record, None, long=True)
-        explained |= {'servers_total': 2, 'index': 1}
+        explained = replace(explained, servers_total=2, index=1)
         seen = page(f'/decisions/{UNSCHEDULABLE}', decision=explained)
         assert 'Filters, for server 2: NUMATopologyFilter' in seen.text()
 
@@ -173,7 +175,7 @@ class TestDecision:
         assert seen.all('table', id='weights') == []
         assert links(seen)['Plan the same'] == f'/plan?like={UNSCHEDULABLE}'
         numbers = {text for _, text in seen.all('a', class_='funnel-count')}
-        assert str(explained['stages'][0]['in']) in numbers
+        assert str(explained.stages[0].before) in numbers
 
     def test_the_reason_of_a_host_is_exact_or_one_of_some(self):
         found = page(f'/decisions/{UNSCHEDULABLE}?stage=NUMATopologyFilter')
@@ -184,7 +186,7 @@ class TestDecision:
 
     def test_a_record_of_which_the_head_is_kept(self):
         record = decision_records.changed(console_answers.RECORDS[SCHEDULED])
-        head = explain.explanation(type(record)(record.head, {}), None, long=True)
+        head = explain.explanation(type(record)(record.head), None, long=True)
         seen = page(f'/decisions/{SCHEDULED}', decision=head)
         assert 'Only the head of this record was kept' in seen.text()
         assert 'Plan the same' not in links(seen)

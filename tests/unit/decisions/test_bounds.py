@@ -2,11 +2,14 @@
 """A body has 64 KB at most, and what matters most stays longest."""
 
 import random
+from dataclasses import replace
 
+from novasched.decisions.body import RecordBody, RecordedClaim, RecordedQuery, body_of
 from novasched.decisions.bounds import MOST_BYTES, truncated
 from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.record import encode
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.outline import ReasonCount
 from novasched.scheduler.reasons import Code, Reason
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
@@ -37,7 +40,7 @@ def decision(index, size=100):
 
 def body(decisions=(), alternates=0, name=0, words=0, **more):
     """A body with this many bytes that cannot be compressed, by place."""
-    return {
+    return body_of({
         'v': 1,
         'servers': [
             {'uuid': 'u', 'host': noise(name), 'alternates': [noise(alternates)]}
@@ -53,7 +56,7 @@ def body(decisions=(), alternates=0, name=0, words=0, **more):
         'claims': [{'host': 'h1', 'text': noise(words, 2)}],
         'decisions': list(decisions),
         **more,
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def test_a_small_body_stays_as_it_is():
@@ -71,46 +74,43 @@ def test_middle_decisions_go_first():
     large = body([decision(n, 10_000) for n in range(9)], 5000, words=1000)
     found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
-    first, *_, last = large['decisions']
-    assert found == {**large, 'decisions': [first, last]}
+    first, *_, last = large.decisions
+    assert found == replace(large, decisions=[first, last])
 
 
 def test_then_alternates_go():
     large = body([decision(n) for n in range(9)], 80_000, words=1000)
     found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
-    assert found['servers'] == [{**large['servers'][0], 'alternates': []}]
-    assert found['notes'] == large['notes']
+    assert found.servers == [replace(large.servers[0], alternates=())]
+    assert found.notes == large.notes
 
 
 def test_then_texts_go():
     large = body([decision(n) for n in range(2)], 10, words=80_000)
     found = truncated(large)
     assert len(encode(found)) <= MOST_BYTES
-    assert found['asked'] == [{'query': '', 'status': 503, 'text': ''}]
-    assert found['notes'] == []
-    assert found['claims'] == [{'host': 'h1', 'text': ''}]
-    request = found['request']
-    assert (request['requested_resources'], request['is_move']) == (7, False)
-    assert request['flavor']['name'] == 'small'
-    ((name, value),) = request['flavor']['extra_specs'].items()
+    assert found.asked == [RecordedQuery('', status=503, text='')]
+    assert found.notes == ()
+    assert found.claims == [RecordedClaim('h1')]
+    request = found.request
+    assert (request.requested_resources, request.is_move) == (7, False)
+    assert request.flavor.name == 'small'
+    ((name, value),) = request.flavor.extra_specs.items()
     assert (len(name), len(value)) == (64, 16)
-    for kept, before in zip(found['decisions'], large['decisions'], strict=True):
-        assert kept['outcomes'] == before['outcomes']
-        assert kept['steps'][0]['reasons'] == [['rejected', '', 1, 'h1']]
+    for kept, before in zip(found.decisions, large.decisions, strict=True):
+        assert kept.outcomes == before.outcomes
+        assert kept.steps[0].reasons == [ReasonCount('rejected', '', 1, 'h1')]
 
 
 @cases(
     'large',
     ('names of hosts', body(name=200_000)),
-    ('what cannot be encoded', body(odd=object())),
+    ('what cannot be encoded', body(notes=[object()])),
 )
 def test_at_last_only_the_servers_are_left(large):
     found = truncated(large)
-    assert found.keys() == {'servers'}
-    assert [each['host'] for each in found['servers']] == [
-        each['host'] for each in large['servers']
-    ]
+    assert found == RecordBody(servers=large.servers)
 
 
 class Talks(BaseHostFilter):
@@ -141,10 +141,10 @@ def test_a_request_of_megabytes_of_noise_has_a_record():
     )  # fmt: skip
     record = recorded.record
     assert len(encode(record.body)) <= MOST_BYTES
-    assert {'request', 'decisions'} <= record.body.keys()
+    assert record.body.request is not None
     assert RecordEncoder()(record).body is not None
-    (step,) = record.body['decisions'][0]['steps']
-    assert sum(count for _, _, count, _ in step['reasons']) == 100
+    (step,) = record.body.decisions[0].steps
+    assert sum(reason.hosts for reason in step.reasons) == 100
 
 
 def test_a_thousand_servers_fit_with_all_their_alternates():
@@ -154,14 +154,14 @@ def test_a_thousand_servers_fit_with_all_their_alternates():
     recorded.ask(uuids)
     body = recorded.record.body
     assert len(encode(body)) <= MOST_BYTES
-    assert [each['uuid'] for each in body['servers']] == uuids
-    assert {len(each['alternates']) for each in body['servers']} == {8}
+    assert [server.uuid for server in body.servers] == uuids
+    assert {len(server.alternates) for server in body.servers} == {8}
 
 
 def test_more_servers_than_are_kept_are_counted():
     recorded = Recorded(factories.hosts(count=2), weighers=[RAMWeigher()])
     recorded.ask([f'{n:08x}-0000-4000-8000-{n:012}' for n in range(1200)])
-    assert len(recorded.record.body['servers']) == 1000
+    assert len(recorded.record.body.servers) == 1000
     assert recorded.record.head.servers == 1200
 
 
@@ -169,7 +169,7 @@ def test_a_query_that_is_too_long_is_not_kept():
     traits = {f'trait:CUSTOM_{"X" * 200}{n}': 'required' for n in range(60)}
     recorded = Recorded(placement=FakePlacement(), waits_for_diagnosis=True)
     recorded.refused(extra_specs=traits)
-    assert recorded.record.body['asked'][0]['query'] == ''
+    assert recorded.record.body.asked[0].query == ''
 
 
 def test_a_request_of_five_megabytes_has_a_small_record():
@@ -181,8 +181,8 @@ def test_a_request_of_five_megabytes_has_a_small_record():
         scheduler_hints={'query': [text] * 2500, **{n: [text] for n in many}},
         ignore_hosts=[f'{text}{n}' for n in range(2500)],
     )
-    request = recorded.record.body['request']
+    request = recorded.record.body.request
     assert len(encode(recorded.record.body)) <= MOST_BYTES
-    assert len(request['flavor']['extra_specs']) == 64
-    assert len(request['ignored']) == len(request['hints']) == 64
-    assert {len(value) for value in request['flavor']['extra_specs'].values()} == {256}
+    specs = request.flavor.extra_specs
+    assert len(request.ignored) == len(request.hints) == len(specs) == 64
+    assert {len(value) for value in specs.values()} == {256}

@@ -9,9 +9,16 @@ import msgpack
 import numpy as np
 import pytest
 
+from novasched.decisions.body import (
+    HostDecision,
+    RecordBody,
+    WholeDecision,
+    body_of,
+)
 from novasched.decisions.encoding import MOST_KNOWN, RecordEncoder
 from novasched.decisions.record import LONG_OUTCOMES, decode, encode
 from novasched.decisions.record_builder import profile_summary
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.records.stored_records import make_record
@@ -49,16 +56,14 @@ def test_a_list_of_hosts_is_encoded_once():
 @pytest.mark.parametrize('decisions', [1, 3])
 def test_a_body_with_the_outcomes_of_many_hosts_is_a_stream_of_zlib(hosts, decisions):
     outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=hosts))
-    body = {
-        'v': 1,
-        'decisions': [{'index': 0, 'host': 'cmp-1'}]
-        + [{'outcomes': outcomes, 'host': 'cmp-2'} for _ in range(decisions)],
-    }
-    assert msgpack.unpackb(zlib.decompress(encode(body))) == body
-    assert decode(encode(body)) == body
+    whole = WholeDecision(outcomes=outcomes, steps=[])
+    body = RecordBody(decisions=[HostDecision(0), *[whole] * decisions])
+    assert msgpack.unpackb(zlib.decompress(encode(body))) == to_json(body)
+    assert body_of(decode(encode(body))) == body
 
 
 def test_outcomes_without_an_order_take_about_the_bits_of_their_number():
     outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=10_000))
-    alone = len(encode({'decisions': [{'outcomes': outcomes}]}))
+    body = RecordBody(decisions=[WholeDecision(outcomes=outcomes, steps=[])])
+    alone = len(encode(body))
     assert alone < 1.2 * 10_000 / 4 < len(zlib.compress(outcomes, 1))

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter, JSONFormatter
 
+from novasched.decisions.body import RecordBody, RecordedQuery, RecordedView
 from novasched.decisions.fault import log_failure
 from novasched.decisions.record import Head
 from novasched.objects.context import RequestContext
@@ -46,7 +47,7 @@ HEAD = Head(
     (
         'whole',
         HEAD,
-        {'asked': [{'cut': False}], 'view': {'left_out': []}},
+        RecordBody(asked=[RecordedQuery(cut=False)]),
         'decision=d-06f3kd1r0vb4n blocker=filters plugin=NUMATopologyFilter '
         'code=not-enough-dedicated-cpus hosts=312 candidates=31 cut=no left_out=- '
         'servers=1 flavor=m1.pinned.8 zone=az1 took_ms=19',
@@ -54,14 +55,16 @@ HEAD = Head(
     (
         'names with anything in them',
         Head(id='d-1', at=0, flavor='a b=c\nd', candidates=-1),
-        {'asked': [{'cut': True}], 'view': {'left_out': ['east', 'we st']}},
+        RecordBody(
+            asked=[RecordedQuery(cut=True)], view=RecordedView(['east', 'we st'])
+        ),
         'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=yes '
         'left_out=east,we_st servers=1 flavor=a_b_c_d zone=- took_ms=0',
     ),
     (
         'a head alone',
         Head(id='d-1', at=0),
-        None,
+        RecordBody(),
         'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=no '
         'left_out=- servers=1 flavor=- zone=- took_ms=0',
     ),
@@ -79,7 +82,7 @@ def test_the_line_has_its_keys_in_order(caplog, head, body, line):
 @pytest.mark.parametrize('formatter', [ContextFormatter, JSONFormatter])
 def test_the_line_has_the_ids_of_the_request_and_no_secret(caplog, formatter):
     caplog.set_level(logging.INFO, LOGGER)
-    log_failure(HEAD, None, CONTEXT)
+    log_failure(HEAD, RecordBody(), CONTEXT)
     (found,) = caplog.records
     conf = cfg.ConfigOpts()
     log.register_options(conf)
@@ -94,7 +97,7 @@ def test_the_line_has_the_ids_of_the_request_and_no_secret(caplog, formatter):
 
 def test_programs_read_the_keys_of_the_line(caplog):
     caplog.set_level(logging.INFO, LOGGER)
-    log_failure(HEAD, None, CONTEXT)
+    log_failure(HEAD, RecordBody(), CONTEXT)
     found = json.loads(JSONFormatter().format(caplog.records[0]))
     assert found['extra']['code'] == 'not-enough-dedicated-cpus'
     assert list(found['extra'])[:3] == ['decision', 'blocker', 'plugin']

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from novasched import errors
+from novasched.decisions.body import RecordedError
 from novasched.decisions.fault import Level
 from novasched.ports import Cell, QueryFailed
 from novasched.resources.requirements import Requirements
@@ -100,7 +101,7 @@ FULL, BROKEN = NumInstancesFilter(limit=3), OfPlugin(ValueError())
 def test_fault_text_is_novas_without_a_level():
     recorded = Recorded(table(), filters=[ComputeFilter(), FULL])
     assert recorded.refused() == NOVAS
-    assert recorded.record.body['error'] == {'class': 'NoValidHost', 'text': NOVAS}
+    assert recorded.record.body.error == RecordedError('NoValidHost', NOVAS)
 
 
 DIAGNOSIS = {

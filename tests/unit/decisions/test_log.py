@@ -141,7 +141,7 @@ def test_a_record_is_written_soon(open_log):
     assert SYSTEM_CLOCK.monotonic() - began < 5
     (record,) = sink.records
     assert record.head.result == 'scheduled'
-    assert record.body['decisions'][0]['host'] == 'h1'
+    assert record.body.decisions[0].host == 'h1'
 
 
 @pytest.mark.parametrize('level', Level)
@@ -208,13 +208,13 @@ def test_a_full_queue_reduces_records_to_their_heads(hung):
         recorded.ask()
     sink.gate.set()
     sink.await_records(MOST_WAITING + 4)
-    whole = [record for record in sink.records if 'decisions' in record.body]
-    heads = [record for record in sink.records if 'decisions' not in record.body]
+    whole = [record for record in sink.records if record.body.decisions]
+    heads = [record for record in sink.records if record.body.is_of_head]
     assert (len(whole), len(heads)) == (MOST_WAITING + 1, 3)
     for record in heads:
         assert record.head.result == 'scheduled'
         assert record.head.candidates == 3
-        assert [each['host'] for each in record.body['servers']] == ['h1']
+        assert [server.host for server in record.body.servers] == ['h1']
         assert RecordEncoder()(record).is_reduced
     assert sink.lost == 0
 
@@ -260,7 +260,7 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
     assert sink.lost == 0
     assert 'is stored without its body' in caplog.text
     assert [record.head.result for record in sink.records] == ['scheduled'] * 3
-    assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
+    assert [record.body.is_of_head for record in sink.records] == [False, True, False]
 
 
 def test_large_requests_are_reduced_instead_of_queued(hung):
@@ -271,7 +271,7 @@ def test_large_requests_are_reduced_instead_of_queued(hung):
     sink.gate.set()
     sink.await_records(7)
     log.close()
-    whole = [record for record in sink.records if 'decisions' in record.body]
+    whole = [record for record in sink.records if record.body.decisions]
     assert len(whole) == 1 + 4
 
 
@@ -303,8 +303,8 @@ def test_reduced_record_asks_no_filter_for_reasons(open_log, result, filters, wh
     sink.await_records(1)
     (record,) = sink.records
     assert record.head.result == result
-    assert ('decisions' in record.body) == whole
-    assert len(record.body['servers']) == 1
+    assert bool(record.body.decisions) == whole
+    assert len(record.body.servers) == 1
 
 
 def test_a_failure_is_logged_in_one_line(open_log, caplog):

@@ -72,7 +72,7 @@ def test_sampled_times_represent_many_requests():
 
 def test_bodies_are_read_of_the_newest_alone():
     claims = [{'outcome': 'yielded'}, {'outcome': 'claimed'}]
-    left_out = {'left_out': ['cell3']}
+    left_out = {'left_out': ['cell3'], 'ages_s': {}}
     body = {'stages_ms': {'query': 16}, 'view': left_out, 'claims': claims}
     records = [make_record(NOON + 1 + n / 100, body=body) for n in range(30)]
     found = overview.summarize(log_of(records), 60)

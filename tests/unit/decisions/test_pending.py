@@ -11,6 +11,7 @@ from novasched import errors
 from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.pending import BATCH, LOG_EVERY_S, RETRY_S, PendingRecords
+from novasched.decisions.record import DecisionRecord
 from tests.support.records.stored_records import SetClock, make_record
 
 
@@ -85,8 +86,7 @@ def test_without_records_nothing_is_written(pending, store):
 
 
 def test_a_head_alone_counts_as_reduced(pending, counted):
-    head = make_record().head
-    pending.write([type(make_record())(head, {}), make_record()])
+    pending.write([DecisionRecord(make_record().head), make_record()])
     assert counted == {'written': 1, 'reduced': 1}
 
 

@@ -4,15 +4,24 @@
 import pytest
 
 from novasched import errors
+from novasched.decisions.body import (
+    RecordBody,
+    RecordedDiagnosis,
+    RecordedServer,
+    RecordedView,
+    body_of,
+)
 from novasched.decisions.record import decode, encode
 from novasched.decisions.record_builder import profile_summary
 from novasched.drivers.chance import ChanceScheduler
 from novasched.objects.request_spec import Destination
 from novasched.ports import CallerGone, Cell
 from novasched.resources.requirements import Requirements
+from novasched.runtime.typed_json import to_json
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.outline import ReasonCount, StepOutline
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests.support.clouds import factories
@@ -169,8 +178,8 @@ def test_record_head_says_what_ended_the_request(options, request_, ending):
         recorded.ask(caller=caller, **request_)
     except Exception as problem:  # noqa: BLE001 each kind is in the record
         raised = type(problem).__name__
-    head, error = recorded.record.head, recorded.record.body['error']
-    assert (error and error['class']) == raised
+    head, error = recorded.record.head, recorded.record.body.error
+    assert (error and error.kind) == raised
     assert (head.result, head.blocker, head.plugin, head.code) == ending
 
 
@@ -197,7 +206,7 @@ def test_words_of_others_are_not_kept(options, text):
     recorded = Recorded(**options)
     with pytest.raises(Exception):  # noqa: B017 each kind is in the record
         recorded.ask()
-    assert recorded.record.body['error']['text'] == text
+    assert recorded.record.body.error.text == text
     assert 'secret' not in str(recorded.record)
 
 
@@ -240,7 +249,7 @@ def typical(**options):
 def test_a_body_has_exactly_its_fields():
     recorded = typical()
     recorded.ask([A, B, C])
-    body = recorded.record.body
+    body = to_json(recorded.record.body)
     assert set(body) == BODY
     assert set(body['request']) == REQUEST
     assert [set(each) for each in body['asked']] == [ASKED]
@@ -269,20 +278,20 @@ def test_a_body_has_exactly_its_fields():
 def test_a_failed_query_says_so():
     recorded = typical(placement=failing(503))
     recorded.refused()
-    (asked,) = recorded.record.body['asked']
+    (asked,) = to_json(recorded.record.body.asked)
     assert set(asked) == FAILED
     assert (asked['status'], asked['text'], asked['candidates']) == (503, 'away', 0)
-    assert recorded.record.body['decisions'] == []
+    assert recorded.record.body.decisions == []
 
 
 def test_a_body_is_the_same_once_it_was_encoded():
     recorded = typical()
     recorded.ask([A, B, C])
     body = recorded.record.body
-    found = decode(encode(body))
-    assert found['decisions'][0]['outcomes'] == body['decisions'][0]['outcomes']
-    assert found['decisions'][0]['totals'] == pytest.approx(
-        body['decisions'][0]['totals'], rel=1e-6
+    found = body_of(decode(encode(body)))
+    assert found.decisions[0].outcomes == body.decisions[0].outcomes
+    assert found.decisions[0].totals == pytest.approx(
+        body.decisions[0].totals, rel=1e-6
     )
     assert encode(found) == encode(body)
 
@@ -291,32 +300,20 @@ def test_record_has_hosts_and_weights_of_a_decision():
     recorded = typical()
     ((selected, *alternates),) = recorded.ask([A])
     record = recorded.record
-    (decision,) = record.body['decisions']
-    assert record.host_lists == {decision['host_list']: ['h1', 'h2', 'h3', 'h4']}
-    assert list(decision['outcomes']) == [1, 3, 1, 1]
-    assert decision['host'] == selected.service_host == 'h1'
-    assert decision['top'] == ['h1', 'h3', 'h4']
-    assert (decision['hosts'], decision['candidates'], decision['left']) == (4, 4, 3)
-    assert [
-        (step['name'], step['in'], step['out'], step['reasons'])
-        for step in decision['steps']
-    ] == [
-        ('ComputeFilter', 4, 4, []),
-        (
-            'NumInstancesFilter',
-            4,
-            3,
-            [['too-many-instances', '9 instances, limit 5', 1, 'h2']],
-        ),
+    (decision,) = record.body.decisions
+    assert record.host_lists == {decision.host_list: ['h1', 'h2', 'h3', 'h4']}
+    assert list(decision.outcomes) == [1, 3, 1, 1]
+    assert decision.host == selected.service_host == 'h1'
+    assert decision.top == ['h1', 'h3', 'h4']
+    assert (decision.hosts, decision.candidates, decision.left) == (4, 4, 3)
+    reason = ReasonCount('too-many-instances', '9 instances, limit 5', 1, 'h2')
+    assert decision.steps == [
+        StepOutline('ComputeFilter', 4, 4, ()),
+        StepOutline('NumInstancesFilter', 4, 3, (reason,)),
     ]
-    (server,) = record.body['servers']
-    assert server == {
-        'uuid': A,
-        'host': 'h1',
-        'node': 'h1',
-        'cell': 'cell1',
-        'alternates': [each.service_host for each in alternates],
-    }
+    (server,) = record.body.servers
+    others = [each.service_host for each in alternates]
+    assert server == RecordedServer(A, 'h1', 'h1', 'cell1', others)
     assert (record.head.hosts, record.head.candidates) == (4, 4)
 
 
@@ -356,7 +353,7 @@ def test_profile_is_stored_once_by_its_hash():
     recorded = typical(kept_profile=kept)
     recorded.ask()
     (found,) = recorded.record.profiles.items()
-    assert found == (recorded.record.body['profile'], kept)
+    assert found == (recorded.record.body.profile, kept)
     assert kept['filters'] == ['ComputeFilter']
     assert kept['weighers'] == {'RAMWeigher': 2.0}
     assert kept['options']['no_valid_host_detail'] == 'user'
@@ -387,7 +384,7 @@ def test_record_names_cells_left_out_of_the_decision(options):
         recorded.ask([A, B])
     except errors.NoValidHost:
         assert recorded.record.head.result == 'unschedulable'
-    assert recorded.record.body['view']['left_out'] == ['east']
+    assert recorded.record.body.view.left_out == ['east']
 
 
 def test_a_server_after_the_first_has_the_cells_left_out_too():
@@ -397,9 +394,9 @@ def test_a_server_after_the_first_has_the_cells_left_out_too():
 
     recorded = Recorded(view=silent('east'), filters=[First()])
     recorded.refused([A, B])
-    last = recorded.record.body['decisions'][-1]
-    assert recorded.record.body['view']['left_out'] == ['east']
-    assert (last['index'], last['candidates'], last['left']) == (1, 3, 0)
+    last = recorded.record.body.decisions[-1]
+    assert recorded.record.body.view.left_out == ['east']
+    assert (last.index, last.candidates, last.left) == (1, 3, 0)
 
 
 def test_record_without_a_decision_names_current_cells():
@@ -410,14 +407,11 @@ def test_record_without_a_decision_names_current_cells():
         known=lambda: 312,
     )
     recorded.refused()
-    assert recorded.record.body['view'] == {
-        'left_out': ['west'],
-        'ages_s': {'east': 1.5},
-    }
+    assert recorded.record.body.view == RecordedView(['west'], {'east': 1.5})
     assert (recorded.record.head.hosts, recorded.record.head.candidates) == (312, 0)
 
 
-DIAGNOSIS = {'hosts': 3, 'offered': 0, 'reasons': []}
+DIAGNOSIS = {'age_s': 1.0, 'source': 'api', 'hosts': 3, 'offered': 0, 'reasons': []}
 
 
 @cases(
@@ -434,7 +428,8 @@ def test_requests_without_candidates_are_diagnosed(diagnose, waits, placement, s
     )
     recorded.refused()
     assert recorded.record.head.diagnosis == state
-    assert recorded.record.body['placement'] == (DIAGNOSIS if state == 'made' else None)
+    made = RecordedDiagnosis(**DIAGNOSIS) if state == 'made' else None
+    assert recorded.record.body.placement == made
 
 
 def test_a_diagnosis_that_raises_costs_no_more_than_itself(caplog):
@@ -446,8 +441,8 @@ def test_a_diagnosis_that_raises_costs_no_more_than_itself(caplog):
         recorded.refused()
         record = recorded.record
         assert (record.head.blocker, record.head.diagnosis) == ('no-candidates', '')
-        assert record.body['placement'] is None
-        assert len(record.body['asked']) == 1
+        assert record.body.placement is None
+        assert len(record.body.asked) == 1
     assert caplog.text.count('Records have no diagnosis') == 1
 
 
@@ -467,9 +462,9 @@ def test_drivers_of_others_have_records_without_decisions():
     recorded.ask([A, B])
     head, body = recorded.record.head, recorded.record.body
     assert (head.result, head.servers, head.candidates) == ('scheduled', 2, 5)
-    assert body['decisions'] == []
-    assert [each['host'] for each in body['servers']] == ['h1', 'h1']
-    assert len(body['claims']) == 2
+    assert body.decisions == []
+    assert [each.host for each in body.servers] == ['h1', 'h1']
+    assert len(body.claims) == 2
 
 
 def test_refused_claims_have_the_hosts_of_their_nodes():
@@ -478,8 +473,8 @@ def test_refused_claims_have_the_hosts_of_their_nodes():
         one['allocations']['shared'] = {'resources': {'DISK_GB': 1}}
     recorded = Recorded(factories.hosts(count=5), offered)
     recorded.refused()
-    claims = recorded.record.body['claims']
-    assert sorted(claim['host'] for claim in claims) == ['h2', 'h4']
+    claims = recorded.record.body.claims
+    assert sorted(claim.host for claim in claims) == ['h2', 'h4']
 
 
 def test_an_outcome_has_no_more_than_the_servers():
@@ -488,4 +483,4 @@ def test_an_outcome_has_no_more_than_the_servers():
     recorder = recorded.log.requests[-1]
     found = recorded.log.builder.outcome(recorder)
     assert found.head == recorded.record.head
-    assert found.body == {'servers': recorded.record.body['servers']}
+    assert found.body == RecordBody(servers=recorded.record.body.servers)

@@ -101,10 +101,10 @@ def test_the_tables_of_a_thousand_servers_are_let_go():
 def test_the_record_of_a_thousand_servers_has_all_their_hosts():
     recorded = Recorded(hosts(50), weighers=[RAMWeigher()])
     answer = recorded.ask(UUIDS)
-    decisions = recorded.record.body['decisions']
-    assert [each['host'] for each in decisions] == [s[0].service_host for s in answer]
-    assert [each['index'] for each in decisions] == list(range(1000))
-    assert ['steps' in each for each in decisions] == [True, *[False] * 998, True]
+    decisions = recorded.record.body.decisions
+    assert [made.host for made in decisions] == [s[0].service_host for s in answer]
+    assert [made.index for made in decisions] == list(range(1000))
+    assert recorded.record.body.whole_decisions == [decisions[0], decisions[-1]]
 
 
 class SlowView(FakeView):
@@ -145,8 +145,8 @@ def test_stages_say_how_long_they_took():
     assert recorder.stages_s['prefilter'] == 0
     assert [claim.took_s for claim in recorder.claims] == [3]
     assert recorded.record.head.took_us == 6_000_000
-    assert recorded.record.body['stages_ms']['query'] == 2000
-    assert recorded.record.body['claims'][0]['ms'] == 3000
+    assert recorded.record.body.stages_ms['query'] == 2000
+    assert recorded.record.body.claims[0].ms == 3000
 
 
 def test_a_stage_that_raises_has_its_time():
@@ -166,13 +166,13 @@ def test_of_very_many_claims_some_are_kept_and_all_counted():
     recorded = Recorded(factories.hosts(count=40), offered)
     recorded.refused()
     body = recorded.record.body
-    assert len(body['claims']) == MOST_CLAIMS
-    assert body['claims_total'] == 40
-    assert [each['host'] for each in body['claims']] == [
+    assert len(body.claims) == MOST_CLAIMS
+    assert body.claims_total == 40
+    assert [claim.host for claim in body.claims] == [
         f'h{n}' for n in range(1, MOST_CLAIMS + 1)
     ]
-    assert {each['outcome'] for each in body['claims']} == {'conflict'}
-    assert body['rounds'] == {'conflict': 39}
+    assert {claim.outcome for claim in body.claims} == {'conflict'}
+    assert body.rounds == {'conflict': 39}
 
 
 def test_of_very_many_notes_some_are_kept():
@@ -181,7 +181,7 @@ def test_of_very_many_notes_some_are_kept():
 
     recorded = Recorded(prefilters=[noting])
     recorded.ask()
-    notes = recorded.record.body['notes']
+    notes = recorded.record.body.notes
     assert [note.split()[0] for note in notes] == [str(n) for n in range(MOST_NOTES)]
     assert {len(note) for note in notes} == {200}
 
@@ -237,7 +237,7 @@ def test_every_query_is_kept():
         limit=2,
     )
     recorded.refused()
-    first, second = recorded.record.body['asked']
-    assert (first['candidates'], first['cut'], first['limit']) == (2, True, 2)
-    assert (second['status'], second['text'], second['limit']) == (503, 'away', None)
+    first, second = recorded.record.body.asked
+    assert (first.candidates, first.cut, first.limit) == (2, True, 2)
+    assert (second.status, second.text, second.limit) == (503, 'away', None)
     assert recorded.record.head.blocker == 'filters'

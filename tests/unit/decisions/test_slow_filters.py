@@ -40,8 +40,8 @@ class Passes(Slow):
 
 def reasons(recorded, step=0):
     """Code and count of the reasons of a filter in the last record."""
-    (decision,) = recorded.record.body['decisions']
-    return [(code, count) for code, _, count, _ in decision['steps'][step]['reasons']]
+    (decision,) = recorded.record.body.decisions
+    return [(reason.code, reason.hosts) for reason in decision.steps[step].reasons]
 
 
 def test_slow_filter_is_not_asked_for_reasons_again(clock, caplog):

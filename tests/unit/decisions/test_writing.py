@@ -11,10 +11,12 @@ import pytest
 
 from novasched import errors
 from novasched.decisions import files
+from novasched.decisions.body import RecordedDiagnosis
 from novasched.decisions.files import StoreSettings
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.writing import FILE_AGE_S, MOST_AT_ONCE, DecisionWriter
+from novasched.runtime.typed_json import to_json
 from tests.support.records.stored_records import NOON, SetClock, make_record, write
 from tests.support.tables.cases import cases
 
@@ -53,7 +55,7 @@ def whole():
     """A record that refers to a list of hosts and to a profile."""
     return make_record(
         body={
-            'decisions': [{'index': 0, 'host_list': 'abc', 'outcomes': b'\x01\x00'}],
+            'decisions': [{'host_list': 'abc', 'outcomes': b'\x01\x00', 'steps': []}],
             'profile': 'def',
         },
         host_lists={'abc': HOSTS},
@@ -84,7 +86,7 @@ def test_memory_serves_what_files_do():
     assert memory.find(EVERYTHING) == [records[2].head, records[1].head]
     assert memory.read(records[1].head.id).body == records[1].body
     assert memory.read(records[0].head.id) is None
-    assert memory.of_server(records[0].body['servers'][0]['uuid']) == []
+    assert memory.of_server(records[0].body.servers[0].uuid) == []
 
 
 def test_files_are_for_their_user_alone(make_writer, directory):
@@ -109,7 +111,7 @@ def test_a_record_is_not_written_twice(make_writer, reader):
     write(writer, [record])
     write(writer, [record, make_record(), record])
     assert len(reader.find(EVERYTHING)) == 2
-    assert len(reader.of_server(record.body['servers'][0]['uuid'])) == 1
+    assert len(reader.of_server(record.body.servers[0].uuid)) == 1
 
 
 def test_records_beyond_one_statement_are_written(make_writer, reader):
@@ -192,11 +194,10 @@ def test_a_file_of_a_later_release_is_left_alone(make_writer, directory):
 def test_an_operator_chooses_what_is_kept(make_writer, reader, keep, kept):
     records = [make_record(uuid='s'), make_record(host=None, uuid='s')]
     write(make_writer(keep=keep), records)
-    assert ['v' in reader.read(each.head.id).body for each in records] == kept
+    read = [reader.read(record.head.id).body for record in records]
+    assert [not body.is_of_head for body in read] == kept
     assert len(reader.of_server('s')) == 2
-    assert reader.read(records[0].head.id).body['servers'] == [
-        {'uuid': 's', 'host': 'cmp-1'}
-    ]
+    assert [(s.uuid, s.host) for s in read[0].servers] == [('s', 'cmp-1')]
 
 
 def test_nothing_may_be_kept(make_writer, directory):
@@ -209,8 +210,8 @@ def test_odd_values_are_written_as_well_as_can_be(make_writer, reader):
     write(make_writer(), [record, make_record(body={'notes': [object()]})])
     (no_body, head) = reader.find(EVERYTHING)
     assert (head.flavor, head.took_us) == ('?', 2**63 - 1)
-    assert reader.read(head.id).body['notes'] == ['?']
-    assert 'v' not in reader.read(no_body.id).body
+    assert reader.read(head.id).body.notes == ['?']
+    assert reader.read(no_body.id).body.is_of_head
 
 
 @cases(
@@ -222,7 +223,7 @@ def test_an_odd_value_that_a_record_refers_to_costs_its_body(make_writer, reader
     record = make_record(**odd)
     write(make_writer(), [record, make_record()])
     assert len(reader.find(EVERYTHING)) == 2
-    assert 'v' not in reader.read(record.head.id).body
+    assert reader.read(record.head.id).body.is_of_head
 
 
 def test_without_its_body_a_record_waits_for_no_diagnosis(make_writer, reader):
@@ -244,7 +245,7 @@ def test_a_diagnosis_is_added(make_writer, reader):
         gives_up.head.id,
         waits.head.id,
     ]
-    assert writer.waiting()[1][1]['asked'] == waits.body['asked']
+    assert writer.waiting()[1][1]['asked'] == to_json(waits.body.asked)
     other = make_writer()
     diagnoses = {waits.head.id: {'age_s': 1.5}, gives_up.head.id: None}
     assert writer.complete({**diagnoses, 'd-0000000000000': None}) == set(diagnoses)
@@ -252,9 +253,12 @@ def test_a_diagnosis_is_added(make_writer, reader):
     # Another worker had read them, too, and found out less.
     assert other.complete(dict.fromkeys(diagnoses)) == set()
     found = reader.read(waits.head.id)
-    assert (found.head.diagnosis, found.body['placement']) == ('made', {'age_s': 1.5})
+    assert (found.head.diagnosis, found.body.placement) == (
+        'made',
+        RecordedDiagnosis(1.5),
+    )
     found = reader.read(gives_up.head.id)
-    assert (found.head.diagnosis, found.body['placement']) == ('', None)
+    assert (found.head.diagnosis, found.body.placement) == ('', None)
 
 
 def test_the_newest_that_wait_come_first_and_some_at_a_time(make_writer):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics and health of the decision log."""
 
+from dataclasses import replace
+
 import pytest
 
+from novasched.decisions.body import RecordBody
 from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
 from novasched.observability.health import PASS, WARN
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
@@ -52,8 +55,7 @@ def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
     recorded = Recorded(factories.hosts(num_instances=[0, 5, 5]), filters=[FULL])
     recorded.ask()
     outlines = recorded.log.requests[-1].outlines.values()
-    reduced = recorded.record
-    object.__setattr__(reduced, 'body', {'servers': []})  # as if it were too large
+    reduced = replace(recorded.record, body=RecordBody())  # as if it were too large
     metrics.recorded(reduced, 0.1, outlines)
     assert recorder.counts[REJECTED, 'NumInstancesFilter', 'too-many-instances'] == 2
 
@@ -67,9 +69,7 @@ def test_rounds_are_counted_by_reason(metrics, recorder):
 
 def test_claims_that_yielded_are_counted(metrics, recorder):
     outcomes = ('claimed', 'yielded', 'yielded', 'overfull')
-    claims = [{'outcome': each} for each in outcomes]
-    record = unschedulable()
-    object.__setattr__(record, 'body', {**record.body, 'claims': claims})
+    record = unschedulable(claims=[{'outcome': each} for each in outcomes])
     metrics.recorded(record, 0.1, ())
     assert recorder.counts['novasched_group_yields_total',] == 2
     assert recorder.counts['novasched_capacity_yields_total',] == 1

@@ -8,11 +8,14 @@ import json
 import pytest
 
 from novasched import errors
+from novasched.decisions.body import RecordBody, RecordedServer, body_of
+from novasched.decisions.decided import PASSED_ALL, PLACEMENT, ServerDecision, index_of
 from novasched.decisions.record import DecisionRecord, decode, encode
-from novasched.inspection.questions.explain import explanation, index_of, of_host
-from novasched.inspection.texts import causes, stages
+from novasched.inspection.questions.explain import explanation
+from novasched.inspection.texts import causes
 from novasched.inspection.texts.lines import Style
 from novasched.inspection.texts.render import as_text, host_as_text
+from novasched.runtime.typed_json import to_json
 from tests.support.records import decision_records as records
 from tests.support.tables.cases import cases
 
@@ -20,12 +23,12 @@ UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(3)]
 
 
 def funnel(explained):
-    return [(s['name'], s['in'], s['out']) for s in explained['stages']]
+    return [(s.name, s.before, s.after) for s in explained.stages]
 
 
 def reasons(explained, name):
-    (stage,) = [s for s in explained['stages'] if s['name'] == name]
-    return [(r['code'], r['count']) for r in stage['reasons']]
+    (stage,) = [s for s in explained.stages if s.name == name]
+    return [(r.code, r.count) for r in stage.reasons]
 
 
 def several(*hosts, decisions=(), **changes):
@@ -36,16 +39,16 @@ def several(*hosts, decisions=(), **changes):
 
 
 def test_unchecked_demand_is_a_note():
-    record = records.scheduled(notes=['a prefilter ran'])
     specs = {'pci_passthrough:alias': 'gpu:1'}
-    flavor = {**record.body['request']['flavor'], 'extra_specs': specs}
-    record.body['request'] = {**record.body['request'], 'flavor': flavor}
+    flavor = {**records.FLAVOR, 'extra_specs': specs}
+    request = records.request(flavor=flavor, group=records.GROUP)
+    record = records.scheduled(notes=['a prefilter ran'], request=request)
     record.profiles['p1'] = {
         'driver': 'filter_scheduler',
         'filters': ['ComputeFilter'],
         'weighers': {},
     }
-    assert explanation(record)['notes'] == [
+    assert explanation(record).notes == [
         'a prefilter ran',
         'Flavor m1.large asks for pci_passthrough:alias=gpu:1, which no enabled filter '
         'checks: add PciPassthroughFilter to [filter_scheduler] enabled_filters',
@@ -56,10 +59,10 @@ def test_unchecked_demand_is_a_note():
 
 def test_a_scheduled_server():
     explained = explanation(records.scheduled())
-    assert explained['result'] == 'scheduled'
-    assert explained['picked'] == 'cmp-044'
-    assert explained['at'] == '2026-11-22T12:00:03Z'
-    assert explained['took_ms'] == 24
+    assert explained.result == 'scheduled'
+    assert explained.picked == 'cmp-044'
+    assert explained.at == '2026-11-22T12:00:03Z'
+    assert explained.took_ms == 24
     assert funnel(explained) == [
         ('placement', 312, 187),
         ('AllHostsFilter', 187, 187),
@@ -67,27 +70,25 @@ def test_a_scheduled_server():
         ('ServerGroupAntiAffinityFilter', 185, 182),
     ]
     assert reasons(explained, 'placement') == [('not-asked', 125)]
-    assert explained['margin'] == {
+    assert to_json(explained.margin) == {
         'over': 'cmp-051',
         'by': 0.0314,
         'weighers': {'RAMWeigher': 0.0218, 'CPUWeigher': 0.0096, 'IoOpsWeigher': 0},
         'decisive': {'CPUWeigher': 'cmp-003'},
     }
-    assert explained['top'][0]['weights']['IoOpsWeigher'] == {
+    assert to_json(explained.top[0].weights['IoOpsWeigher']) == {
         'raw': 100,
         'normalised': 0.1,
         'multiplier': -1,
         'adds': -0.1,
     }
-    assert explained['policy']['version'] == '0.1.0'
-    assert explained['hosts'] is None
+    assert explained.policy['version'] == '0.1.0'
+    assert explained.hosts is None
 
 
 def test_a_record_survives_the_store():
     record = records.unschedulable()
-    stored = DecisionRecord(
-        record.head, decode(encode(record.body)), record.host_lists, record.profiles
-    )
+    stored = dataclasses.replace(record, body=body_of(decode(encode(record.body))))
     assert explanation(stored, long=True) == explanation(record, long=True)
 
 
@@ -98,9 +99,9 @@ def test_reasons_of_placement_come_from_the_diagnosis():
         ('disabled', 38),
         ('trait-missing', 3),
     ]
-    first = explained['stages'][0]['reasons'][0]
-    assert first['what'] == 'PCPU'
-    assert first['text'] == '8 wanted, at most 6 free, the only obstacle for 200'
+    first = explained.stages[0].reasons[0]
+    assert first.what == 'PCPU'
+    assert first.text == '8 wanted, at most 6 free, the only obstacle for 200'
 
 
 def test_a_decision_on_hosts_that_placement_no_longer_offered_counts_them_once():
@@ -108,7 +109,7 @@ def test_a_decision_on_hosts_that_placement_no_longer_offered_counts_them_once()
     record = records.failed(
         'no-candidates',
         head={'hosts': 312, 'candidates': 31, 'diagnosis': 'made'},
-        decisions=filtered.body['decisions'],
+        decisions=filtered.body.decisions,
         placement={
             **records.DIAGNOSIS,
             'offered': 0,
@@ -165,7 +166,7 @@ def test_hosts_that_are_not_named_are_a_stage():
     decision = records.decision(10, 5, steps, host='cmp-001')
     explained = explanation(records.record(hosts=10, decisions=[decision]), long=True)
     assert ('named hosts', 5, 1) in funnel(explained)
-    assert collections.Counter(explained['hosts'].values()) == {
+    assert collections.Counter(explained.hosts.values()) == {
         'passed': 1,
         'not named': 4,
         'placement': 5,
@@ -177,7 +178,7 @@ def test_where_placement_was_not_asked_the_request_names_its_hosts():
     record = records.record({'candidates': 1}, hosts=10, asked=[], decisions=[decision])
     explained = explanation(record, long=True)
     assert funnel(explained) == [('named hosts', 10, 1)]
-    assert collections.Counter(explained['hosts'].values()) == {
+    assert collections.Counter(explained.hosts.values()) == {
         'passed': 1,
         'not named': 9,
     }
@@ -210,7 +211,7 @@ def test_the_hosts_of_later_servers_are_what_earlier_ones_left():
         ('earlier servers', 6, 4),
         ('A', 4, 3),
     ]
-    assert collections.Counter(explained['hosts'].values()) == {
+    assert collections.Counter(explained.hosts.values()) == {
         'placement': 4,
         'earlier servers': 2,
         'A': 1,
@@ -243,8 +244,8 @@ def test_the_decision_for_a_server(index, picked, attempt):
         hosts=10,
     )
     explained = explanation(record, index)
-    assert (explained['picked'], explained['attempt']) == (picked, attempt)
-    assert len(explained['decisions']) == 5
+    assert (explained.picked, explained.attempt) == (picked, attempt)
+    assert len(explained.decisions) == 5
 
 
 def test_of_a_failed_request_the_decision_without_host_counts():
@@ -260,7 +261,7 @@ def test_of_a_failed_request_the_decision_without_host_counts():
         head={'result': 'unschedulable', 'blocker': 'filters', 'plugin': 'A'},
         hosts=10,
     )
-    assert explanation(record)['index'] == 1
+    assert explanation(record).index == 1
 
 
 @pytest.mark.parametrize('index', [-1, 1])
@@ -270,9 +271,7 @@ def test_an_index_beyond_the_request_is_refused(index):
 
 
 def test_the_index_of_a_server():
-    two, one = (
-        made.body['servers'] for made in (several('a', 'b'), records.scheduled())
-    )
+    two, one = (made.body.servers for made in (several('a', 'b'), records.scheduled()))
     assert (index_of(two, UUIDS[1]), index_of(two, UUIDS[1][:8])) == (1, 0)
     assert index_of(two, records.SERVER) is index_of(two, '') is None
     assert index_of(one, records.SERVER) is None
@@ -292,10 +291,10 @@ def test_numbers_that_json_lacks_are_null():
         ],
     )
     explained = explanation(records.record(decisions=[decision], hosts=2))
-    json.dumps(explained, allow_nan=False)
-    assert explained['top'][0]['total'] is None
-    assert explained['top'][0]['weights']['RAMWeigher']['raw'] is None
-    assert explained['margin']['by'] is None
+    json.dumps(to_json(explained), allow_nan=False)
+    assert explained.top[0].total is None
+    assert explained.top[0].weights['RAMWeigher'].raw is None
+    assert explained.margin.by is None
 
 
 @cases(
@@ -309,22 +308,22 @@ def test_numbers_that_json_lacks_are_null():
 )
 def test_without_a_second_there_is_no_margin(changes):
     decision = records.decision(2, 2, [], **changes)
-    assert explanation(records.record(decisions=[decision]))['margin'] is None
+    assert explanation(records.record(decisions=[decision])).margin is None
 
 
 def test_a_head_alone_can_be_explained():
-    record = DecisionRecord(records.head_of(), {})
+    record = DecisionRecord(records.head_of())
     explained = explanation(record, long=True)
-    assert explained['kept'] == 'head'
-    assert explained['stages'] == []
-    assert explained['hosts'] is None
+    assert explained.kept == 'head'
+    assert explained.stages == []
+    assert explained.hosts is None
 
 
 def test_outcomes_need_the_list_of_hosts():
     record = records.scheduled()
-    without = DecisionRecord(record.head, record.body, {}, record.profiles)
-    assert explanation(without, long=True)['hosts'] is None
-    assert of_host(without, 'cmp-001')['outcome'] is None
+    without = dataclasses.replace(record, host_lists={})
+    assert explanation(without, long=True).hosts is None
+    assert ServerDecision(without).of_host('cmp-001').outcome is None
 
 
 def test_filters_beyond_the_last_code_share_it():
@@ -332,49 +331,49 @@ def test_filters_beyond_the_last_code_share_it():
     steps.append(records.step('Last', 10, 9, ('rejected', '', 1, 'cmp-010')))
     decision = records.decision(10, 10, steps)
     record = records.record(hosts=10, decisions=[decision])
-    assert explanation(record, long=True)['hosts']['cmp-010'] == 'F252'
+    assert explanation(record, long=True).hosts['cmp-010'] == 'F252'
 
 
 class TestOfHost:
     """What became of one host."""
 
     def of(self, host, record=None):
-        return of_host(record or records.unschedulable(), host)
+        return ServerDecision(record or records.unschedulable()).of_host(host)
 
     def test_the_host_of_the_example_has_its_own_reason(self):
         found = self.of('cmp-010')
-        assert found['outcome'] == 'NUMATopologyFilter'
-        assert found['is_exact']
-        assert [r['code'] for r in found['reasons']] == ['not-enough-dedicated-cpus']
+        assert found.outcome == 'NUMATopologyFilter'
+        assert found.is_exact
+        assert [r.code for r in found.reasons] == ['not-enough-dedicated-cpus']
 
     def test_others_have_one_of_several(self):
         found = self.of('cmp-011')
-        assert not found['is_exact']
-        assert len(found['reasons']) == 2
+        assert not found.is_exact
+        assert len(found.reasons) == 2
 
     def test_single_reason_applies_to_every_host(self):
         found = self.of('cmp-001')
-        assert found['outcome'] == 'ComputeFilter'
-        assert found['is_exact']
+        assert found.outcome == 'ComputeFilter'
+        assert found.is_exact
 
     def test_hosts_of_placement_have_the_reasons_of_the_diagnosis(self):
         found = self.of('cmp-118')
-        assert found['outcome'] == stages.PLACEMENT
-        assert [r['code'] for r in found['reasons']] == ['exhausted']
+        assert found.outcome == PLACEMENT
+        assert [r.code for r in found.reasons] == ['exhausted']
 
     def test_a_picked_host(self):
         found = self.of('cmp-044', records.scheduled())
-        assert found['outcome'] == stages.PASSED_ALL
-        assert (found['rank'], found['passed']) == (1, 182)
-        assert found['servers'] == [records.SERVER]
-        assert [c['outcome'] for c in found['claims']] == ['claimed']
+        assert found.outcome == PASSED_ALL
+        assert (found.rank, found.passed) == (1, 182)
+        assert found.servers == [records.SERVER]
+        assert [c.outcome for c in found.claims] == ['claimed']
 
     def test_an_alternate(self):
-        assert self.of('cmp-051', records.scheduled())['is_alternate']
+        assert self.of('cmp-051', records.scheduled()).is_alternate
 
     def test_without_candidates_placement_took_it(self):
         record = records.failed('no-candidates', head={'candidates': 0})
-        assert self.of('cmp-001', record)['outcome'] == stages.PLACEMENT
+        assert self.of('cmp-001', record).outcome == PLACEMENT
 
     def test_an_unknown_host_is_refused_with_one_that_is_alike(self):
         with pytest.raises(errors.OptionError, match='mean cmp-044'):
@@ -386,14 +385,16 @@ class TestOfHost:
 @pytest.mark.parametrize('made', [records.scheduled(), records.failed('no-candidates')])
 def test_of_a_head_with_servers_every_text_can_be_made(made):
     """The scheduler keeps so much of a record where it is told to, or has too many."""
-    servers = [{'uuid': UUIDS[0], 'host': made.body['servers'][0]['host']}]
-    head = dataclasses.replace(made, body={'servers': servers}, host_lists={})
+    servers = [RecordedServer(UUIDS[0], made.body.servers[0].host)]
+    body = RecordBody(servers=servers)
+    head = dataclasses.replace(made, body=body, host_lists={})
     style = Style(80)
     explained = explanation(head)
     assert made.head.id in as_text(explained, style)
-    of_one = {**explained, 'of_host': of_host(head, 'cmp-044')}
+    of_host = ServerDecision(head).of_host('cmp-044')
+    of_one = dataclasses.replace(explained, of_host=of_host)
     assert 'cmp-044' in host_as_text(of_one, style)
-    assert not of_one['of_host']['is_alternate']
+    assert not of_host.is_alternate
 
 
 @pytest.mark.parametrize(

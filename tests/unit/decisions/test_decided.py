@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which reason of a stage is that of a host."""
 
-from novasched.inspection.texts import stages
+from novasched.decisions.decided import PLACEMENT, Stage, StageReason, reasons_of
 
-
-def reason(code, count, example=''):
-    return {'code': code, 'what': '', 'text': '', 'count': count, 'example': example}
-
-
-MANY = reason('exhausted', 240, 'cmp-118')
-ALONE = reason('disabled', 1, 'cmp-300')
-OTHERS = reason('trait-missing', 3, 'cmp-200')
+MANY = StageReason('exhausted', count=240, example='cmp-118')
+ALONE = StageReason('disabled', count=1, example='cmp-300')
+OTHERS = StageReason('trait-missing', count=3, example='cmp-200')
 
 
 def of(host, *reasons):
-    made = [{'name': stages.PLACEMENT, 'in': 312, 'out': 31, 'reasons': list(reasons)}]
-    return stages.reasons_of(made, stages.PLACEMENT, host)
+    return reasons_of([Stage(PLACEMENT, 312, 31, reasons)], PLACEMENT, host)
 
 
 def test_an_example_has_its_own_reason():
@@ -32,4 +26,4 @@ def test_reason_of_one_host_applies_to_no_other():
 
 
 def test_another_stage_says_nothing():
-    assert stages.reasons_of([], 'RAMFilter', 'cmp-1') == ([], False)
+    assert reasons_of([], 'RAMFilter', 'cmp-1') == ([], False)
