@@ -7,9 +7,10 @@ import argparse
 import contextlib
 import os
 import select
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from novasched import printable
 from novasched.commands.base import ReportCommand, add_local
@@ -24,6 +25,10 @@ EVERY_S = 2.0
 HEAD_LINES = 8
 """Lines of a screen that the sums may take."""
 QUIT, PAUSE = 'q', 'p'
+ENTER, LEAVE = '\033[?1049h\033[?25l\033[?7l', '\033[?7h\033[?25h\033[?1049l'
+"""Another screen, without a cursor and without wrapped lines; and the one before."""
+HOME, REST_OF_LINE, REST_OF_SCREEN = '\033[H', '\033[K', '\033[J'
+"""The place of the first letter; and what is erased."""
 
 Key = Callable[[float | None], str]
 """Waits for a key so many seconds, or for ever if None; returns it, or ''."""
@@ -71,27 +76,37 @@ class WatchSchedulers(ReportCommand):
 
     def _watch(self, decisions: AllDecisions, key: Key) -> None:
         """Draw until q is pressed."""
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
         from novasched.inspection.texts import top
-        from novasched.inspection.texts.lines import Style
 
-        console = Console(file=printable.unescaped(self.app.stdout))
         has_colour = 'NO_COLOR' not in os.environ
         text, pressed, is_paused = '', '', False
-        with Live(console=console, screen=True, auto_refresh=False) as live:
+        with _screen(printable.unescaped(self.app.stdout)) as draw:
             while pressed != QUIT:
                 if not is_paused:
                     found = printable.values(decisions.overview(WINDOW_S))
-                    style = Style(console.width, has_colour)
-                    rows = max(1, console.height - HEAD_LINES)
-                    text = top.frame(found, style, rows)
-                shown = f'{text}  paused\n' if is_paused else text
-                live.update(Text.from_ansi(shown), refresh=True)
+                    width, height = shutil.get_terminal_size()
+                    rows = max(1, height - HEAD_LINES)
+                    text = top.frame(found, Style(width, has_colour), rows)
+                draw(f'{text}  paused\n' if is_paused else text)
                 pressed = key(None if is_paused else EVERY_S)
                 is_paused ^= pressed == PAUSE
+
+
+@contextlib.contextmanager
+def _screen(terminal: TextIO) -> Iterator[Callable[[str], None]]:
+    """Let texts be drawn over each other, on a screen that leaves no trace."""
+
+    def draw(text: str) -> None:
+        lines = text.splitlines()[: shutil.get_terminal_size().lines]
+        terminal.write(HOME + f'{REST_OF_LINE}\n'.join(lines) + REST_OF_SCREEN)
+        terminal.flush()
+
+    terminal.write(ENTER)
+    try:
+        yield draw
+    finally:
+        terminal.write(LEAVE)
+        terminal.flush()
 
 
 @contextlib.contextmanager
