@@ -7,11 +7,12 @@ import itertools
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from novasched.decisions import worker_state
-from novasched.decisions.body import RecordBody
+from novasched.decisions.body import RecordBody, RecordedView
+from novasched.decisions.counting import Count
 from novasched.decisions.reading import (
     Criteria,
     DecisionFiles,
@@ -19,7 +20,6 @@ from novasched.decisions.reading import (
     Servers,
 )
 from novasched.decisions.record import Head
-from novasched.runtime.typed_json import to_json
 from novasched.scheduler.outcomes import LOST
 
 MINUTE = 60_000_000
@@ -31,9 +31,51 @@ SAMPLE = 200
 """Times that stand for all, from the shortest to the longest."""
 
 
-def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
-    """Return counts by minute and reason, how many records were lost, the outages and
-    picks of each worker, how long requests took, and the newest.
+@dataclass(frozen=True)
+class TookSample:
+    """What requests took in microseconds: the sum, and times that stand for all."""
+
+    total: int = 0
+    sample: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class LostCount:
+    """How many claims had an outcome, and when the newest one had; 0: never."""
+
+    count: int = 0
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class NewestDecision(Head):
+    picked: Sequence[str] = ()
+    server: str = ''
+    rejected: int = 0
+    """How many hosts the most frequent reason stands for; 0: it is not known."""
+
+
+@dataclass(frozen=True)
+class SchedulerOverview:
+    """The last seconds of one log, as it travels. Times are in us since 1970."""
+
+    since: int = 0
+    until: int = 0
+    results: Mapping[str, int] = field(default_factory=dict)
+    minutes: Sequence[Mapping[str, int]] = ()  # each begins ``at``
+    lost: int = 0  # records
+    outages: Sequence[Mapping[str, Any]] = ()  # of each worker
+    picks: Sequence[Mapping[str, Any]] = ()
+    took_us: TookSample = field(default_factory=TookSample)
+    reasons: Sequence[Count] = ()
+    newest: Sequence[NewestDecision] = ()
+    query_ms: Sequence[float] = ()
+    lost_claims: Mapping[str, LostCount] = field(default_factory=dict)
+    view: RecordedView = field(default_factory=RecordedView)
+
+
+def summarize(reader: DecisionReader, window_s: float) -> SchedulerOverview:
+    """Return the overview of a log.
 
     Bodies are read of the newest alone: they have what stood against each, how long
     placement took, and what was known of the cells.
@@ -43,7 +85,6 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
     criteria = Criteria(since=since)
     minutes, total_us = _minutes(reader, since)
     results = sum(minutes.values(), Counter())
-    sample = _sample(reader, since, results.total())
     heads = reader.find(criteria, NEWEST)
     ids = [head.id for head in heads]
     servers, bodies = reader.servers_of(ids), reader.bodies_of(ids)
@@ -53,35 +94,29 @@ def summarize(reader: DecisionReader, window_s: float) -> dict[str, Any]:
         if isinstance(reader, DecisionFiles)
         else []
     )
-    return {
-        'since': since,
-        'until': now,
-        'results': dict(results),
-        'minutes': [
-            {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
-        ],
-        'lost': _lost(reader, since),
-        'outages': [outage for state in states for outage in state['outages']],
-        'picks': [state['picks'] for state in states if state['picks']],
-        'took_us': {'total': total_us, 'sample': sample},
-        'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
-        'newest': [
-            _row(head, servers.get(head.id, Servers()), bodies.get(head.id, NO_BODY))
+    return SchedulerOverview(
+        since=since,
+        until=now,
+        results=dict(results),
+        minutes=[{'at': at * MINUTE, **minutes[at]} for at in sorted(minutes)],
+        lost=_lost(reader, since),
+        outages=[outage for state in states for outage in state['outages']],
+        picks=[state['picks'] for state in states if state['picks']],
+        took_us=TookSample(total_us, _sample(reader, since, results.total())),
+        reasons=reader.count('plugin', criteria)[:REASONS],
+        newest=[
+            _newest(head, servers.get(head.id, Servers()), bodies.get(head.id, NO_BODY))
             for head in heads
         ],
-        'query_ms': sorted(
-            body.stages_ms['query'] for body in read if 'query' in body.stages_ms
-        ),
-        'lost_claims': {
-            outcome: _lost_claims(heads, bodies, outcome) for outcome in LOST
-        },
-        'view': next((to_json(body.view) for body in read if not body.is_of_head), {}),
-    }
+        query_ms=sorted(b.stages_ms['query'] for b in read if 'query' in b.stages_ms),
+        lost_claims={outcome: _lost_claims(heads, bodies, outcome) for outcome in LOST},
+        view=next((body.view for body in read if not body.is_of_head), RecordedView()),
+    )
 
 
 def _lost_claims(
     heads: Sequence[Head], bodies: Mapping[str, RecordBody], outcome: str
-) -> dict[str, int]:
+) -> LostCount:
     """Return how many claims had an outcome, and when the newest one had."""
     ats = [
         head.at
@@ -89,7 +124,7 @@ def _lost_claims(
         for claim in bodies.get(head.id, NO_BODY).claims
         if claim.outcome == outcome
     ]
-    return {'count': len(ats), 'at': max(ats, default=0)}
+    return LostCount(len(ats), max(ats, default=0))
 
 
 def _minutes(
@@ -130,13 +165,13 @@ def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
     return took[:: len(took) // SAMPLE + 1]
 
 
-def _row(head: Head, servers: Servers, body: RecordBody) -> dict[str, Any]:
-    return {
-        **asdict(head),
-        'picked': servers.hosts,
-        'server': next(iter(servers.uuids), ''),
-        'rejected': _rejected(body, head.plugin, head.code),
-    }
+def _newest(head: Head, servers: Servers, body: RecordBody) -> NewestDecision:
+    return NewestDecision(
+        **vars(head),
+        picked=servers.hosts,
+        server=next(iter(servers.uuids), ''),
+        rejected=_rejected(body, head.plugin, head.code),
+    )
 
 
 def _rejected(body: RecordBody, plugin: str, code: str) -> int:

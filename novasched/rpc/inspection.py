@@ -24,6 +24,7 @@ from novasched.decisions.reading import DecisionReader, Servers, whole_id
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
 from novasched.rpc.server import TOPIC, answered
+from novasched.runtime.typed_json import to_json
 
 TARGET = oslo_messaging.Target(topic=TOPIC, namespace='novasched', version='1.0')
 AT_ONCE = 2
@@ -121,9 +122,9 @@ class InspectionEndpoint:
     @_bounded
     def overview(self, context: RequestContext, window_s: Any = 60) -> dict[str, Any]:
         """Return the picture of the last seconds."""
-        return overview.summarize(
-            self._reader, _number('window_s', window_s, MOST_WINDOW_S)
-        )
+        seconds = _number('window_s', window_s, MOST_WINDOW_S)
+        made: dict[str, Any] = to_json(overview.summarize(self._reader, seconds))
+        return made
 
 
 def _word(name: str, value: Any) -> str:

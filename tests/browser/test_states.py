@@ -45,9 +45,7 @@ def failing():
     return {'health': {'status': 'fail', 'checks': checks, 'free_slots': free}}
 
 
-NOTHING = part(results={}, minutes=[], newest=[], reasons=[]) | {
-    'took_us': {'total': 0, 'sample': []}
-}
+NOTHING = part(results={}, minutes=[], newest=[], reasons=[], took_us={})
 ROW_OF_TWO_CELLS = {
     'hosts': [console_answers.HOST_ROW],
     'total': 1,

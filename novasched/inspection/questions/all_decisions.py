@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from novasched import errors
 from novasched.decisions import overview
 from novasched.decisions.counting import Count, counts_of
+from novasched.decisions.overview import SchedulerOverview
 from novasched.decisions.primitives import (
     find_before,
     head_of,
@@ -30,6 +31,7 @@ from novasched.inspection.questions.overview import merged
 from novasched.inspection.questions.reports import Overview
 from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.typed_json import of_json
 
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionReply
@@ -265,7 +267,10 @@ class AllDecisions:
 
     def overview(self, window_s: float) -> Overview:
         """Return the picture of the last seconds, of all schedulers."""
-        parts = dict(self._ask('overview', window_s=window_s))
+        parts = {
+            host: of_json(SchedulerOverview, answer)
+            for host, answer in self._ask('overview', window_s=window_s)
+        }
         if self._own is not None:
             parts[self._own.host()] = overview.summarize(self._own.reader, window_s)
         return merged(parts, window_s, self.unanswered, self.without_log)

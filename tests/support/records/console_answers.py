@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from novasched.console import app
 from novasched.decisions.counting import time_of
+from novasched.decisions.overview import SchedulerOverview
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.questions.reports import CapacityReport, HostReport
 from novasched.runtime.typed_json import of_json
@@ -38,8 +39,8 @@ def part(**changes):
         {**asdict(each.head), 'picked': picked, 'server': 'uuid', 'rejected': 27}
         for each, picked in zip(RECORDS.values(), (['cmp-044'], []), strict=True)
     ]
-    at = decision_records.AT
-    return {
+    at, shared = decision_records.AT, {'count': 1, 'share': 0.5}
+    given = {
         'until': at + 10 * MINUTE_US,
         'results': {'scheduled': 3, 'unschedulable': 2},
         'minutes': [
@@ -49,13 +50,14 @@ def part(**changes):
         'took_us': {'total': 100_000, 'sample': [19_000, 24_000]},
         'query_ms': [17.0],
         'reasons': [
-            {'value': 'NUMATopologyFilter', 'count': 1, 'most_often': 'x'},
-            {'value': '(placement)', 'count': 1, 'most_often': 'no-candidates'},
+            {**shared, 'value': 'NUMATopologyFilter', 'most_often': 'x'},
+            {**shared, 'value': '(placement)', 'most_often': 'no-candidates'},
         ],
         'view': {'ages_s': {'cell1': 1.0, 'cell3': 74.0}, 'left_out': ['cell3']},
         'newest': newest,
         **changes,
     }
+    return of_json(SchedulerOverview, given)
 
 
 def stranded(why, hosts, amount):

@@ -41,8 +41,7 @@ class TestOverview:
         assert cells == '✓cell1 1 s !cell3 unavailable, 74 s'
 
     def test_without_decisions_it_says_what_to_do(self):
-        nothing = part(results={}, minutes=[], newest=[], reasons=[])
-        nothing['took_us'] = {'total': 0, 'sample': []}
+        nothing = part(results={}, minutes=[], newest=[], reasons=[], took_us={})
         seen = page('/', overview=overview.merged({'ctl1': nothing}, 3600.0))
         assert 'No decision in the last hour' in seen.text()
         assert links(seen)['plan one'] == '/plan'

@@ -2,6 +2,7 @@
 """The last seconds of all schedulers, added up, and as text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_outages_of_all_workers_are_added_up():
         return [{**away, 'since_s': since_s, 'waiting': waiting}]
 
     old = summarize(log_of(), 60)
-    here, there = (old | {'outages': worker(*each)} for each in ((9.94, 2), (2, 1)))
+    here, there = (replace(old, outages=worker(*each)) for each in ((9.94, 2), (2, 1)))
     overview = merged_overviews({'here': here, 'there': there, 'old': old}, 60)
     assert overview.outages == [OutageSummary('placement', '503', 9.9, 3, 2)]
     line = '  Away        placement since 10 s, 3 requests waiting: 503'
@@ -136,7 +137,7 @@ def test_picks_of_all_workers_are_counted():
     old = summarize(log_of(), 60)
     first = {'assumed': 3, 'oldest_s': 4.2, 'sent': 2, 'received': 1}
     second = {'assumed': 2, 'oldest_s': 9.6, 'sent': 1, 'received': 2, 'lost': 1}
-    both = {'here': old | {'picks': [first, second]}, 'old': old}
+    both = {'here': replace(old, picks=[first, second]), 'old': old}
     overview = merged_overviews(both, 60)
     line = '  Picks       3 assumed, the oldest for 10 s   sent 3   received 3   lost 1'
     assert line in top.frame(overview, Style(100)).splitlines()
