@@ -475,7 +475,7 @@ def _whole(
 
 
 def _shortened(step: StepOutline) -> StepOutline:
-    """Return what a filter did, with reasons of a bounded length."""
+    """Return a step whose reasons have a bounded length."""
     if all(len(reason.text) <= LONGEST_CLAIM_TEXT for reason in step.reasons):
         return step
     reasons = [r._replace(text=r.text[:LONGEST_CLAIM_TEXT]) for r in step.reasons]

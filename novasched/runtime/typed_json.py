@@ -96,7 +96,7 @@ _is_plain: Callable[[Any], bool] = functools.cache(
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """Return a value with the dataclasses that its type names; None: it names none."""
+    """Return a value with the dataclasses that its type names, if there is a type."""
     if kind is None or value is None:
         return value
     inner = typing.get_args(kind)

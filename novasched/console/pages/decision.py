@@ -102,7 +102,7 @@ def _took(explained: Explanation) -> View | None:
 
 
 def _answered(asked: RecordedQuery) -> str:
-    """Return what came of a query to placement."""
+    """Return the answer to a query to placement, in words."""
     said = [
         f'HTTP {asked.status}' if asked.status else 'no answer',
         counted(asked.candidates, 'candidate'),

@@ -110,7 +110,8 @@ def test_then_texts_go():
 )
 def test_at_last_only_the_servers_are_left(large):
     found = truncated(large)
-    assert found == RecordBody(servers=large.servers)
+    assert found == RecordBody(servers=found.servers)
+    assert [s.host for s in found.servers] == [s.host for s in large.servers]
 
 
 class Talks(BaseHostFilter):
