@@ -7,7 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.decisions.body import RecordBody, RecordedServer, WholeDecision
+from novasched.decisions.body import (
+    RecordBody,
+    RecordedServer,
+    WholeDecision,
+    body_of,
+)
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.record import (
@@ -19,6 +24,7 @@ from novasched.decisions.record import (
     time_of_id,
 )
 from novasched.decisions.writing import DecisionWriter
+from novasched.runtime.typed_json import to_json
 from tests.support.records.stored_records import write
 from tests.support.tables.examples import examples
 
@@ -63,7 +69,7 @@ def records(draw):
         decisions=[WholeDecision(host_list=one, steps=[]) for one in lists],
         profile=next(iter(profiles), ''),
     )
-    return DecisionRecord(head, body, lists, profiles)
+    return DecisionRecord(head, body_of(to_json(body)), lists, profiles)
 
 
 @given(VALUES)
