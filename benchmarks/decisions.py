@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from novasched.decisions import files
+from novasched.decisions.body import body_of
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.record import DecisionRecord, Head, new_id
 from novasched.decisions.writing import DecisionWriter
@@ -53,8 +54,8 @@ def record(number: int, chance: random.Random) -> DecisionRecord:
         'uuid': f'{chance.getrandbits(128):032x}',
         'host': None if failed else f'cmp-{number % 1000}',
     }
-    body = {'v': 1, 'servers': [server], 'notes': [chance.randbytes(BODY_BYTES)]}
-    return DecisionRecord(head, body)
+    body = {'servers': [server], 'notes': [chance.randbytes(BODY_BYTES)]}
+    return DecisionRecord(head, body_of(body))
 
 
 def main(number: int = RECORDS) -> None:
