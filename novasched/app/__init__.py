@@ -282,7 +282,6 @@ def compose_reader(
             view=view,
             placement=placement,
             rng=sources.rng,
-            on_decision=instrumentation.decisions(sources.on_decision),
             watch=watch,
             assumed=assumed(profile.of_release(of)),
         )
@@ -292,7 +291,7 @@ def compose_reader(
             view=view,
             placement=placement,
             notifier=sources.notifier.of_release(of),
-            query_policy=instrumentation.query_policy(policy),
+            query_policy=replace(policy, on_answer=instrumentation.answered),
             network=sources.network,
             journal=journal,
             clock=sources.clock,
@@ -409,7 +408,7 @@ def _view(
         cells=Cells.from_conf(conf, databases, sources.clock),
         clock=sources.clock,
         heartbeats=servicegroup.heartbeats(conf, sources.clock),
-        measure_refresh=functools.partial(instrumentation.stage, 'Refresh'),
+        measure_refresh=instrumentation.refresh,
     )
     instrumentation.watch(view)
     return view
@@ -485,4 +484,5 @@ def _copy(
         sources.instrumentation.refresh_of_copy,
         own_claims=sources.kept.claims,
     )
-    return sources.instrumentation.copy(copy, conf.novasched.candidates)
+    sources.instrumentation.watch_copy(copy, conf.novasched.candidates)
+    return copy

@@ -9,22 +9,19 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from novasched.decisions.fault import FaultText, log_failure
 from novasched.decisions.pending import PendingRecords, WritingThread
 from novasched.decisions.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decisions.record_builder import RecordBuilder, verdict
-from novasched.decisions.recording import RequestRecorder
+from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.decisions.task_thread import TaskThread
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionRecorder, NoDecisionLog
 from novasched.runtime.clock import Clock
 from novasched.runtime.log_once import LogOnce
-from novasched.scheduler.outcomes import Outcome
-from novasched.scheduler.outline import Outline
 
 LOG = logging.getLogger(__name__)
 
@@ -43,20 +40,6 @@ PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
 
 
-class RecordObserver(Protocol):
-    """Hears of each record that was made, in the thread that makes them."""
-
-    def recorded(
-        self,
-        record: DecisionRecord,
-        took_s: float,
-        outlines: Iterable[Outline],
-        rounds: Mapping[Outcome, int],
-    ) -> None:
-        """A record was made, which took so long, with these outlines of decisions and
-        rounds; its body may have fewer."""
-
-
 class RecordingLog:
     """Makes a record of each request, and hands it to a sink. Satisfies
     ports.decisions.DecisionLog.
@@ -72,7 +55,7 @@ class RecordingLog:
         sink: PendingRecords | WritingThread,
         clock: Clock,
         fault: FaultText,
-        observer: RecordObserver | None = None,
+        observer: RequestObserver | None = None,
         keeps: Callable[[str], bool] = lambda result: True,
         rng: random.Random | None = None,
         sleep: Callable[[float], None] | None = None,
@@ -81,7 +64,7 @@ class RecordingLog:
         self._sink = sink
         self._clock = clock
         self._fault = fault
-        self._observer = observer
+        self._observer = observer or RequestObserver()
         self._keeps = keeps
         self._rng = rng or random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
@@ -118,6 +101,7 @@ class RecordingLog:
             instance_uuids,
             self._take_in,
             self._fault.explained,
+            self._observer,
         )
 
     def _take_in(self, recorder: RequestRecorder) -> None:
@@ -195,10 +179,9 @@ class RecordingLog:
             record = self._record(recorder, whole)
             if record.head.result == UNSCHEDULABLE:
                 log_failure(record.head, record.body, recorder.context)
-            if self._observer is not None:
-                took_s = self._clock.monotonic() - since
-                outlines = recorder.outlines.values()
-                self._observer.recorded(record, took_s, outlines, recorder.rounds)
+            took_s = self._clock.monotonic() - since
+            outlines = recorder.outlines.values()
+            self._observer.recorded(record, took_s, outlines, recorder.rounds)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
             self._sink.count_lost(1)

@@ -12,12 +12,13 @@ from oslo_config import cfg
 from novasched.decisions import files, retention
 from novasched.decisions.fault import FaultText
 from novasched.decisions.files import StoreSettings
-from novasched.decisions.log import RecordingLog, RecordObserver
+from novasched.decisions.log import RecordingLog
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.pending import PendingRecords, WritingThread
 from novasched.decisions.reading import DecisionFiles, DecisionReader
 from novasched.decisions.record import SCHEDULED
 from novasched.decisions.record_builder import RecordBuilder
+from novasched.decisions.recording import RequestObserver
 from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import Clock
 
@@ -64,7 +65,7 @@ def open_log(
     store: DecisionStore,
     builder: RecordBuilder,
     clock: Clock,
-    observer: RecordObserver | None = None,
+    observer: RequestObserver | None = None,
 ) -> RecordingLog:
     """Return the log that makes records for a store."""
     keep = StoreSettings.from_conf(conf).keep

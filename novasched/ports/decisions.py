@@ -30,8 +30,11 @@ class DecisionRecorder(Protocol):
     id: str
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
-        """Return a context manager for a stage: prefilter, query, refresh, claim or
-        notify. The filters and weighers of a decision say themselves how long."""
+        """Return a context manager for a stage: prefilter, query, refresh, verify,
+        claim, undo, wait or notify. A stage after the end is measured, not recorded.
+
+        The filters and weighers of a decision say themselves how long.
+        """
 
     def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
         """The prefilters have run."""
@@ -45,8 +48,12 @@ class DecisionRecorder(Protocol):
         The cause is a prefilter, the host that it names, or the answer of placement.
         """
 
-    def decided(self, decision: Decision, index: int) -> None:
-        """The filters and weighers have run for instance ``index``."""
+    def decided(self, decision: Decision, index: int | None = None) -> None:
+        """The filters and weighers have run for instance ``index``.
+
+        Without an index, the decision is measured and not kept: it ranks alternates, or
+        is of a driver written for nova.
+        """
 
     def picked(self, host: str, cells: Sequence[int]) -> None:
         """The host of the last decision was picked; ``cells`` are the ids of the NUMA
@@ -110,7 +117,7 @@ class NoRecorder:
     def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         """Nothing."""
 
-    def decided(self, decision: Decision, index: int) -> None:
+    def decided(self, decision: Decision, index: int | None = None) -> None:
         """Nothing."""
 
     def picked(self, host: str, cells: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from novasched.decisions.log import (
     RecordingLog,
 )
 from novasched.decisions.record_builder import RecordBuilder
-from novasched.decisions.recording import CANDIDATE
+from novasched.decisions.recording import CANDIDATE, RequestObserver
 from novasched.decisions.task_thread import DRAIN_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
@@ -74,7 +74,7 @@ class Sink:
             )
 
 
-class Observer:
+class Observer(RequestObserver):
     """Keeps what it hears; ``problem`` is raised."""
 
     def __init__(self, problem=None):
