@@ -78,7 +78,7 @@ from novasched.ports import (
     Placement,
     ProviderStore,
 )
-from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.ports.decisions import DecisionLog
 from novasched.process.service import Scheduler, drain_s_of, host_of
 from novasched.releases import Release
 from novasched.rpc import server
@@ -158,7 +158,7 @@ class Reader:
 def _no_log(
     view: ClusterView, profile: Profile, copy: CopyKeeper | None
 ) -> DecisionLog:
-    return NoDecisionLog()
+    return DecisionLog()
 
 
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:

@@ -13,7 +13,7 @@ from novasched.decisions.record import DecisionRecord, new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
-from novasched.ports.decisions import NO_ROUNDS, Answer
+from novasched.ports.decisions import NO_ROUNDS, Answer, DecisionRecorder
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
@@ -91,8 +91,8 @@ Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
 
 
 @dataclass
-class RequestRecorder:
-    """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
+class RequestRecorder(DecisionRecorder):
+    """One request as it is recorded.
 
     It begins when it is made, ``at`` seconds since 1970.
     """

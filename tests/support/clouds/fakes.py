@@ -23,7 +23,7 @@ from novasched.ports import (
     QueryFailed,
     UndoLeft,
 )
-from novasched.ports.decisions import NoRecorder
+from novasched.ports.decisions import DecisionRecorder
 from tests.support.clouds import factories
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
@@ -223,7 +223,7 @@ def schedule_request(
     return request if claims is None else request.claimed_by(claims)
 
 
-class DecisionsSeen(NoRecorder):
+class DecisionsSeen(DecisionRecorder):
     """A recorder that gives each decision to a function."""
 
     def __init__(self, take):

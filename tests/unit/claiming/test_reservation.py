@@ -26,7 +26,7 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import STANDS, ClaimRequest, ClaimUnknown
-from novasched.ports.decisions import NO_RECORDER, NoRecorder
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -421,7 +421,7 @@ class TestOtherSchedulers:
     def test_an_adopted_claim_that_is_to_yield_ends_the_request(self, make):
         """It cannot be rolled back: nothing is decided as if it were."""
 
-        class Hearing(NoRecorder):
+        class Hearing(DecisionRecorder):
             def claimed(self, wanted, outcome, text):
                 apply_remote()
 
