@@ -155,12 +155,6 @@ class Reader:
         )
 
 
-def _no_log(
-    view: ClusterView, profile: Profile, copy: CopyKeeper | None
-) -> DecisionLog:
-    return DecisionLog()
-
-
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
     driver_loading.set_defaults(conf)
@@ -271,9 +265,10 @@ def compose_reader(
     placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
-    make_log = make_log or _no_log
     assumed = wrappers.assumed or functools.partial(AssumedInstances.from_conf, conf)
-    decision_log = make_log(view, profile.of_release(found.release), copy)
+    decision_log = DecisionLog()
+    if make_log is not None:
+        decision_log = make_log(view, profile.of_release(found.release), copy)
 
     def manager(of: Release) -> SchedulerManager:
         context = DriverContext.from_conf(

@@ -54,7 +54,6 @@ class RecordingLog(DecisionLog):
         fault: FaultText,
         observer: RequestObserver | None = None,
         keeps: Callable[[str], bool] = lambda result: True,
-        rng: random.Random | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._builder = builder
@@ -63,7 +62,7 @@ class RecordingLog(DecisionLog):
         self._fault = fault
         self._observer = observer or RequestObserver()
         self._keeps = keeps
-        self._rng = rng or random.SystemRandom()
+        self._rng = random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
         self._waiting: deque[RequestRecorder] = deque()
         self._held = 0

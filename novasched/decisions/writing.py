@@ -176,9 +176,6 @@ class OpenFile:
         except OSError:
             return False
 
-    def version(self) -> int:
-        return files.version_of(self.connection)
-
     def size(self) -> int:
         """Return the bytes of the database, with those that are not in it yet."""
         (pages,) = self.connection.execute('PRAGMA page_count').fetchone()
@@ -270,7 +267,7 @@ class DecisionWriter:
                 is_own = file is not None and file.is_there()
                 return file if file and is_own else self._begin(newest.number)
             file = self._open(newest.path)
-            if (version := file.version()) != files.SCHEMA_VERSION:
+            if (version := files.version_of(file.connection)) != files.SCHEMA_VERSION:
                 # Not begun in full, or by a later release.
                 after = newest.number - (version == 0)
                 file = self._begin(after)
