@@ -41,9 +41,8 @@ class RecordingLog(DecisionLog):
     """Makes a record of each request, and has it written.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. Nothing waits for its two threads: one makes records of what
-    has come, every PAUSE_S, the other writes them. So while the disk stalls, records
-    wait, and the requests of which they were made are let go.
+    and the servers are. Nothing waits for its two threads. One makes records every
+    PAUSE_S, the other writes them: while the disk stalls, no request stays in memory.
     """
 
     def __init__(
