@@ -23,8 +23,10 @@ from dataclasses import replace
 from benchmarks import decide as deciding
 from benchmarks import fit
 from novasched import errors
+from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.fault import FaultText
 from novasched.decisions.log import RecordingLog
+from novasched.decisions.pending import PendingRecords
 from novasched.decisions.record import encode
 from novasched.decisions.record_builder import RecordBuilder
 from novasched.decisions.recording import RequestRecorder
@@ -88,12 +90,11 @@ def cases(count):
 
 
 class Nowhere:
-    """Where the records of the log go."""
+    """The store of the log, which keeps nothing."""
 
-    def write(self, records):
-        pass
+    encoded = RecordEncoder()
 
-    def close(self):
+    def write_encoded(self, records, lost=0):
         pass
 
 
@@ -140,7 +141,8 @@ def measured(profile, hosts, request, rounds):
     context = RequestContext(overwrite=False)
     decision = decide(profile, hosts, request, random.Random(1))
     builder = RecordBuilder(profile)
-    log = RecordingLog(builder, Nowhere(), SYSTEM_CLOCK, FaultText(builder))
+    pending = PendingRecords(Nowhere(), lambda outcome, number: None)
+    log = RecordingLog(builder, pending, SYSTEM_CLOCK, FaultText(builder))
 
     def in_the_request():
         tell(log.recorder(context, request, [UUID]), decision, query, answer)

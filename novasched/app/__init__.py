@@ -78,7 +78,7 @@ from novasched.ports import (
     Placement,
     ProviderStore,
 )
-from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.ports.decisions import DecisionLog
 from novasched.process.service import Scheduler, drain_s_of, host_of
 from novasched.releases import Release
 from novasched.rpc import server
@@ -153,12 +153,6 @@ class Reader:
             may_learn=not self.found.is_pinned,
             on_followed=known.learn,
         )
-
-
-def _no_log(
-    view: ClusterView, profile: Profile, copy: CopyKeeper | None
-) -> DecisionLog:
-    return NoDecisionLog()
 
 
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
@@ -271,9 +265,10 @@ def compose_reader(
     placement = wrappers.placement(placement)
     watch = PluginTiming.from_conf(conf)
     plugins.install_nova_modules(conf)
-    make_log = make_log or _no_log
     assumed = wrappers.assumed or functools.partial(AssumedInstances.from_conf, conf)
-    decision_log = make_log(view, profile.of_release(found.release), copy)
+    decision_log = DecisionLog()
+    if make_log is not None:
+        decision_log = make_log(view, profile.of_release(found.release), copy)
 
     def manager(of: Release) -> SchedulerManager:
         context = DriverContext.from_conf(
@@ -282,7 +277,6 @@ def compose_reader(
             view=view,
             placement=placement,
             rng=sources.rng,
-            on_decision=instrumentation.decisions(sources.on_decision),
             watch=watch,
             assumed=assumed(profile.of_release(of)),
         )
@@ -292,7 +286,7 @@ def compose_reader(
             view=view,
             placement=placement,
             notifier=sources.notifier.of_release(of),
-            query_policy=instrumentation.query_policy(policy),
+            query_policy=replace(policy, on_answer=instrumentation.answered),
             network=sources.network,
             journal=journal,
             clock=sources.clock,
@@ -409,7 +403,7 @@ def _view(
         cells=Cells.from_conf(conf, databases, sources.clock),
         clock=sources.clock,
         heartbeats=servicegroup.heartbeats(conf, sources.clock),
-        measure_refresh=functools.partial(instrumentation.stage, 'Refresh'),
+        measure_refresh=instrumentation.refresh,
     )
     instrumentation.watch(view)
     return view
@@ -485,4 +479,5 @@ def _copy(
         sources.instrumentation.refresh_of_copy,
         own_claims=sources.kept.claims,
     )
-    return sources.instrumentation.copy(copy, conf.novasched.candidates)
+    sources.instrumentation.watch_copy(copy, conf.novasched.candidates)
+    return copy

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
@@ -12,12 +14,18 @@ from oslo_service import backend  # type: ignore[import-untyped]
 from novasched.app.sources import Dependencies
 from novasched.cluster.view import ClusterView
 from novasched.decisions import files
-from novasched.decisions import store as decision_store
+from novasched.decisions.fault import FaultText
+from novasched.decisions.files import StoreSettings
 from novasched.decisions.log import RecordingLog
+from novasched.decisions.memory import MemoryDecisions
+from novasched.decisions.pending import PendingRecords
 from novasched.decisions.primitives import origin_of
+from novasched.decisions.reading import DecisionFiles, DecisionReader
+from novasched.decisions.record import SCHEDULED
 from novasched.decisions.record_builder import RecordBuilder, profile_summary
-from novasched.decisions.store import DecisionStore
+from novasched.decisions.retention import total_size
 from novasched.decisions.worker_state import INTERVAL_S, StateFile
+from novasched.decisions.writing import DecisionWriter
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
@@ -55,13 +63,34 @@ def prepare(conf: cfg.ConfigOpts) -> str | None:
     return files.from_conf(conf, files.make).warning
 
 
-def open_store(conf: cfg.ConfigOpts, metrics: DecisionMetrics) -> DecisionStore:
-    """Open the store of the decision log."""
-    store = decision_store.from_conf(conf, metrics.stored, _has_files())
-    metrics.problem = lambda: store.pending.problem
-    metrics.unwritten_s = lambda: store.pending.waits_s
-    metrics.size = store.size
-    return store
+class DecisionStore(NamedTuple):
+    """Where a worker keeps its records."""
+
+    pending: PendingRecords
+    store: DecisionWriter | MemoryDecisions
+    reader: DecisionReader
+    directory: Path | None  # None if they are kept in memory
+
+
+def open_store(
+    conf: cfg.ConfigOpts, metrics: DecisionMetrics, in_memory: bool = False
+) -> DecisionStore:
+    """Open the store of the decision log, measured."""
+    settings = StoreSettings.from_conf(conf)
+    has_files = _has_files() and not in_memory
+    path = files.from_conf(conf).path if has_files else None
+    directory = None if path is None else Path(path)
+    store: DecisionWriter | MemoryDecisions
+    reader: DecisionReader
+    if directory is None:
+        store = reader = MemoryDecisions(settings.keep)
+    else:
+        store, reader = DecisionWriter(directory, settings), DecisionFiles(directory)
+        metrics.size = lambda: total_size(directory)
+    pending = PendingRecords(store, metrics.stored)
+    metrics.problem = lambda: pending.problem
+    metrics.unwritten_s = lambda: pending.waits_s
+    return DecisionStore(pending, store, reader, directory)
 
 
 def _diagnosis(
@@ -111,8 +140,14 @@ class LogMaker:
             diagnose=diagnosis,
             waits_for_diagnosis=diagnosis is not None,
         )
-        log = decision_store.open_log(
-            conf, self._store, builder, dependencies.clock, self._metrics
+        keep = conf.novasched.decisions_keep
+        log = RecordingLog(
+            builder,
+            self._store.pending,
+            dependencies.clock,
+            FaultText.from_conf(conf, builder),
+            self._metrics,
+            keeps=lambda result: keep == files.ALL or result != SCHEDULED,
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log

@@ -21,7 +21,6 @@ from novasched.placement_copy.own_claims import OwnClaims
 from novasched.ports import Network, Notifier, ProviderStore, ServiceRow
 from novasched.providers.hints import CloudHints, node_sizes
 from novasched.runtime.clock import Clock
-from novasched.scheduler.trace import Decision
 
 
 def hints_of(view: ClusterView) -> CloudHints:
@@ -58,7 +57,6 @@ class Sources:
     providers: ProviderStore | None = None
     keeps_copy: bool = True
     """Whether a scheduler keeps a copy of ``providers``, if there are any."""
-    on_decision: Callable[[Decision], None] = lambda decision: None
     instrumentation: Instrumentation = field(default_factory=Instrumentation)
     """Wraps the components."""
     kept: Kept = field(default_factory=Kept)

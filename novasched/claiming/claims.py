@@ -413,7 +413,7 @@ class Claims:
         consumers = [claim.consumer_uuid for claim in claims]
         LOG.debug('Cleaning up allocations for %s', consumers)
         keeps_lost = records and self._attempt.retries_rollback
-        with self._recorder.stage('claim') if records else contextlib.nullcontext():
+        with self._recorder.stage('undo'):
             left = self._placement.undo(
                 self._context, claims, UNDO_WITHIN_S, keeps_unknown=keeps_lost
             )

@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.drivers import DriverContext
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.nova_log_lines import Logged, log_decision
 from novasched.drivers.plugin_timing import RequestTimer
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import Profile, decide, descending, weigh
@@ -31,11 +32,13 @@ Asked = RequestSpec | Mapping[str, Any]
 
 
 class Serving(NamedTuple):
-    """The request that a driver works on, its timer, and the complaints logged."""
+    """The request that a driver works on, its timer and recorder, and the complaints
+    logged."""
 
     request: RequestSpec | None
     timer: RequestTimer
     logged: Logged
+    recorder: DecisionRecorder = NO_RECORDER
 
 
 class HostManager:
@@ -46,9 +49,9 @@ class HostManager:
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def serving(self, request: RequestSpec, timer: RequestTimer) -> Iterator[None]:
+    def serving(self, request: ScheduleRequest, timer: RequestTimer) -> Iterator[None]:
         """Know what the driver works on, in this thread, for a while."""
-        self._thread.serving = Serving(request, timer, set())
+        self._thread.serving = Serving(request.spec, timer, set(), request.recorder)
         try:
             yield
         finally:
@@ -121,13 +124,13 @@ class HostManager:
             index = filter_class_names
             filter_class_names = None
         profile = Profile(self._filters(filter_class_names), weighers=())
-        _, timer, logged = self._served()
+        _, timer, logged, recorder = self._served()
         request = self._request(spec_obj)
         table = table_of(states)
         decision = decide(profile, table, request, random.Random(0), index, timer)
         decision = replace(decision, took_s=timer.took_s())
         log_decision(decision, logged)
-        self._context.on_decision(decision)
+        recorder.decided(decision)
         return list(decision.weighed.hosts.states())
 
     def _filters(self, names: Sequence[str] | None) -> Sequence[BaseHostFilter]:

@@ -104,7 +104,7 @@ class LegacyDriver(Driver):
         timer = self.context.watch.of(request.context.request_id)
         with (
             self._named(),
-            self._host_manager.serving(request.spec, timer),
+            self._host_manager.serving(request, timer),
             timer('Driver', self._name, 0),
         ):
             given = _arguments(self._parameters, request, offered)

@@ -9,22 +9,19 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from novasched.decisions.fault import FaultText, log_failure
-from novasched.decisions.pending import PendingRecords, WritingThread
+from novasched.decisions.pending import PendingRecords
 from novasched.decisions.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decisions.record_builder import RecordBuilder, verdict
-from novasched.decisions.recording import RequestRecorder
+from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.decisions.task_thread import TaskThread
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports.decisions import DecisionRecorder, NoDecisionLog
+from novasched.ports.decisions import DecisionLog, DecisionRecorder
 from novasched.runtime.clock import Clock
 from novasched.runtime.log_once import LogOnce
-from novasched.scheduler.outcomes import Outcome
-from novasched.scheduler.outline import Outline
 
 LOG = logging.getLogger(__name__)
 
@@ -35,74 +32,53 @@ MOST_HELD = 500_000
 A host takes 0.2 KB, and a candidate counts as several. Beyond that, only the head of a
 record is written.
 """
-MOST_REDUCED = 4096
-"""Heads that may wait, should a plugin hang that is asked for reasons; more are
-lost."""
 AT_ONCE = 64
 PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
 
 
-class RecordObserver(Protocol):
-    """Hears of each record that was made, in the thread that makes them."""
-
-    def recorded(
-        self,
-        record: DecisionRecord,
-        took_s: float,
-        outlines: Iterable[Outline],
-        rounds: Mapping[Outcome, int],
-    ) -> None:
-        """A record was made, which took so long, with these outlines of decisions and
-        rounds; its body may have fewer."""
-
-
-class RecordingLog:
-    """Makes a record of each request, and hands it to a sink. Satisfies
-    ports.decisions.DecisionLog.
+class RecordingLog(DecisionLog):
+    """Makes a record of each request, and has it written.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. Nothing waits for its thread, which takes what has come every
-    PAUSE_S.
+    and the servers are. Nothing waits for its two threads. One makes records every
+    PAUSE_S, the other writes them: while the disk stalls, no request stays in memory.
     """
 
     def __init__(
         self,
         builder: RecordBuilder,
-        sink: PendingRecords | WritingThread,
+        pending: PendingRecords,
         clock: Clock,
         fault: FaultText,
-        observer: RecordObserver | None = None,
+        observer: RequestObserver | None = None,
         keeps: Callable[[str], bool] = lambda result: True,
-        rng: random.Random | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._builder = builder
-        self._sink = sink
+        self._pending = pending
         self._clock = clock
         self._fault = fault
-        self._observer = observer
+        self._observer = observer or RequestObserver()
         self._keeps = keeps
-        self._rng = rng or random.SystemRandom()
+        self._rng = random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
         self._waiting: deque[RequestRecorder] = deque()
         self._held = 0
         self._holding = threading.Lock()
-        self._reduced: deque[DecisionRecord] = deque()
-        self._thread = TaskThread('decision-log', self._write_all, PAUSE_S)
-        self._batch_since_s: float | None = None
+        self._maker = TaskThread('decision-log', self._make_all, PAUSE_S)
+        self._writer = TaskThread(
+            'decision-writer', pending.flush, again_s=lambda: pending.again_s
+        )
         self._logged = LogOnce()
 
     @property
     def waits_s(self) -> float:
         """The seconds for which the oldest request has waited for its record."""
-        since_s = self._batch_since_s
-        if since_s is None:
-            try:
-                since_s = self._waiting[0].ended_s
-            except IndexError:
-                return 0.0
-        return self._clock.monotonic() - since_s
+        try:
+            return self._clock.monotonic() - self._waiting[0].ended_s
+        except IndexError:
+            return 0.0
 
     def recorder(
         self,
@@ -118,6 +94,7 @@ class RecordingLog:
             instance_uuids,
             self._take_in,
             self._fault.explained,
+            self._observer,
         )
 
     def _take_in(self, recorder: RequestRecorder) -> None:
@@ -129,18 +106,17 @@ class RecordingLog:
             if self._logged.begins('queue'):
                 LOG.exception('Request %s leaves no record', recorder.id)
             with contextlib.suppress(Exception):  # counting may be what fails
-                self._sink.count_lost(1)
+                self._pending.count_lost(1)
         else:
             self._logged.ends('queue')
 
     def _queue(self, recorder: RequestRecorder) -> None:
         if self._holds(recorder):
             self._waiting.append(recorder)
-        elif len(self._reduced) >= MOST_REDUCED:
-            self._sink.count_lost(1)
-        elif (record := self._made(recorder, whole=False)) is not None:
-            self._reduced.append(record)
-        self._thread.notify()
+            self._maker.notify()
+        else:
+            self._add(recorder, whole=False)
+            self._writer.notify()
 
     def _holds(self, recorder: RequestRecorder) -> bool:
         """Count what a request holds, unless that is too much."""
@@ -153,59 +129,43 @@ class RecordingLog:
             self._held = held
             return True
 
-    def _next(self) -> RequestRecorder:
+    def _make_all(self) -> None:
+        """Make the records of all requests that have ended."""
+        while self._waiting:
+            for _ in range(min(AT_ONCE, len(self._waiting))):
+                try:
+                    self._add(self._waiting[0])
+                finally:
+                    self._let_go()
+                self._sleep(0)  # lets requests go on, where threads are green
+            self._writer.notify()
+
+    def _let_go(self) -> None:
         recorder = self._waiting.popleft()
         with self._holding:
             self._held -= recorder.size
-        return recorder
 
-    def _write_all(self) -> None:
-        """Make and write the records of all requests that have ended."""
-        while self._waiting or self._reduced:
-            records: list[DecisionRecord] = []
-            while self._waiting and len(records) < AT_ONCE:
-                recorder = self._next()
-                if self._batch_since_s is None:
-                    self._batch_since_s = recorder.ended_s
-                if (record := self._made(recorder)) is not None:
-                    records.append(record)
-                del recorder
-                self._sleep(0)  # lets requests go on, where threads are green
-            while self._reduced and len(records) < AT_ONCE:
-                records.append(self._reduced.popleft())
-            self._write(records)
-            self._batch_since_s = None
+    def _add(self, recorder: RequestRecorder, whole: bool = True) -> None:
+        """Make the record of a request, ``whole`` or its head and servers, and have it
+        wait to be written.
 
-    def _write(self, records: Sequence[DecisionRecord]) -> None:
-        try:
-            self._sink.write(records)
-        except Exception:  # the thread goes on
-            LOG.exception('%d records are lost', len(records))
-            self._sink.count_lost(len(records))
-
-    def _made(
-        self, recorder: RequestRecorder, whole: bool = True
-    ) -> DecisionRecord | None:
-        """Return the record of a request, ``whole`` or its head and servers.
-
-        None if it cannot be made: no request may suffer from such a defect.
+        No request may suffer if it cannot be made.
         """
         since = self._clock.monotonic()
         try:
             record = self._record(recorder, whole)
             if record.head.result == UNSCHEDULABLE:
                 log_failure(record.head, record.body, recorder.context)
-            if self._observer is not None:
-                took_s = self._clock.monotonic() - since
-                outlines = recorder.outlines.values()
-                self._observer.recorded(record, took_s, outlines, recorder.rounds)
+            took_s = self._clock.monotonic() - since
+            outlines = recorder.outlines.values()
+            self._observer.recorded(record, took_s, outlines, recorder.rounds)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
-            self._sink.count_lost(1)
-            return None
+            self._pending.count_lost(1)
+        else:
+            self._pending.add([record])
         finally:
             recorder.error = None  # its frames refer to the recorder, and to the tables
-        return record
 
     def _record(self, recorder: RequestRecorder, whole: bool) -> DecisionRecord:
         if whole and self._keeps(verdict(recorder).result):
@@ -217,13 +177,16 @@ class RecordingLog:
 
     def close(self) -> None:
         """Write what has come, for a short time at most, and stop."""
-        self._thread.close()
-        self._sink.close()
+        self._maker.close()
+        self._pending.retry_now()
+        self._writer.close()
+        if left := len(self._pending):
+            LOG.warning('%d records of decisions are not written at the end', left)
 
 
-class CollectedRecords(NoDecisionLog):
+class CollectedRecords(DecisionLog):
     """Makes the record of each request as soon as it ends, and keeps it here, and its
-    recorder. Satisfies ports.decisions.DecisionLog; for dry runs."""
+    recorder; for dry runs."""
 
     def __init__(self, builder: RecordBuilder, clock: Clock) -> None:
         self._builder = builder

@@ -19,7 +19,6 @@ from novasched.decisions.writing import (
     Diagnoses,
     awaiting_diagnosis,
     completed,
-    decode_bodies,
     insert,
     insert_lost,
     transaction,
@@ -78,8 +77,7 @@ class MemoryDecisions(DecisionReader):
         """Return the heads and bodies of some records that wait for a diagnosis, the
         newest first."""
         with self._lock:
-            found = list(awaiting_diagnosis(self._connection))
-        return decode_bodies(found)
+            return list(awaiting_diagnosis(self._connection))
 
     def complete(self, diagnoses: Diagnoses) -> set[str]:
         """Put diagnoses into records that wait, or give them up; return the ids of

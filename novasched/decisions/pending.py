@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,7 +13,6 @@ from novasched import errors
 from novasched.decisions.encoding import EncodedRecord
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.record import DecisionRecord
-from novasched.decisions.task_thread import TaskThread
 from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -32,12 +29,8 @@ LOG_EVERY_S = 60.0
 class _Waiting(NamedTuple):
     """A record that waits to be written, and since when."""
 
-    number: int
     since_s: float
     record: EncodedRecord
-
-
-_Queue = deque[_Waiting]
 
 
 class PendingRecords:
@@ -60,10 +53,8 @@ class PendingRecords:
         self._clock = clock
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._numbers = itertools.count()
-        self._successes: _Queue = deque()
-        self._failures: _Queue = deque()
-        self._batch: list[_Waiting] = []  # being written
+        self._waiting: list[_Waiting] = []
+        self._writing = 0  # of the first of them, which are being written
         self._shared: Counter[str] = Counter()
         self._bytes = 0
         self._lost = 0  # what the writer has not been given yet
@@ -72,16 +63,15 @@ class PendingRecords:
         """Why records wait, for the health check; None if they are written."""
 
     def __len__(self) -> int:
-        with self._lock:
-            return len(self._batch) + len(self._successes) + len(self._failures)
+        return len(self._waiting)
 
     @property
     def waits_s(self) -> float:
         """The seconds for which the oldest record has waited to be written."""
         with self._lock:
-            first = [q[0] for q in (self._batch, self._successes, self._failures) if q]
-        now = self._clock.monotonic()
-        return max((now - each.since_s for each in first), default=0.0)
+            if not self._waiting:
+                return 0.0
+            return self._clock.monotonic() - self._waiting[0].since_s
 
     def count_lost(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
@@ -103,35 +93,34 @@ class PendingRecords:
 
     def add(self, records: Sequence[DecisionRecord]) -> None:
         """Have records wait to be written; raise nothing."""
-        encoded = [one for each in records if (one := self._encoded(each)) is not None]
-        now = self._clock.monotonic()
+        for record in records:
+            try:
+                encoded = self._writer.encoded(record)
+            except Exception:  # a defect costs no other record
+                LOG.exception('Record %s cannot be encoded', record.head.id)
+                self.count_lost(1)
+            else:
+                if encoded is not None:
+                    self._add(encoded)
+
+    def _add(self, record: EncodedRecord) -> None:
         with self._lock:
-            for one in encoded:
-                waiting = _Waiting(next(self._numbers), now, one)
-                self._queue_of(one).append(waiting)
-                new = [key for key in one.shared if not self._shared[key]]
-                self._bytes += one.size + sum(len(one.shared[key]) for key in new)
-                self._shared.update(one.shared.keys())
+            self._waiting.append(_Waiting(self._clock.monotonic(), record))
+            new = [key for key in record.shared if not self._shared[key]]
+            self._bytes += record.size + sum(len(record.shared[key]) for key in new)
+            self._shared.update(record.shared.keys())
             lost = self._make_room()
         if lost:
             self.count_lost(lost)
 
-    def _encoded(self, record: DecisionRecord) -> EncodedRecord | None:
-        try:
-            return self._writer.encoded(record)
-        except Exception:  # a defect costs no other record
-            LOG.exception('Record %s cannot be encoded', record.head.id)
-            self.count_lost(1)
-            return None
-
-    def _queue_of(self, record: EncodedRecord) -> _Queue:
-        return self._successes if record.is_success else self._failures
-
     def _make_room(self) -> int:
         """Forget the oldest records, but for those being written; return how many."""
         lost = 0
-        while self._bytes > self._most_bytes and (self._successes or self._failures):
-            self._forget((self._successes or self._failures).popleft().record)
+        while self._bytes > self._most_bytes and len(self._waiting) > self._writing:
+            places = range(self._writing, len(self._waiting))
+            successes = (i for i in places if self._waiting[i].record.is_success)
+            oldest = next(successes, self._writing)
+            self._forget(self._waiting.pop(oldest).record)
             lost += 1
         return lost
 
@@ -144,7 +133,7 @@ class PendingRecords:
     @property
     def again_s(self) -> float | None:
         """The seconds after which to call flush() again; None if nothing waits."""
-        return RETRY_S if len(self) else None
+        return RETRY_S if self._waiting else None
 
     def retry_now(self) -> None:
         """Let the next flush() try, however soon after a failure."""
@@ -157,8 +146,8 @@ class PendingRecords:
         if now < self._retry_at:
             return
         try:
-            while self._take_batch():
-                self._write_batch()
+            while batch := self._batch():
+                self._write_batch(batch)
         except errors.StoreFailed as problem:
             self._note(problem, now)
         else:
@@ -166,38 +155,31 @@ class PendingRecords:
                 LOG.info('The decision log is written again')
             self.problem = None
         finally:
-            self._give_back()
+            self._writing = 0
 
-    def _take_batch(self) -> bool:
-        """Take the oldest records, to be written; return whether there are any.
+    def _batch(self) -> Sequence[EncodedRecord]:
+        """Begin to write the oldest records, and return them.
 
         They are a quarter of what may wait: others come meanwhile.
         """
+        batch: list[EncodedRecord] = []
+        size = 0
         with self._lock:
-            merged = heapq.merge(self._successes, self._failures)
-            size = 0
-            for waiting in itertools.islice(merged, BATCH):
-                size += waiting.record.size
-                if self._batch and size > self._most_bytes // 4:
+            for _, record in self._waiting[:BATCH]:
+                size += record.size
+                if batch and size > self._most_bytes // 4:
                     break
-                self._batch.append(waiting)
-            for waiting in self._batch:
-                self._queue_of(waiting.record).popleft()
-        return bool(self._batch)
+                batch.append(record)
+            self._writing = len(batch)
+        return batch
 
-    def _give_back(self) -> None:
-        with self._lock:
-            for waiting in reversed(self._batch):
-                self._queue_of(waiting.record).appendleft(waiting)
-            self._batch = []
-
-    def _write_batch(self) -> None:
-        batch = [waiting.record for waiting in self._batch]
+    def _write_batch(self, batch: Sequence[EncodedRecord]) -> None:
         is_written = self._wrote(batch)
         with self._lock:
             for record in batch:
                 self._forget(record)
-            self._batch = []
+            del self._waiting[: len(batch)]
+            self._writing = 0
         if not is_written:
             self.count_lost(len(batch))
             return
@@ -231,33 +213,3 @@ class PendingRecords:
                 len(self),
                 problem,
             )
-
-    def close(self) -> None:
-        """Do nothing: write() has tried all."""
-
-
-class WritingThread:
-    """Writes pending records in a thread of its own: while the disk stalls, records
-    wait, and not the requests of which they are made."""
-
-    def __init__(self, pending: PendingRecords) -> None:
-        self._pending = pending
-        self._thread = TaskThread(
-            'decision-writer', pending.flush, again_s=lambda: pending.again_s
-        )
-
-    def write(self, records: Sequence[DecisionRecord]) -> None:
-        """Have records written soon."""
-        self._pending.add(records)
-        self._thread.notify()
-
-    def count_lost(self, records: int) -> None:
-        """Count records that are lost; any thread may call it."""
-        self._pending.count_lost(records)
-
-    def close(self) -> None:
-        """Try to write what waits, for a short time at most, and stop."""
-        self._pending.retry_now()
-        self._thread.close()
-        if left := len(self._pending):
-            LOG.warning('%d records of decisions are not written at the end', left)

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Self
 
 from novasched import errors
 from novasched.decisions.body import RecordedDiagnosis
-from novasched.decisions.record import new_id
+from novasched.decisions.record import DecisionRecord, new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
-from novasched.ports.decisions import NO_ROUNDS, Answer
+from novasched.ports.decisions import NO_ROUNDS, Answer, DecisionRecorder
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
@@ -25,6 +25,8 @@ from novasched.scheduler.trace import Decision
 
 MOST_CLAIMS = 20
 MOST_NOTES = 20
+UNDO_IS = {'undo': 'claim'}
+"""Records count undos as part of the stage of claims."""
 CANDIDATE = 16
 """A candidate takes as much memory as the columns of so many hosts."""
 
@@ -62,13 +64,36 @@ class InstanceDecision:
     cells: Sequence[int] = ()
 
 
+class RequestObserver:
+    """Base of what learns of requests while they are recorded; does nothing itself."""
+
+    def staged(self, stage: str, took_s: float) -> None:
+        """A stage has ended."""
+
+    def prefiltered(self, took_s: Mapping[str, float]) -> None:
+        """Each prefilter took so many seconds."""
+
+    def decided(self, decision: Decision, stages_s: Mapping[str, float]) -> None:
+        """A decision was made; ``stages_s`` has its stages: filter and score."""
+
+    def recorded(
+        self,
+        record: DecisionRecord,
+        took_s: float,
+        outlines: Iterable[Outline],
+        rounds: Mapping[Outcome, int],
+    ) -> None:
+        """A record was made, which took so long, with these outlines of decisions and
+        rounds; its body may have fewer. Called in the thread that makes records."""
+
+
 Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
 """Returns the error with the text that the caller may read."""
 
 
 @dataclass
-class RequestRecorder:
-    """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
+class RequestRecorder(DecisionRecorder):
+    """One request as it is recorded.
 
     It begins when it is made, ``at`` seconds since 1970.
     """
@@ -81,6 +106,7 @@ class RequestRecorder:
     when_ended: Callable[[RequestRecorder], None]
     explain: Explain = lambda recorder, error: error
     """Returns the error with what the caller may read."""
+    observer: RequestObserver = field(default_factory=RequestObserver)
     started_s: float = 0.0
     took_s: float = 0.0
     stages_s: dict[str, float] = field(default_factory=dict)  # seconds by name
@@ -106,6 +132,7 @@ class RequestRecorder:
         self.started_s = self.clock.monotonic()
         self._stage: list[tuple[str, float]] = []
         self._last_s = 0.0
+        self._has_ended = False
 
     def stage(self, name: str) -> Self:
         """Begin a stage; what is returned ends it."""
@@ -118,10 +145,16 @@ class RequestRecorder:
     def __exit__(self, *problem: object) -> None:
         name, since = self._stage.pop()
         self._last_s = self.clock.monotonic() - since
-        self.stages_s[name] = self.stages_s.get(name, 0.0) + self._last_s
+        self.observer.staged(name, self._last_s)
+        if not self._has_ended:
+            self._add_to_stage(UNDO_IS.get(name, name), self._last_s)
+
+    def _add_to_stage(self, name: str, took_s: float) -> None:
+        self.stages_s[name] = self.stages_s.get(name, 0.0) + took_s
 
     def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
         self.notes += [*added.warnings, *added.failures][: MOST_NOTES - len(self.notes)]
+        self.observer.prefiltered(added.took_s)
 
     def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
         self.queries.append(Asked(query, answer))
@@ -130,11 +163,19 @@ class RequestRecorder:
     def blocked(self, blocker: Blocker, plugin: str = '') -> None:
         self.blocker, self.plugin = blocker, plugin
 
-    def decided(self, decision: Decision, index: int) -> None:
+    def decided(self, decision: Decision, index: int | None = None) -> None:
         weighers = {each.name for each in decision.weighed.scored}
+        stages_s: dict[str, float] = {}
         for name, took_s in decision.took_s.items():
             stage = 'score' if name in weighers else 'filter'
-            self.stages_s[stage] = self.stages_s.get(stage, 0.0) + took_s
+            stages_s[stage] = stages_s.get(stage, 0.0) + took_s
+        for stage, took_s in stages_s.items():
+            self._add_to_stage(stage, took_s)
+        self.observer.decided(decision, stages_s)
+        if index is not None:
+            self._keep(decision, index)
+
+    def _keep(self, decision: Decision, index: int) -> None:
         offered = decision.hosts.rows
         last = self.turns[-1] if self.turns else None
         if last is not None and last.attempt == decision.attempt:
@@ -192,4 +233,5 @@ class RequestRecorder:
     ) -> None:
         self.took_s = self.clock.monotonic() - self.started_s
         self.answer, self.error, self.rounds = answer, error, rounds
+        self._has_ended = True
         self.when_ended(self)

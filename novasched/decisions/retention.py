@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from novasched.decisions.files import NumberedFile, numbered
@@ -51,31 +50,22 @@ class Retention:
             return
         is_steady = abs(now - self._last[1] - passed_s) < STEP_S
         self._last = monotonic, now
-        self.remove_surplus()
-        if is_steady:
-            self._remove_older_than(now - self._max_age_s)
+        oldest_s = now - self._max_age_s if is_steady else 0.0
+        self.remove_surplus(oldest_s)
 
-    def remove_surplus(self) -> None:
-        """Unlink the oldest files while all are larger than they may be."""
+    def remove_surplus(self, oldest_s: float = 0.0) -> None:
+        """Unlink the oldest files while all are larger than they may be, or they were
+        last written before a time, in seconds since 1970."""
         files = numbered(self._directory)
-        sizes = [_size(file) for file in files]
-        surplus = sum(sizes) - self._max_bytes
-        gone = 0
-        for size in sizes[:-1]:
-            if surplus <= 0:
-                break
-            surplus -= size
-            gone += 1
-        _unlink(files[:gone])
-
-    def _remove_older_than(self, time_s: float) -> None:
-        files = numbered(self._directory)
-        gone = 0
+        surplus = sum(map(_size, files)) - self._max_bytes
         for file in files[:-1]:
-            if _written_at(file) >= time_s:
+            if surplus <= 0 and _written_at(file) >= oldest_s:
                 break
-            gone += 1
-        _unlink(files[:gone])
+            surplus -= _size(file)
+            for path in file.paths:  # the database first
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+            LOG.info('Removed %s, the oldest file of the decision log', file.path)
 
 
 def total_size(directory: Path) -> int:
@@ -107,11 +97,3 @@ def _statuses(file: NumberedFile, but: str = '-') -> list[os.stat_result]:
         with contextlib.suppress(FileNotFoundError):
             found.append(path.stat())
     return found
-
-
-def _unlink(files: Sequence[NumberedFile]) -> None:
-    for file in files:
-        for path in file.paths:  # the database first
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-        LOG.info('Removed %s, the oldest file of the decision log', file.path)

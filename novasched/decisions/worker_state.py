@@ -68,19 +68,13 @@ class StateFile:
 
 def read(directory: Path, clock: Clock) -> list[State]:
     """Return the state of each worker of the machine that has something to say."""
-    return [
-        state
-        for file, is_fresh in _files(directory, clock)
-        if is_fresh and (state := _read_one(file)) is not None
-    ]
-
-
-def _read_one(file: Path) -> State | None:
-    try:
-        state: State = json.loads(file.read_text())
-    except (OSError, ValueError):  # it was removed just now, or is of nobody here
-        return None
-    return state
+    states = []
+    for file, is_fresh in _files(directory, clock):
+        if is_fresh:
+            # It may have been removed just now, or be of another program.
+            with contextlib.suppress(OSError, ValueError):
+                states.append(json.loads(file.read_text()))
+    return states
 
 
 def _files(directory: Path, clock: Clock) -> Iterator[tuple[Path, bool]]:

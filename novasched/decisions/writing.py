@@ -8,7 +8,7 @@ import itertools
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,60 +96,46 @@ def insert_lost(connection: sqlite3.Connection, records: int, now_s: float) -> N
     connection.execute('INSERT INTO lost VALUES (?, ?)', (int(now_s * 1e6), records))
 
 
-def diagnose(
-    connection: sqlite3.Connection, decision: str, diagnosis: Mapping[str, Any] | None
-) -> bool:
-    """Put a diagnosis into a record, or give it up; return whether it waited for it."""
-    row = connection.execute(
-        'SELECT d.rowid, b.body FROM decisions d JOIN bodies b '
-        'ON b.decision = d.rowid WHERE d.id = ? AND d.diagnosis = ?',
-        (decision, WAITING),
-    ).fetchone()
-    if row is None:
-        return False
-    rowid, body = row
-    if diagnosis is not None:
-        changed = encode({**decode(body), 'placement': diagnosis})
-        connection.execute(
-            'UPDATE bodies SET body = ? WHERE decision = ?', (changed, rowid)
-        )
-    connection.execute(
-        'UPDATE decisions SET diagnosis = ? WHERE rowid = ?',
-        ('' if diagnosis is None else MADE, rowid),
-    )
-    return True
-
-
 def completed(connection: sqlite3.Connection, diagnoses: Diagnoses) -> set[str]:
-    """Put diagnoses into the records that wait for them; return the ids of those."""
-    return {
-        decision
-        for decision, diagnosis in diagnoses.items()
-        if diagnose(connection, decision, diagnosis)
-    }
+    """Put diagnoses into the records that wait for them, or give them up; return the
+    ids of those records."""
+    done = set()
+    for decision, diagnosis in diagnoses.items():
+        row = connection.execute(
+            'SELECT d.rowid, b.body FROM decisions d JOIN bodies b '
+            'ON b.decision = d.rowid WHERE d.id = ? AND d.diagnosis = ?',
+            (decision, WAITING),
+        ).fetchone()
+        if row is None:
+            continue
+        rowid, body = row
+        if diagnosis is not None:
+            changed = encode({**decode(body), 'placement': diagnosis})
+            connection.execute(
+                'UPDATE bodies SET body = ? WHERE decision = ?', (changed, rowid)
+            )
+        connection.execute(
+            'UPDATE decisions SET diagnosis = ? WHERE rowid = ?',
+            ('' if diagnosis is None else MADE, rowid),
+        )
+        done.add(decision)
+    return done
 
 
-def awaiting_diagnosis(connection: sqlite3.Connection) -> Iterator[tuple[Head, bytes]]:
-    """Yield the heads and encoded bodies that wait for a diagnosis, the newest first,
-    MOST_AT_ONCE at most."""
+def awaiting_diagnosis(connection: sqlite3.Connection) -> Iterator[tuple[Head, Any]]:
+    """Yield the heads and bodies that wait for a diagnosis, the newest first,
+    MOST_AT_ONCE at most; a body that cannot be decoded is empty."""
     columns = ', '.join(f'd.{name}' for name in HEAD)
-    for *head, body in connection.execute(
+    for *head, encoded in connection.execute(
         f'SELECT {columns}, b.body FROM decisions d JOIN bodies b '
         f"ON b.decision = d.rowid WHERE d.diagnosis = '{WAITING}' "
         f'ORDER BY d.rowid DESC LIMIT {MOST_AT_ONCE}'
     ):
-        yield Head(*head), body
-
-
-def decode_bodies(found: Iterable[tuple[Head, bytes]]) -> list[tuple[Head, Any]]:
-    """Decode bodies; one that cannot be is empty."""
-    made: list[tuple[Head, Any]] = []
-    for head, body in found:
         try:
-            made.append((head, decode(body)))
+            body = decode(encoded)
         except ValueError:
-            made.append((head, {}))
-    return made
+            body = {}
+        yield Head(*head), body
 
 
 @contextlib.contextmanager
@@ -190,15 +176,11 @@ class OpenFile:
         except OSError:
             return False
 
-    def version(self) -> int:
-        return files.version_of(self.connection)
-
     def size(self) -> int:
         """Return the bytes of the database, with those that are not in it yet."""
         (pages,) = self.connection.execute('PRAGMA page_count').fetchone()
-        (each,) = self.connection.execute('PRAGMA page_size').fetchone()
-        size: int = pages * each
-        return size
+        (page_bytes,) = self.connection.execute('PRAGMA page_size').fetchone()
+        return int(pages * page_bytes)
 
     def checkpoint(self) -> None:
         """Put into the database what stands beside it, unless somebody reads."""
@@ -208,9 +190,7 @@ class OpenFile:
 
     def begun_at(self) -> int:
         """Return when it was begun, in microseconds since 1970."""
-        row = self.connection.execute('SELECT begun_at FROM file').fetchone()
-        begun: int = row[0]
-        return begun
+        return int(self.connection.execute('SELECT begun_at FROM file').fetchone()[0])
 
 
 class DecisionWriter:
@@ -265,9 +245,8 @@ class DecisionWriter:
             self._retention.remove_surplus()
             return False
         for record in records:
-            hashes = record.host_lists.keys() | record.profiles.keys()
-            if not hashes <= self._known:
-                self._known |= hashes
+            if not record.shared.keys() <= self._known:
+                self._known |= record.shared.keys()
         return True
 
     def _is_full(self, file: OpenFile) -> bool:
@@ -288,7 +267,7 @@ class DecisionWriter:
                 is_own = file is not None and file.is_there()
                 return file if file and is_own else self._begin(newest.number)
             file = self._open(newest.path)
-            if (version := file.version()) != files.SCHEMA_VERSION:
+            if (version := files.version_of(file.connection)) != files.SCHEMA_VERSION:
                 # Not begun in full, or by a later release.
                 after = newest.number - (version == 0)
                 file = self._begin(after)
@@ -330,13 +309,13 @@ class DecisionWriter:
     def waiting(self) -> list[tuple[Head, Any]]:
         """Return the heads and bodies of some records that wait for a diagnosis, the
         newest first."""
-        found: list[tuple[Head, bytes]] = []
+        found: list[tuple[Head, Any]] = []
         with self._lock, self._failing():
             for path in self._newest_databases():
                 self._path = path
                 with files.opened_to_read(path) as connection:
                     found += awaiting_diagnosis(connection)
-        return decode_bodies(found[:MOST_AT_ONCE])
+        return found[:MOST_AT_ONCE]
 
     def complete(self, diagnoses: Diagnoses) -> set[str]:
         """Put diagnoses into records that wait, in one transaction for each file, or

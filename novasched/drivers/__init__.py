@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import abc
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -20,7 +19,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Placement
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.trace import Decision
 
 __all__ = [
     'ClaimedRequest',
@@ -83,8 +81,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 class DriverContext:
     """What a driver works with.
 
-    ``on_decision`` is called with every decision, to explain it. Without
-    ``assumed``, what was picked is not remembered. ``own_alternates``,
+    Without ``assumed``, what was picked is not remembered. ``own_alternates``,
     ``enforce_groups`` and ``enforce_capacity``: see OPTS.
     """
 
@@ -94,7 +91,6 @@ class DriverContext:
     rng: random.Random
     max_attempts: int = 3
     default_availability_zone: str = 'nova'
-    on_decision: Callable[[Decision], None] = lambda decision: None
     watch: PluginTiming = field(default_factory=PluginTiming)
     assumed: AssumedInstances | None = None
     own_alternates: bool = False
@@ -109,7 +105,6 @@ class DriverContext:
         view: ClusterView,
         placement: Placement,
         rng: random.Random,
-        on_decision: Callable[[Decision], None],
         watch: PluginTiming | None = None,
         assumed: AssumedInstances | None = None,
     ) -> Self:
@@ -121,7 +116,6 @@ class DriverContext:
             rng=rng,
             max_attempts=conf.scheduler.max_attempts,
             default_availability_zone=conf.default_availability_zone,
-            on_decision=on_decision,
             assumed=assumed,
             own_alternates=conf.novasched.own_alternates,
             enforce_groups=conf.novasched.enforce_groups,

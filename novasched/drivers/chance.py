@@ -45,12 +45,14 @@ class ChanceScheduler(Driver):
         rng = random.Random(seed)
         LOG.debug('Seed of the decisions: %d', seed)
 
-        def shuffled(hosts: HostTable, spec: RequestSpec, index: int) -> Decision:
+        def shuffled(
+            hosts: HostTable, spec: RequestSpec, index: int, is_recorded: bool = True
+        ) -> Decision:
             """Rank the hosts that the request allows, by chance."""
             decision = decide(CHANCE, hosts, spec, rng, index)
             decision = replace(decision, seed=seed, filters_ran=False)
             log_decision(decision, set())
-            context.on_decision(decision)
+            request.recorder.decided(decision, index if is_recorded else None)
             return decision
 
         picked: list[Picked] = []
@@ -59,9 +61,7 @@ class ChanceScheduler(Driver):
                 request.check()
             if request.instance_uuids:
                 spec = spec.for_instance(request.instance_uuids[index])
-            decision = shuffled(left, spec, index)
-            request.recorder.decided(decision, index)
-            drawn = decision.ranked
+            drawn = shuffled(left, spec, index).ranked
             if index == 0:
                 allowed = drawn
             if not len(drawn):
@@ -75,7 +75,8 @@ class ChanceScheduler(Driver):
             left = drawn[np.arange(1, len(drawn))] if len(drawn) > 1 else allowed
         alternates = context.max_attempts - 1 if request.return_alternates else 0
         if len(picked) > 1 and alternates:
-            allowed = shuffled(allowed, spec, len(picked) - 1).ranked
+            last = len(picked) - 1
+            allowed = shuffled(allowed, spec, last, is_recorded=False).ranked
         maker = SelectionMaker(None, context.default_availability_zone)
         selections = maker.with_alternates(picked, allowed, alternates)
         return ScheduleResult(selections, spec)

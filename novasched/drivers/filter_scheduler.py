@@ -228,9 +228,7 @@ class RequestPlacement:
             attempt=state.attempt,
         )
         log_decision(decision, self._logged)
-        self._context.on_decision(decision)
-        if is_recorded:
-            self._request.recorder.decided(decision, index)
+        self._request.recorder.decided(decision, index if is_recorded else None)
         return replace(state, hosts=decision.ranked, decision=decision)
 
     def _decided(self, state: PlacementState, index: int) -> Decision:

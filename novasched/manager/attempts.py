@@ -110,7 +110,7 @@ class RequestAttempts:
         self._candidate_source = CandidateSource(
             placement,
             AggregateSync(view, placement),
-            query_policy.on_cut,
+            query_policy.on_answer,
             copy if query_policy.of_copy else None,
             lambda: outages.waited_for(PLACEMENT),
         )

@@ -35,8 +35,8 @@ class QueryPolicy:
     looks_further: bool = True  # asks for all if the limited ones do not do
     of_copy: bool = True  # asks a copy of placement first
     features: Features = FEATURES  # of flavors and images that the release knows
-    # called with each answer that a limit cut
-    on_cut: Callable[[Candidates], None] = lambda answer: None
+    # called with each answer of placement or of its copy
+    on_answer: Callable[[Candidates | QueryFailed], None] = lambda answer: None
 
     @classmethod
     def from_conf(cls, conf: Any, release: Release = NEWEST) -> Self:
@@ -61,14 +61,14 @@ class CandidateSource:
         self,
         placement: Placement,
         aggregate_sync: AggregateSync,
-        on_cut: Callable[[Candidates], None],
+        on_answer: Callable[[Candidates | QueryFailed], None],
         copy: CopyKeeper | None = None,
         unavailable: Callable[[], str] = lambda: '',
     ) -> None:
         self._placement = placement
         self._copy = copy
         self._aggregate_sync = aggregate_sync
-        self._on_cut = on_cut
+        self._on_answer = on_answer
         self._unavailable = unavailable
 
     def ask(
@@ -105,8 +105,8 @@ class CandidateSource:
         if self._copy is None:
             return ''
         answer = self._copy.candidates(query, fresh)
-        if isinstance(answer, Candidates) and answer.cut:
-            self._on_cut(answer)
+        if isinstance(answer, Candidates):
+            self._on_answer(answer)
         return answer
 
     def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
@@ -123,11 +123,9 @@ class CandidateSource:
         self, context: RequestContext, query: Query
     ) -> Candidates | QueryFailed:
         answer = self._placement.candidates(context, query.encode())
-        if isinstance(answer, QueryFailed) or query.limit is None:
-            return answer
-        answer = replace(answer, cut=len(answer.requests) >= query.limit)
-        if answer.cut:
-            self._on_cut(answer)
+        if isinstance(answer, Candidates) and query.limit is not None:
+            answer = replace(answer, cut=len(answer.requests) >= query.limit)
+        self._on_answer(answer)
         return answer
 
 

@@ -19,7 +19,7 @@ from novasched.manager.attempts import Answer, RequestAttempts
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller
-from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.ports.decisions import DecisionLog
 from novasched.resources import Query
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregate
@@ -39,7 +39,7 @@ class SchedulerManager:
         self.attempts = attempts
         self._view = attempts.view
         self._copy = attempts.copy
-        self._decision_log = decision_log or NoDecisionLog()
+        self._decision_log = decision_log or DecisionLog()
 
     @property
     def driver(self) -> Driver:

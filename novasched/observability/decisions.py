@@ -13,12 +13,14 @@ from novasched.decisions.record import (
     UNSCHEDULABLE,
     DecisionRecord,
 )
+from novasched.decisions.recording import RequestObserver
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
 from novasched.ports.decisions import NO_ROUNDS
 from novasched.scheduler.outcomes import LOST, Outcome
 from novasched.scheduler.outline import Outline
+from novasched.scheduler.trace import Decision
 
 MOST_WAIT_S = 30.0
 """Seconds that a request or a record waits before health warns."""
@@ -31,9 +33,23 @@ METRICS = {
 """Metrics of claims that were undone, by their outcome."""
 
 
-class DecisionMetrics:
-    """Counts what the decision log makes and writes. Satisfies
-    decisions.log.RecordObserver.
+STAGES = {
+    'prefilter': 'PreFilter',
+    'query': 'Query',
+    'filter': 'Filter',
+    'score': 'Score',
+    'claim': 'Claim',
+    'undo': 'Undo',
+}
+"""Extension points of metrics, by the stage of a request. ``refresh`` has none: several
+requests may wait for one refresh, which the cluster view measures."""
+PLUGINS_EVERY = 10
+"""One request, and one decision, in so many has its plugins measured: all would cost
+too much."""
+
+
+class DecisionMetrics(RequestObserver):
+    """Counts what the decision log records, makes and writes.
 
     ``problem`` says why records cannot be written now. ``waits_s`` is the longest wait
     of a request for its record, ``unwritten_s`` of a record for its write. ``size`` is
@@ -48,6 +64,34 @@ class DecisionMetrics:
         self.size: Callable[[], int] = lambda: 0
         self._lost = Counter[str]()
         self._lost_at: dict[str, int] = {}
+        self._requests = itertools.count()
+        self._decisions = itertools.count()
+
+    def staged(self, stage: str, took_s: float) -> None:
+        if point := STAGES.get(stage):
+            self._recorder.observe(catalogue.STAGE_SECONDS, took_s, point)
+
+    def prefiltered(self, took_s: Mapping[str, float]) -> None:
+        if next(self._requests) % PLUGINS_EVERY == 0:
+            for name, seconds in took_s.items():
+                self._plugin(name, seconds, 'PreFilter')
+
+    def decided(self, decision: Decision, stages_s: Mapping[str, float]) -> None:
+        if stages_s:
+            self._recorder.observe(catalogue.ALGORITHM_SECONDS, sum(stages_s.values()))
+            for stage in ('filter', 'score'):
+                self.staged(stage, stages_s.get(stage, 0.0))
+        if next(self._decisions) % PLUGINS_EVERY == 0:
+            scored = {weighing.name for weighing in decision.weighed.scored}
+            for name, took_s in decision.took_s.items():
+                self._plugin(name, took_s, 'Score' if name in scored else 'Filter')
+        if not len(decision.ranked):
+            took = [step.name for step in decision.steps if len(step.before)]
+            last = took[-1] if took else 'none'
+            self._recorder.count(catalogue.UNSCHEDULABLE, last)
+
+    def _plugin(self, name: str, took_s: float, point: str) -> None:
+        self._recorder.observe(catalogue.PLUGIN_SECONDS, took_s, name, point)
 
     def recorded(
         self,

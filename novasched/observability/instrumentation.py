@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
-from novasched.manager.candidate_query import QueryPolicy
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.decisions import DecisionMetrics
@@ -40,26 +37,11 @@ from novasched.ports import (
     ServiceRow,
     ServiceStore,
 )
-from novasched.resources import Query
-from novasched.resources.prefilters import Prefilter
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.outcomes import Outcome
-from novasched.scheduler.trace import Decision
-
-PLUGINS_EVERY = 10
-"""One request, and one decision, in so many has its plugins measured: all would cost
-too much."""
 
 CHECKS_MISSED = 3
 """So many times in a row must a cell not have been read, to be called old."""
-
-PLACEMENT_STAGES = {
-    'candidates': 'Query',
-    'claim': 'Claim',
-    'claim_all': 'Claim',
-    'undo': 'Undo',
-}
-"""The stage that a call to placement is."""
 
 
 @contextlib.contextmanager
@@ -107,105 +89,81 @@ class InstrumentedServiceStore:
         return found
 
 
-class InstrumentedPlacement:
-    """Placement, measured and counted; what it answers is news of its health.
-    Satisfies ports.Placement."""
+def judge_placement(health: Health, status: int, text: str) -> None:
+    """Take an error of placement as news: what it answers with its own mouth, it is
+    there to say."""
+    if 0 < status < 500 and status not in (401, 403):
+        health.good('placement')
+    else:
+        health.bad('placement', f'HTTP {status}: {text}' if status else text)
 
-    def __init__(self, inner: Placement, instrumentation: Instrumentation) -> None:
+
+class InstrumentedPlacement:
+    """Placement, whose claims are counted, and are news of its health. Satisfies
+    ports.Placement."""
+
+    def __init__(self, inner: Placement, recorder: Recorder, health: Health) -> None:
         self._inner = inner
-        self._stage = instrumentation.stage
-        self._recorder = instrumentation.recorder
-        self._health = instrumentation.health
-        self._found = instrumentation.found
+        self._recorder = recorder
+        self._health = health
 
     def __getattr__(self, method: str) -> Any:
         call = getattr(self._inner, method)
-        stage = PLACEMENT_STAGES.get(method)
-        return functools.partial(self._call, stage, call) if stage else call
+        claims = method in ('claim', 'claim_all')
+        return functools.partial(self._claim, call) if claims else call
 
-    def _call(
-        self, stage: str, call: Callable[..., Any], *args: Any, **more: Any
-    ) -> Any:
+    def _claim(self, call: Callable[..., Any], *args: Any, **more: Any) -> Any:
         try:
-            with self._stage(stage):
-                answer = call(*args, **more)
+            outcome = call(*args, **more)
         except errors.NovaschedError:
-            if stage == 'Claim':
-                self._recorder.count(catalogue.CLAIMS, 'error')
+            self._recorder.count(catalogue.CLAIMS, 'error')
             raise
-        for each in answer if isinstance(answer, Sequence) else [answer]:
-            self._take_in(each)
-        return answer
+        for claim in outcome if isinstance(outcome, Sequence) else [outcome]:
+            self._take_in(claim)
+        return outcome
 
-    def _take_in(self, answer: object) -> None:
-        count = self._recorder.count
-        match answer:
-            case Candidates():
-                self._health.good('placement')
-                self._found(answer)
-            case QueryFailed():
-                count(catalogue.QUERIES, 'failed')
-                self._judge(answer.status, answer.text)
+    def _take_in(self, claim: Claimed | ClaimRefused | ClaimUnknown) -> None:
+        match claim:
             case Claimed():
                 self._health.good('placement')
-                count(catalogue.CLAIMS, Outcome.CLAIMED)
+                result = Outcome.CLAIMED
             case ClaimUnknown():
-                self._health.bad('placement', answer.text)
-                count(catalogue.CLAIMS, Outcome.UNKNOWN)
+                self._health.bad('placement', claim.text)
+                result = Outcome.UNKNOWN
             case ClaimRefused():
-                self._judge(answer.status, answer.text)
-                count(catalogue.CLAIMS, answer.outcome)
-
-    def _judge(self, status: int, text: str) -> None:
-        """What placement answers with its own mouth, it is there to say."""
-        if 0 < status < 500 and status not in (401, 403):
-            self._health.good('placement')
-        else:
-            self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
+                judge_placement(self._health, claim.status, claim.text)
+                result = claim.outcome
+        self._recorder.count(catalogue.CLAIMS, result)
 
 
-class InstrumentedCopy:
-    """A copy of placement: what it answers is counted as answers of placement are.
-    Satisfies placement_copy.copy.CopyKeeper."""
+class CopyMetrics:
+    """Health and metrics of a copy of placement, by the ``mode`` of the options."""
 
-    def __init__(
-        self, inner: CopyKeeper, instrumentation: Instrumentation, mode: str
-    ) -> None:
-        self._inner = inner
+    def __init__(self, copy: CopyKeeper, mode: str) -> None:
+        self._copy = copy
         self._mode = mode
-        self._instrumentation = instrumentation
         self._counted = 0, 0
         self._fallbacks: Counter[str] = Counter()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def candidates(self, query: Query, fresh: bool = False) -> Candidates | str:
-        with self._instrumentation.stage('Query'):
-            answer = self._inner.candidates(query, fresh)
-        if isinstance(answer, Candidates):
-            self._instrumentation.found(answer)
-        return answer
 
     def check(self, time: str) -> Check:
         """Say where candidates come from, and why. Placement is slow: a copy that was
         there, or that must be there, is missed."""
         if self._mode == 'placement':
             return Check(PASS, time, 'placement is asked for candidates: it is so set')
-        problem, copy = self._inner.problem(), self._inner.current(math.inf)
+        problem, copy = self._copy.problem(), self._copy.current(math.inf)
         if copy is not None and not problem:
             text = f'by a copy of placement, read from {SOURCE_NAMES[copy.source]}'
             return Check(PASS, time, text)
-        is_missed = self._mode == 'mirror' or self._inner.age_s() is not None
+        is_missed = self._mode == 'mirror' or self._copy.age_s() is not None
         text = f'falling back to placement for candidates: {problem}'
         return Check(WARN if is_missed else PASS, time, text)
 
     def measure(self, recorder: Recorder) -> None:
         """Set the gauges, and count what happened since the last time."""
-        age_s = self._inner.age_s()
+        age_s = self._copy.age_s()
         recorder.set(catalogue.COPY_AGE, -1 if age_s is None else age_s)
-        recorder.set(catalogue.COPY_PROVIDERS, len(self._inner))
-        counted = self._inner.differences, self._inner.void_picks
+        recorder.set(catalogue.COPY_PROVIDERS, len(self._copy))
+        counted = self._copy.differences, self._copy.void_picks
         for metric, now, before in zip(
             (catalogue.COPY_DIFFERENCES, catalogue.COPY_VOID_PICKS),
             counted,
@@ -213,7 +171,7 @@ class InstrumentedCopy:
             strict=True,
         ):
             recorder.count(metric, by=now - before)
-        fallbacks = self._inner.fallbacks.copy()
+        fallbacks = self._copy.fallbacks.copy()
         for reason, number in (fallbacks - self._fallbacks).items():
             recorder.count(catalogue.COPY_FALLBACKS, reason, by=number)
         self._counted, self._fallbacks = counted, fallbacks
@@ -301,9 +259,8 @@ class Instrumentation:
         settings = settings or Settings()
         self._clock = clock
         self._check_interval_s = settings.check_interval_s
-        self._decisions = itertools.count()
         self._freshness: Freshness | None = None
-        self._copy: InstrumentedCopy | None = None
+        self._copy: CopyMetrics | None = None
         self.recorder = recorder or Recorder()
         self.decision_log = DecisionMetrics(self.recorder)
         self.health = Health(clock, settings.ttl_s)
@@ -322,9 +279,9 @@ class Instrumentation:
         finally:
             self.recorder.observe(metric, self._clock.monotonic() - since, *labels)
 
-    def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Measure what is done within, as a stage of a request."""
-        return self._timed(catalogue.STAGE_SECONDS, name)
+    def refresh(self) -> contextlib.AbstractContextManager[None]:
+        """Measure one refresh of the cluster view; requests share it."""
+        return self._timed(catalogue.STAGE_SECONDS, 'Refresh')
 
     def outages(self, patience_s: float) -> Outages:
         """Make the outages of a scheduler, measured."""
@@ -344,63 +301,30 @@ class Instrumentation:
         return InstrumentedServiceStore(inner, self.health)
 
     def placement(self, inner: Placement) -> Placement:
-        return cast(Placement, InstrumentedPlacement(inner, self))
+        counted = InstrumentedPlacement(inner, self.recorder, self.health)
+        return cast(Placement, counted)
 
-    def copy(self, inner: CopyKeeper, mode: str = 'mirror') -> CopyKeeper:
-        self._copy = InstrumentedCopy(inner, self, mode)
-        return cast(CopyKeeper, self._copy)
-
-    def found(self, answer: Candidates) -> None:
-        """Count an answer to a query."""
-        found = len(answer.requests)
-        self.recorder.count(catalogue.QUERIES, 'found' if found else 'none')
-        self.recorder.observe(catalogue.CANDIDATES, found)
+    def watch_copy(self, copy: CopyKeeper, mode: str) -> None:
+        """Measure a copy of placement, and judge it from now on."""
+        self._copy = CopyMetrics(copy, mode)
 
     def refresh_of_copy(self) -> contextlib.AbstractContextManager[None]:
         """Measure one look at placement."""
         return self._timed(catalogue.COPY_SECONDS)
 
-    def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
-        """Measure the prefilters, and count the answers that a limit cut."""
-        return replace(
-            query_policy,
-            prefilters=_MeasuredPrefilters(self, tuple(query_policy.prefilters)),
-            on_cut=lambda answer: self.recorder.count(catalogue.TRUNCATED),
-        )
-
-    def prefilter(self, prefilter: Prefilter) -> Prefilter:
-        """Measure a prefilter, under its name."""
-        name = getattr(prefilter, '__name__', type(prefilter).__name__)
-        return self._timed(catalogue.PLUGIN_SECONDS, name, 'PreFilter')(prefilter)
-
-    def decisions(
-        self, on_decision: Callable[[Decision], None]
-    ) -> Callable[[Decision], None]:
-        """Return a function that takes in a decision, and hands it on."""
-
-        def both(decision: Decision) -> None:
-            self._decided(decision)
-            on_decision(decision)
-
-        return both
-
-    def _decided(self, decision: Decision) -> None:
-        observe = self.recorder.observe
-        weighers = {weighing.name for weighing in decision.weighed.scored}
-        scored_s = sum(decision.took_s.get(name, 0.0) for name in weighers)
-        all_s = sum(decision.took_s.values())
-        if decision.took_s:
-            observe(catalogue.ALGORITHM_SECONDS, all_s)
-            observe(catalogue.STAGE_SECONDS, all_s - scored_s, 'Filter')
-            observe(catalogue.STAGE_SECONDS, scored_s, 'Score')
-        if next(self._decisions) % PLUGINS_EVERY == 0:
-            for name, seconds in decision.took_s.items():
-                point = 'Score' if name in weighers else 'Filter'
-                observe(catalogue.PLUGIN_SECONDS, seconds, name, point)
-        if not len(decision.ranked):
-            took = [step.name for step in decision.steps if len(step.before)]
-            last = took[-1] if took else 'none'
-            self.recorder.count(catalogue.UNSCHEDULABLE, last)
+    def answered(self, answer: Candidates | QueryFailed) -> None:
+        """Count an answer to a query; from placement it is news of its health."""
+        if isinstance(answer, QueryFailed):
+            self.recorder.count(catalogue.QUERIES, 'failed')
+            judge_placement(self.health, answer.status, answer.text)
+            return
+        if answer.copy is None:
+            self.health.good('placement')
+        found = len(answer.requests)
+        self.recorder.count(catalogue.QUERIES, 'found' if found else 'none')
+        self.recorder.observe(catalogue.CANDIDATES, found)
+        if answer.cut:
+            self.recorder.count(catalogue.TRUNCATED)
 
     def watch(self, view: ClusterView) -> None:
         """Judge from now on how fresh a view is."""
@@ -427,20 +351,3 @@ class Instrumentation:
             self._copy.measure(self.recorder)
         if self._freshness is not None:
             self._freshness.measure(self.recorder, now)
-
-
-class _MeasuredPrefilters:
-    """Prefilters; going through them is a stage. Some are measured one by one."""
-
-    def __init__(
-        self, instrumentation: Instrumentation, plain: Sequence[Prefilter]
-    ) -> None:
-        self._stage = instrumentation.stage
-        self._plain = plain
-        self._measured = [instrumentation.prefilter(each) for each in plain]
-        self._requests = itertools.count()
-
-    def __iter__(self) -> Iterator[Prefilter]:
-        is_measured = next(self._requests) % PLUGINS_EVERY == 0
-        with self._stage('PreFilter'):
-            yield from self._measured if is_measured else self._plain

@@ -279,13 +279,25 @@ def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
     nothing listens there, TimeoutError that no answer came in time; and
     http.client.HTTPException.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(timeout_s)
-        asking.connect(path)
+    with _connected(Address(path=path), timeout_s) as asking:
         asking.sendall(f'GET {url} HTTP/1.0\r\n\r\n'.encode())
         with http.client.HTTPResponse(asking) as answer:
             answer.begin()
             return answer.status, answer.read()
+
+
+def _connected(address: Address, timeout_s: float) -> socket.socket:
+    """Return a connection to an address. Raises OSError."""
+    if not address.path:
+        return socket.create_connection((address.host, address.port), timeout_s)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(timeout_s)
+        made.connect(address.path)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def check(conf: Any) -> None:
@@ -334,20 +346,11 @@ def _refused(option: str, address: Address, problem: OSError) -> errors.OptionEr
 def _is_ours(address: Address) -> bool:
     """Return whether a server of this module answers there."""
     try:
-        if not address.path:
-            with socket.create_connection((address.host, address.port), ASK_S) as asked:
-                return _names_us(asked)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-            asked.settimeout(ASK_S)
-            asked.connect(address.path)
-            return _names_us(asked)
+        with _connected(address, ASK_S) as asking:
+            asking.sendall(b'HEAD / HTTP/1.0\r\n\r\n')
+            head = _head(asking, SYSTEM_CLOCK.monotonic() + ASK_S)
     except OSError:
         return False
-
-
-def _names_us(asking: socket.socket) -> bool:
-    asking.sendall(b'HEAD / HTTP/1.0\r\n\r\n')
-    head = _head(asking, SYSTEM_CLOCK.monotonic() + ASK_S)
     return f'Server: {_HttpHandler.server_version}'.encode() in head
 
 
@@ -387,13 +390,11 @@ def _clear(path: str) -> None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except FileNotFoundError:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(1.0)
-        try:
-            asking.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except TimeoutError:
-            pass
+    try:
+        _connected(Address(path=path), 1.0).close()
+    except ConnectionRefusedError:
+        os.unlink(path)
+        return
+    except TimeoutError:
+        pass
     raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

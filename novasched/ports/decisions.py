@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -23,15 +23,22 @@ Answer = Sequence[Sequence[Selection]]
 NO_ROUNDS: Mapping[Outcome, int] = MappingProxyType({})
 
 
-class DecisionRecorder(Protocol):
-    """Takes down one request. It keeps references and returns at once; nothing that it
-    is given may be modified later. ``id`` is the record's."""
+class DecisionRecorder:
+    """Takes down one request; this base takes down nothing.
 
-    id: str
+    It keeps references and returns at once; nothing that it is given may be modified
+    later. ``id`` is the record's.
+    """
+
+    id: str = ''
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
-        """Return a context manager for a stage: prefilter, query, refresh, claim or
-        notify. The filters and weighers of a decision say themselves how long."""
+        """Return a context manager for a stage: prefilter, query, refresh, verify,
+        claim, undo, wait or notify. A stage after the end is measured, not recorded.
+
+        The filters and weighers of a decision say themselves how long.
+        """
+        return contextlib.nullcontext()
 
     def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
         """The prefilters have run."""
@@ -45,8 +52,12 @@ class DecisionRecorder(Protocol):
         The cause is a prefilter, the host that it names, or the answer of placement.
         """
 
-    def decided(self, decision: Decision, index: int) -> None:
-        """The filters and weighers have run for instance ``index``."""
+    def decided(self, decision: Decision, index: int | None = None) -> None:
+        """The filters and weighers have run for instance ``index``.
+
+        Without an index, the decision is measured and not kept: it ranks alternates, or
+        is of a driver written for nova.
+        """
 
     def picked(self, host: str, cells: Sequence[int]) -> None:
         """The host of the last decision was picked; ``cells`` are the ids of the NUMA
@@ -65,6 +76,7 @@ class DecisionRecorder(Protocol):
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         """Return the error with the reasons that the caller may read."""
+        return error
 
     def ended(
         self,
@@ -78,8 +90,11 @@ class DecisionRecorder(Protocol):
         """
 
 
-class DecisionLog(Protocol):
-    """The log of all requests of this process."""
+NO_RECORDER = DecisionRecorder()
+
+
+class DecisionLog:
+    """The log of all requests of this process; this base keeps no records."""
 
     def recorder(
         self,
@@ -88,69 +103,7 @@ class DecisionLog(Protocol):
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
         """Return a recorder for a request that has just arrived."""
-
-    def close(self) -> None:
-        """Write what was recorded, if that can be done soon."""
-
-
-class NoRecorder:
-    """Takes down nothing. Satisfies DecisionRecorder."""
-
-    id = ''
-
-    def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
-        return contextlib.nullcontext()
-
-    def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
-        """Nothing."""
-
-    def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
-        """Nothing."""
-
-    def blocked(self, blocker: Blocker, plugin: str = '') -> None:
-        """Nothing."""
-
-    def decided(self, decision: Decision, index: int) -> None:
-        """Nothing."""
-
-    def picked(self, host: str, cells: Sequence[int]) -> None:
-        """Nothing."""
-
-    def claimed(
-        self, wanted: Sequence[ClaimRequest], outcome: Outcome, text: str
-    ) -> None:
-        """Nothing."""
-
-    def waited(
-        self, unavailable: Mapping[str, str], seconds: float, *, again: bool
-    ) -> None:
-        """Nothing."""
-
-    def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
-        return error
-
-    def ended(
-        self,
-        answer: Answer | None,
-        error: Exception | None,
-        rounds: Mapping[Outcome, int] = NO_ROUNDS,
-    ) -> None:
-        """Nothing."""
-
-
-class NoDecisionLog:
-    """Keeps no records. Satisfies DecisionLog."""
-
-    def recorder(
-        self,
-        context: RequestContext,
-        request: RequestSpec,
-        instance_uuids: Sequence[str] | None,
-    ) -> DecisionRecorder:
         return NO_RECORDER
 
     def close(self) -> None:
-        """Nothing."""
-
-
-NO_RECORDER = NoRecorder()
+        """Write what was recorded, if that can be done soon."""

@@ -71,6 +71,8 @@ class Requirements:
     failures: tuple[str, ...] = ()
     refused: str | None = None
     refused_by: str = ''
+    took_s: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Seconds by the name of each prefilter that has run."""
 
     @property
     def adds(self) -> bool:

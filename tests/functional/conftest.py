@@ -23,6 +23,8 @@ from novasched.cluster.host_picks import NUMBERS, SHAPES
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
+from novasched.observability.decisions import DecisionMetrics
+from novasched.observability.instrumentation import Instrumentation
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.ports import CELL0_UUID
 from novasched.rpc.transport import transport_from_conf
@@ -113,6 +115,18 @@ def adapter(tmp_path):
     """An adapter to a placement of its own, with nothing in it."""
     with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
         yield adapter
+
+
+class DecisionsKept(DecisionMetrics):
+    """Keeps each decision in a list, too."""
+
+    def __init__(self, recorder, kept):
+        super().__init__(recorder)
+        self._kept = kept
+
+    def decided(self, decision, stages_s):
+        self._kept.append(decision)
+        super().decided(decision, stages_s)
 
 
 class Cloud:
@@ -296,7 +310,7 @@ class Cloud:
             'notifier': self,
             'clock': SYSTEM_CLOCK,
             'rng': random.Random(1),
-            'on_decision': self.decisions.append,
+            'instrumentation': self.instrumentation(),
             **given,
         }
         scheduler = app.compose(self.conf, app.Dependencies(**parts))
@@ -304,6 +318,12 @@ class Cloud:
         self.stack.callback(scheduler.close)
         scheduler.view.load()
         return scheduler
+
+    def instrumentation(self, *args):
+        """Instrumentation that keeps each decision here, too."""
+        made = Instrumentation(*args)
+        made.decision_log = DecisionsKept(made.recorder, self.decisions)
+        return made
 
     def compose_remembering(self):
         """Compose one that counts all that it picks, as no compute reports it."""

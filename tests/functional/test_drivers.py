@@ -2,6 +2,8 @@
 """Drivers other than the default answer through the endpoints."""
 
 from tests.functional.conftest import Host, new_uuids
+from tests.support.tables.cases import cases
+from tests.unit.observability.recorder import FakeRecorder
 
 HOSTS = [
     Host('h1', vcpus=1),
@@ -11,6 +13,8 @@ HOSTS = [
     Host('h5', down=True),
 ]
 HERE = __name__
+STAGE = 'novasched_framework_extension_point_duration_seconds'
+CLAIMING = ('PreFilter', 'Query', 'Claim')
 LAST_BY_NAME = 'tests.plugins.last_by_name.LastByName'
 
 
@@ -63,3 +67,18 @@ class TestForeign:
         found = made.call(new_uuids(2))
         assert [each.service_host for (each,) in found] == ['h1', 'h1']
         assert made.held() == {}
+
+
+@cases(
+    'driver, points',
+    ('default', 'filter_scheduler', {*CLAIMING, 'Filter', 'Score'}),
+    ('written for nova', LAST_BY_NAME, {*CLAIMING, 'Filter', 'Score'}),
+    ('chance', 'chance_scheduler', set()),
+)
+def test_stages_of_a_request_are_measured_with_any_driver(cloud, driver, points):
+    made, recorder = cloud(HOSTS, **driven_by(driver)), FakeRecorder()
+    scheduler = made.compose(instrumentation=made.instrumentation(recorder))
+    assert made.ask(scheduler, new_uuids())
+    assert len(made.decisions) == 1
+    measured = {labels[0] for name, *labels in recorder.observed if name == STAGE}
+    assert measured - {'Refresh'} == points

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 from hypothesis import given
@@ -32,6 +33,7 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
+    DecisionsSeen,
     FakeCaller,
     FakeNetwork,
     FakeNotifier,
@@ -249,16 +251,21 @@ class Moody(BaseHostFilter):
 
 
 class Keeping(FilterScheduler):
-    """Keeps the budget of the request."""
+    """Keeps the budget of the request, and its decisions."""
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.decisions = []
 
     def select_destinations(self, request):
         self.budget = request.budget
-        return super().select_destinations(request)
+        recorder = DecisionsSeen(self.decisions.append)
+        return super().select_destinations(replace(request, recorder=recorder))
 
 
 def decided(chances, seed, servers, alternates=True):
     """Serve one request; return its budget, and its decisions."""
-    trouble, decisions = Trouble(chances, seed), []
+    trouble = Trouble(chances, seed)
     hosts = factories.hosts(host=HOSTS, free_ram_mb=[9000 - n for n in range(4)])
     placement = Placement(trouble, *hosts.uuid.tolist())
     view = View(trouble, hosts)
@@ -270,7 +277,6 @@ def decided(chances, seed, servers, alternates=True):
             view,
             placement,
             random.Random(seed),
-            on_decision=decisions.append,
             assumed=Assumed(trouble),
         )
     )
@@ -298,7 +304,7 @@ def decided(chances, seed, servers, alternates=True):
         )
     except (errors.NoValidHost, errors.AllocationUpdateFailed):
         assert placement.held.keys() <= set(uuids)
-    return getattr(driver, 'budget', None), decisions
+    return getattr(driver, 'budget', None), driver.decisions
 
 
 @given(CHANCES, st.integers(0, 2**32), st.integers(1, 3))

@@ -33,6 +33,7 @@ from tests.properties.strategies import host_tables, naming_requests, requests
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
+    DecisionsSeen,
     FakePlacement,
     FakeView,
     schedule_request,
@@ -169,7 +170,6 @@ def placed(decides, profile, cloud, request, uuids, seed):
         view=FakeView(hosts),
         placement=offered,
         rng=random.Random(seed),
-        on_decision=lambda decision: seen.append(shown(decision)),
     )
     context = RequestContext(overwrite=False)
     candidates = offered.candidates(None, '')
@@ -178,7 +178,15 @@ def placed(decides, profile, cloud, request, uuids, seed):
     filter_scheduler.decide_next = decides
     try:
         with Claims(offered, context, VERSION, room) as claims:
-            work = schedule_request(context, request, uuids, candidates, claims, True)
+            work = schedule_request(
+                context,
+                request,
+                uuids,
+                candidates,
+                claims,
+                True,
+                recorder=DecisionsSeen(lambda one: seen.append(shown(one))),
+            )
             result = FilterScheduler(parts).select_destinations(work)
             answer = [[one.obj_to_primitive() for one in s] for s in result.selections]
     except errors.NoValidHost as problem:

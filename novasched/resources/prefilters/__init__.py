@@ -194,17 +194,20 @@ def run(
     ``clock`` counts seconds. Raises what the prefilters raise.
     """
     added = Requirements()
+    took_s: dict[str, float] = {}
+    began_s = clock()
     for prefilter in prefilters:
-        started = clock()
         part = prefilter(request, context)
+        name = getattr(prefilter, '__name__', type(prefilter).__name__)
+        ended_s = clock()
+        took_s[name] = ended_s - began_s
+        began_s = ended_s
         if part is None:
             continue
         added |= part
-        name = getattr(prefilter, '__name__', '')
         if added.refused is not None:
-            return replace(added, refused_by=name)
+            return replace(added, refused_by=name, took_s=took_s)
         if part.adds:
-            took_s = clock() - started
-            note = f"Request filter '{name}' took {took_s:.1f} seconds"
+            note = f"Request filter '{name}' took {took_s[name]:.1f} seconds"
             added |= Requirements(notes=(note,))
-    return added
+    return replace(added, took_s=took_s)

@@ -23,6 +23,7 @@ from novasched.ports import (
     QueryFailed,
     UndoLeft,
 )
+from novasched.ports.decisions import DecisionRecorder
 from tests.support.clouds import factories
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
@@ -220,6 +221,16 @@ def schedule_request(
         **values,
     )
     return request if claims is None else request.claimed_by(claims)
+
+
+class DecisionsSeen(DecisionRecorder):
+    """A recorder that gives each decision to a function."""
+
+    def __init__(self, take):
+        self._take = take
+
+    def decided(self, decision, index=None):
+        self._take(decision)
 
 
 class FakeDriver(Driver):

@@ -6,7 +6,7 @@ import random
 from novasched import errors
 from novasched.decisions.fault import FaultText, Level
 from novasched.decisions.record_builder import RecordBuilder
-from novasched.decisions.recording import RequestRecorder
+from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.attempts import RequestAttempts
@@ -35,6 +35,7 @@ class Recordings:
         self.builder = RecordBuilder(profile or Profile((), ()), **options)
         self._fault = FaultText(self.builder, level)
         self._rng = random.Random(1)
+        self.observer = RequestObserver()
         self.requests = []
         self.records = []
 
@@ -47,6 +48,7 @@ class Recordings:
             instance_uuids,
             self._ended,
             self._fault.explained,
+            self.observer,
         )
 
     def _ended(self, recorder):

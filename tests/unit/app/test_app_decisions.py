@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from novasched.app.decisions import LogMaker
+from novasched.app.decisions import DecisionStore, LogMaker, open_store
+from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.pending import PendingRecords
-from novasched.decisions.store import DecisionStore
+from novasched.decisions.reading import Criteria
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
@@ -18,6 +19,7 @@ from novasched.scheduler.pipeline import Profile
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.fakes import FakeView
+from tests.support.records.stored_records import make_record
 from tests.unit.observability.recorder import FakeRecorder
 from tests.unit.placement_copy.providers import FakeProviders
 
@@ -58,3 +60,27 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     assert counted == int(has_diagnosis)
     assert metrics.waits_s() == 0
     log.close()
+
+
+@pytest.fixture
+def metrics():
+    return DecisionMetrics(FakeRecorder())
+
+
+def test_a_store_keeps_files(metrics, tmp_path):
+    conf = make_conf(novasched={'decisions_dir': str(tmp_path)})
+    opened = open_store(conf, metrics)
+    record = make_record()
+    opened.pending.write([record])
+    opened.store.close()
+    assert opened.reader.find(Criteria()) == [record.head]
+    assert metrics.size() > 0
+
+
+def test_without_files_records_stay_in_memory(metrics, conf):
+    opened = open_store(conf, metrics, in_memory=True)
+    assert isinstance(opened.reader, MemoryDecisions)
+    record = make_record()
+    opened.pending.write([record])
+    assert opened.reader.find(Criteria()) == [record.head]
+    assert (opened.directory, metrics.size()) == (None, 0)

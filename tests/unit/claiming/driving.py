@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver that decides and claims for one request, and what is recorded of it."""
 
-from novasched.ports.decisions import NoRecorder
+from novasched.ports.decisions import DecisionRecorder
 from tests.support.clouds.fakes import schedule_request
 
 
-class Recorder(NoRecorder):
+class Recorder(DecisionRecorder):
     def __init__(self):
         self.said = []
 

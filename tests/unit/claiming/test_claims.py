@@ -18,7 +18,7 @@ from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import NO_CALLER, STANDS, CallerGone, ClaimRequest, ClaimUnknown
-from novasched.ports.decisions import NO_RECORDER, NoRecorder
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
 from tests.support.tables.cases import cases
@@ -123,7 +123,7 @@ def test_a_defect_amid_a_claim_names_its_consumer(context, caplog):
     assert line.getMessage().startswith('Allocations of b may be left behind')
 
 
-class UndoneClaims(NoRecorder):
+class UndoneClaims(DecisionRecorder):
     """Keeps the outcomes of claims; those that are left behind are ``unknown``."""
 
     def __init__(self):

@@ -23,7 +23,7 @@ from novasched.ports import (
     ClaimUnknown,
     UndoLeft,
 )
-from novasched.ports.decisions import NoRecorder
+from novasched.ports.decisions import DecisionRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
@@ -45,7 +45,7 @@ LATE = errors.AlreadyClaimed('c', 'it holds allocations already')
 SILENT = errors.StoreFailed('The API database', 'gone', unavailable='the API database')
 
 
-class Recorder(NoRecorder):
+class Recorder(DecisionRecorder):
     """Keeps what a request has waited for."""
 
     def __init__(self):

@@ -26,7 +26,7 @@ from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.ports import STANDS, ClaimRequest, ClaimUnknown
-from novasched.ports.decisions import NO_RECORDER, NoRecorder
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
@@ -39,6 +39,7 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
+    DecisionsSeen,
     FakePlacement,
     FakeView,
     schedule_request,
@@ -88,6 +89,7 @@ class Cloud:
             claims,
             True,
             attempt=attempt,
+            recorder=self.recorder,
         )
 
     def ask(self, *uuids, **values):
@@ -266,7 +268,8 @@ def test_request_decides_again_after_a_pick_of_its_host(uuids, expected, caplog)
 
 def test_the_picks_of_a_request_do_not_put_it_behind():
     filter_, seen = Meanwhile(B), []
-    cloud = Cloud([filter_], names=['h1'], on_decision=seen.append)
+    cloud = Cloud([filter_], names=['h1'])
+    cloud.recorder = DecisionsSeen(seen.append)
     filter_.others = [lambda: cloud.ask(C)]
     assert cloud.ask(A, B) == ['h1', 'h1']
     found = [(d.request.instance_uuid, d.hosts.free_ram_mb.item()) for d in seen]
@@ -418,7 +421,7 @@ class TestOtherSchedulers:
     def test_an_adopted_claim_that_is_to_yield_ends_the_request(self, make):
         """It cannot be rolled back: nothing is decided as if it were."""
 
-        class Hearing(NoRecorder):
+        class Hearing(DecisionRecorder):
             def claimed(self, wanted, outcome, text):
                 apply_remote()
 
@@ -492,8 +495,8 @@ class TestOtherSchedulers:
         cloud.driver.context = replace(
             cloud.driver.context,
             profile=replace(profile, filters=filters),
-            on_decision=lambda decision: found.append(len(decision.ranked)),
         )
+        cloud.recorder = DecisionsSeen(lambda one: found.append(len(one.ranked)))
         cloud.assumed.picks_after = gone
         filter_.others = [comes]
         assert cloud.ask(A) == ['h1']

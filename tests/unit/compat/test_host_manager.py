@@ -16,7 +16,7 @@ from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
-from tests.support.clouds.fakes import FakeView
+from tests.support.clouds.fakes import DecisionsSeen, FakeView, schedule_request
 from tests.support.tables.cases import cases
 
 
@@ -41,21 +41,24 @@ def hosts():
 
 
 @pytest.fixture
-def seen():
-    return []
-
-
-@pytest.fixture
 def view(hosts):
     return View(hosts)
 
 
 @pytest.fixture
-def manager(view, seen):
+def manager(view):
     profile = Profile((RamFilter(),), (RAMWeigher(),))
-    return HostManager(
-        DriverContext(profile, view, None, random.Random(1), on_decision=seen.append)
-    )
+    return HostManager(DriverContext(profile, view, None, random.Random(1)))
+
+
+@pytest.fixture
+def seen(manager):
+    """The decisions of the request that is served."""
+    decisions = []
+    recorder = DecisionsSeen(decisions.append)
+    request = schedule_request(None, factories.request(), None, recorder=recorder)
+    with manager.serving(request, PluginTiming().of('req-1')):
+        yield decisions
 
 
 def nodes(states):
@@ -189,9 +192,8 @@ def test_the_index_of_the_instance_counts(view, arguments, keywords):
 
 def test_a_dict_means_nothing_where_no_request_is_served(manager):
     states = list(manager.get_all_host_states(None))
-    request = factories.request()
-    timer = PluginTiming().of('req-1')
-    with manager.serving(request, timer):
+    request = schedule_request(None, factories.request(), None)
+    with manager.serving(request, PluginTiming().of('req-1')):
         assert len(manager.get_filtered_hosts(states, {'force_hosts': ['h4']})) == 1
     with pytest.raises(LookupError, match='a dict means no request'):
         manager.get_filtered_hosts(states, {})

@@ -7,12 +7,9 @@ import stat
 import pytest
 
 from novasched import errors
-from novasched.decisions import files, store
+from novasched.decisions import files
 from novasched.decisions.files import StoreSettings
-from novasched.decisions.memory import MemoryDecisions
-from novasched.decisions.reading import Criteria
 from tests.support.clouds.configuration import make_conf
-from tests.support.records.stored_records import make_record
 
 MIB = 1 << 20
 
@@ -25,7 +22,6 @@ def conf(tmp_path):
 def test_configured_directory_is_made_and_found(conf, tmp_path):
     chosen = files.from_conf(conf)
     assert chosen == (str(tmp_path / 'decisions'), None)
-    store.from_conf(conf, lambda outcome, number: None)
     assert os.listdir(tmp_path) == []  # root may only be looking
     assert files.from_conf(conf, files.make) == chosen
     assert stat.S_IMODE((tmp_path / 'decisions').stat().st_mode) == 0o700
@@ -79,21 +75,3 @@ def test_a_file_is_an_eighth_of_all(most, of_a_file):
     settings = StoreSettings.from_conf(conf)
     assert (settings.max_bytes, settings.file_bytes) == (most * MIB, of_a_file)
     assert (settings.max_age_s, settings.keep) == (2 * 86400, 'all')
-
-
-def test_a_store_keeps_files(conf):
-    opened = store.from_conf(conf, lambda outcome, number: None)
-    record = make_record()
-    opened.pending.write([record])
-    opened.store.close()
-    assert opened.reader.find(Criteria()) == [record.head]
-    assert opened.size() > 0
-
-
-def test_without_a_directory_records_stay_in_memory(conf):
-    opened = store.from_conf(conf, lambda outcome, number: None, has_files=False)
-    assert isinstance(opened.reader, MemoryDecisions)
-    record = make_record()
-    opened.pending.write([record])
-    assert opened.reader.find(Criteria()) == [record.head]
-    assert (opened.directory, opened.size()) == (None, 0)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records are made beside the requests, which nothing of it can delay or break."""
+"""Records are made and written beside the requests, which nothing of it can delay."""
 
 import gc
 import logging
 import threading
 import weakref
+from collections import Counter
 
 import pytest
 
@@ -12,15 +13,15 @@ from novasched import errors
 from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.fault import FaultText, Level
 from novasched.decisions.log import (
-    AT_ONCE,
     MOST_HELD,
-    MOST_REDUCED,
     MOST_WAITING,
     CollectedRecords,
     RecordingLog,
 )
+from novasched.decisions.pending import BATCH, PendingRecords
+from novasched.decisions.record import decode
 from novasched.decisions.record_builder import RecordBuilder
-from novasched.decisions.recording import CANDIDATE
+from novasched.decisions.recording import CANDIDATE, RequestObserver
 from novasched.decisions.task_thread import DRAIN_S
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
@@ -32,39 +33,38 @@ PATIENCE_S = 30.0
 FULL = NumInstancesFilter(limit=0)
 
 
-class Sink:
+class Store:
     """Keeps the records that it is given, batch by batch.
 
-    It raises ``problem``, if it has one, and waits for ``gate`` before it takes any.
+    It waits for ``gate`` before it takes any, and fails while it ``is_locked``.
     """
 
-    def __init__(self, problem=None):
+    encoded = RecordEncoder()
+
+    def __init__(self):
         self.batches = []
-        self.lost = 0
-        self.problem = problem
+        self.is_locked = False
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
         self.written = threading.Condition()
 
-    def count_lost(self, records):
-        self.lost += records
-
-    def close(self):
-        pass
-
-    def write(self, records):
+    def write_encoded(self, records, lost=0):
         self.entered.set()
         self.gate.wait(PATIENCE_S)
+        if self.is_locked:
+            raise errors.StoreFailed('decisions', 'locked')
         with self.written:
             self.batches.append(list(records))
             self.written.notify_all()
-        if self.problem is not None:
-            raise self.problem
 
     @property
     def records(self):
         return [record for batch in self.batches for record in batch]
+
+    @property
+    def whole(self):
+        return [record.body is not None for record in self.records]
 
     def await_records(self, number):
         """Wait until so many have come."""
@@ -74,42 +74,60 @@ class Sink:
             )
 
 
-class Observer:
-    """Keeps what it hears; ``problem`` is raised."""
+class Builder(RecordBuilder):
+    """Waits for ``gate`` before a record is made; raises ``problem``, of the plugin of
+    a large request."""
 
-    def __init__(self, problem=None):
-        self.heard = []
-        self.problem = problem
-
-    def recorded(self, record, took_s, outlines, rounds):
-        self.heard.append((record.head.id, took_s))
-        if self.problem is not None:
-            raise self.problem
-
-
-class Unmakeable(RecordBuilder):
-    """Cannot make the records of some requests."""
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.problem = SystemExit('of a plugin')
 
     def record(self, recorder):
+        self.entered.set()
+        self.gate.wait(PATIENCE_S)
         if recorder.request.memory_mb == 666:
-            raise SystemExit('of a plugin')
+            raise self.problem
         return super().record(recorder)
+
+
+class Log(RecordingLog):
+    """A log with its store, builder and counts."""
+
+    def __init__(self, level=Level.NONE, observer=None, **options):
+        self.store, self.counted = Store(), Counter()
+        self.builder = Builder(Profile((FULL,), ()))
+        self.pending = PendingRecords(self.store, self._count)
+        fault = FaultText(self.builder, level)
+        super().__init__(
+            self.builder, self.pending, SYSTEM_CLOCK, fault, observer, **options
+        )
+
+    def _count(self, outcome, number):
+        self.counted[outcome] += number
 
 
 @pytest.fixture
 def open_log():
-    """Make a log: `open_log(sink, **options)`; it is closed in the end."""
+    """Make a log: `open_log(**options)`; it is closed in the end."""
     made = []
 
-    def make(sink, level=Level.NONE, builder=RecordBuilder, **options):
-        builder = builder(Profile((FULL,), ()))
-        fault = FaultText(builder, level)
-        made.append(RecordingLog(builder, sink, SYSTEM_CLOCK, fault, **options))
+    def make(**options):
+        made.append(Log(**options))
         return made[-1]
 
     yield make
     for log in made:
+        log.builder.gate.set()
+        log.store.gate.set()
         log.close()
+
+
+@pytest.fixture
+def log(open_log):
+    return open_log()
 
 
 def served(log, **options):
@@ -118,35 +136,39 @@ def served(log, **options):
 
 
 @pytest.fixture
-def hung(open_log):
-    """Make a sink that hangs on its first record, its log, and who makes records."""
+def hang(log):
+    """Have a store or a builder hang on the first record; return what asks for more."""
 
-    def make(make_recorded=served, **options):
-        sink = Sink()
-        sink.gate.clear()
-        log = open_log(sink, **options)
-        recorded = make_recorded(log)
+    def make(hanging, recorded=None):
+        hanging.gate.clear()
+        recorded = recorded or served(log)
         recorded.ask()
-        assert sink.entered.wait(PATIENCE_S)
-        return sink, log, recorded
+        assert hanging.entered.wait(PATIENCE_S)
+        return recorded
 
     return make
 
 
-def test_a_record_is_written_soon(open_log):
-    sink = Sink()
-    served(open_log(sink)).ask()
+def await_true(condition):
+    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE_S
+    while not condition():
+        assert SYSTEM_CLOCK.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def test_a_record_is_written_soon(log):
+    served(log).ask()
     began = SYSTEM_CLOCK.monotonic()
-    sink.await_records(1)
+    log.store.await_records(1)
     assert SYSTEM_CLOCK.monotonic() - began < 5
-    (record,) = sink.records
-    assert record.head.result == 'scheduled'
-    assert record.body.decisions[0].host == 'h1'
+    (record,) = log.store.records
+    assert record.is_success
+    assert decode(record.body)['decisions'][0]['host'] == 'h1'
 
 
 @pytest.mark.parametrize('level', Level)
 def test_a_failed_request_is_let_go_at_once(open_log, level):
-    log = open_log(Sink(), level=level)
+    log = open_log(level=level)
     recorded = served(log, filters=[FULL])
     gc.collect()
     gc.disable()
@@ -159,246 +181,238 @@ def test_a_failed_request_is_let_go_at_once(open_log, level):
         gc.enable()
 
 
-def test_no_thread_runs_before_there_is_a_request(open_log):
+def test_closing_without_requests_starts_no_thread(log):
     before = set(threading.enumerate())
-    open_log(Sink())
+    log.close()
+    log.close()
     assert set(threading.enumerate()) <= before
+    assert log.store.records == []
 
 
-def test_closing_writes_what_has_come(open_log):
-    sink = Sink()
-    log = open_log(sink)
+def test_closing_writes_what_has_come_and_what_comes_later(log):
     recorded = served(log)
     for _ in range(3):
         recorded.ask()
     log.close()
-    assert len(sink.records) == 3
+    assert len(log.store.records) == 3
+    recorded.ask()
+    assert len(log.store.records) == 4
 
 
-def test_closing_a_log_without_requests_is_nothing(open_log):
-    sink = Sink()
-    log = open_log(sink)
-    log.close()
-    log.close()
-    assert sink.records == []
-
-
-def test_closing_does_not_wait_long_for_a_store_that_hangs(hung):
-    sink, log, _ = hung()
+@pytest.mark.parametrize('part', ['store', 'builder'])
+def test_closing_does_not_wait_long_for_what_hangs(log, hang, part):
+    hang(getattr(log, part))
     began = SYSTEM_CLOCK.monotonic()
     log.close()
-    assert SYSTEM_CLOCK.monotonic() - began < DRAIN_S + 5
-    sink.gate.set()
+    assert SYSTEM_CLOCK.monotonic() - began < 2 * DRAIN_S + 5
 
 
-def test_many_records_are_written_together_in_order(hung):
-    sink, _, recorded = hung()
-    for _ in range(100):
+def test_failed_write_is_repeated_without_another_record(log):
+    log.store.is_locked = True
+    served(log).ask()
+    assert log.store.entered.wait(PATIENCE_S)
+    log.store.is_locked = False
+    log.store.await_records(1)
+
+
+@pytest.mark.parametrize('is_locked', [False, True])
+def test_closing_tries_at_once_what_failed(log, caplog, is_locked):
+    log.store.is_locked = True
+    served(log).ask()
+    assert log.store.entered.wait(PATIENCE_S)
+    log.store.is_locked = is_locked
+    log.close()
+    assert len(log.store.records) == (not is_locked)
+    said = '1 records of decisions are not written at the end'
+    assert (said in caplog.text) == is_locked
+
+
+def test_many_records_are_written_together_in_order(log, hang):
+    recorded = hang(log.store)
+    for _ in range(2 * BATCH):
         recorded.ask()
-    sink.gate.set()
-    sink.await_records(101)
-    times = [record.head.at for record in sink.records]
-    assert times == sorted(times)
-    assert max(map(len, sink.batches)) == AT_ONCE
+    await_true(lambda: len(log.pending) == 2 * BATCH + 1)
+    log.store.gate.set()
+    log.store.await_records(2 * BATCH + 1)
+    assert [len(batch) for batch in log.store.batches] == [1, BATCH, BATCH]
+    ids = [record.id for record in log.store.records]
+    assert ids == sorted(ids)
 
 
-def test_a_full_queue_reduces_records_to_their_heads(hung):
-    sink, _, recorded = hung()
-    for _ in range(MOST_WAITING + 3):
+def test_a_full_queue_reduces_records_to_their_heads(log, hang):
+    recorded = hang(log.builder)
+    for _ in range(MOST_WAITING + 2):
         recorded.ask()
-    sink.gate.set()
-    sink.await_records(MOST_WAITING + 4)
-    whole = [record for record in sink.records if record.body.decisions]
-    heads = [record for record in sink.records if record.body.is_of_head]
-    assert (len(whole), len(heads)) == (MOST_WAITING + 1, 3)
-    for record in heads:
-        assert record.head.result == 'scheduled'
-        assert record.head.candidates == 3
-        assert [server.host for server in record.body.servers] == ['h1']
-        assert RecordEncoder()(record).is_reduced
-    assert sink.lost == 0
+    log.store.await_records(3)  # they wait for no plugin
+    log.builder.gate.set()
+    log.store.await_records(MOST_WAITING + 3)
+    assert log.store.whole == [False] * 3 + [True] * MOST_WAITING
+    for record in log.store.records[:3]:
+        assert record.is_reduced
+        assert [host for _, host in record.servers] == ['h1']
+    log.close()
+    assert log.counted == {'reduced': 3, 'written': MOST_WAITING}
 
 
-def test_heads_are_lost_when_very_many_wait(hung):
-    sink, log, recorded = hung()
-    recorder = log.recorder(recorded.context, factories.request(), None)
-    for _ in range(MOST_WAITING + MOST_REDUCED + 5):
-        recorder.ended([], None)
-    assert sink.lost == 5
-    sink.gate.set()
+def test_large_requests_are_reduced_instead_of_queued(log, hang):
+    hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
+    recorded = hang(log.builder, Recorded(hosts, log=log))
+    for _ in range(6):
+        recorded.ask()
+    log.builder.gate.set()
+    log.store.await_records(7)
+    assert log.store.whole.count(True) == 4
 
 
-def test_a_store_that_hangs_delays_no_request(hung):
-    sink, _, recorded = hung()
+@pytest.mark.parametrize('part', ['store', 'builder'])
+def test_hanging_part_delays_no_request(log, hang, part):
+    recorded = hang(getattr(log, part))
     began = SYSTEM_CLOCK.monotonic()
     for _ in range(50):
         recorded.ask()
     assert SYSTEM_CLOCK.monotonic() - began < 10
-    assert sink.records == []
-    sink.gate.set()
+    assert log.store.records == []
 
 
-def test_a_store_that_raises_loses_these_records_only(open_log, caplog):
-    sink = Sink(OSError('odd'))
-    recorded = served(open_log(sink))
-    recorded.ask()
-    sink.await_records(1)
-    sink.problem = None
-    recorded.ask()
-    sink.await_records(2)
-    assert sink.lost == 1
-    assert '1 records are lost' in caplog.text
+def test_while_the_disk_stalls_no_request_stays_in_memory(log, hang):
+    recorded, recorders = hang(log.store), []
+    take_in = log._take_in
+
+    def watched(recorder):
+        recorders.append(weakref.ref(recorder))
+        take_in(recorder)
+
+    log._take_in = watched
+    for _ in range(MOST_WAITING + BATCH):
+        recorded.ask()
+        if len(recorders) % BATCH == 0:
+            await_true(lambda: len(log.pending) == len(recorders) + 1)
+    assert log.store.records == []
+    gc.collect()
+    assert not any(each() for each in recorders)
+    assert 0 < log.pending.waits_s < PATIENCE_S
+    assert log.waits_s == 0
+    log.store.gate.set()
+    log.close()
+    assert log.counted == {'written': len(recorders) + 1}
+    assert all(log.store.whole)
+    assert log.pending.waits_s == 0
 
 
-def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
-    sink = Sink()
-    recorded = served(open_log(sink, builder=Unmakeable))
+def test_of_a_record_that_cannot_be_made_the_head_is_kept(log, caplog):
+    recorded = served(log)
     recorded.ask()
     recorded.ask(memory_mb=666)
     recorded.ask()
-    sink.await_records(3)
-    assert sink.lost == 0
+    log.store.await_records(3)
     assert 'is stored without its body' in caplog.text
-    assert [record.head.result for record in sink.records] == ['scheduled'] * 3
-    assert [record.body.is_of_head for record in sink.records] == [False, True, False]
-
-
-def test_large_requests_are_reduced_instead_of_queued(hung):
-    hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
-    sink, log, recorded = hung(lambda log: Recorded(hosts, log=log))
-    for _ in range(6):
-        recorded.ask()
-    sink.gate.set()
-    sink.await_records(7)
+    assert all(record.is_success for record in log.store.records)
+    assert log.store.whole == [True, False, True]
     log.close()
-    whole = [record for record in sink.records if record.body.decisions]
-    assert len(whole) == 1 + 4
+    assert log.counted == {'written': 2, 'reduced': 1}
 
 
-def test_an_observer_that_raises_harms_no_request(open_log):
-    sink, observer = Sink(), Observer(RuntimeError())
-    sink.gate.clear()
-    log = open_log(sink, observer=observer)
+def test_an_observer_that_raises_costs_its_record_alone(open_log, caplog):
+    class Odd(RequestObserver):
+        def recorded(self, record, took_s, outlines, rounds):
+            if record.head.zone == 'odd':
+                raise RuntimeError
+
+    log = open_log(observer=Odd())
     recorded = served(log)
-    recorder = log.recorder(recorded.context, factories.request(), None)
-    while sink.lost == 0:  # until it is heard of in the thread of a request
-        recorder.ended([], None)
-    observer.problem = None
+    recorded.ask(availability_zone='odd')
     recorded.ask()
-    sink.gate.set()
+    log.store.await_records(1)
+    assert 'No record can be made of request' in caplog.text
+    assert log.counted['lost'] == 1
 
 
 @pytest.mark.parametrize(
-    ('result', 'filters', 'whole'),
-    [('scheduled', [], False), ('unschedulable', [FULL], True)],
+    ('filters', 'whole'), [([], False), ([FULL], True)], ids=['scheduled', 'refused']
 )
-def test_reduced_record_asks_no_filter_for_reasons(open_log, result, filters, whole):
-    sink = Sink()
-    log = open_log(sink, keeps=lambda result: result != 'scheduled')
+def test_reduced_record_asks_no_filter_for_reasons(open_log, filters, whole):
+    log = open_log(keeps=lambda result: result != 'scheduled')
     recorded = served(log, filters=filters)
-    try:
+    if whole:
+        recorded.refused()
+    else:
         recorded.ask()
-    except errors.NoValidHost:
-        assert result == 'unschedulable'
-    sink.await_records(1)
-    (record,) = sink.records
-    assert record.head.result == result
-    assert bool(record.body.decisions) == whole
-    assert len(record.body.servers) == 1
+    log.store.await_records(1)
+    (record,) = log.store.records
+    assert (record.is_success, log.store.whole) == (not whole, [whole])
+    assert len(record.servers) == 1
 
 
-def test_a_failure_is_logged_in_one_line(open_log, caplog):
+def test_a_failure_is_logged_in_one_line(log, caplog):
     caplog.set_level(logging.INFO, 'novasched.decisions')
-    sink = Sink()
-    recorded = served(open_log(sink), filters=[FULL])
-    with pytest.raises(errors.NoValidHost):
-        recorded.ask()
-    served(open_log(sink)).ask()
-    sink.await_records(2)
+    served(log, filters=[FULL]).refused()
+    served(log).ask()
+    log.store.await_records(2)
     (line,) = [m for m in caplog.messages if m.startswith('No valid host: ')]
     assert ' blocker=filters plugin=NumInstancesFilter code=too-many-instances ' in line
 
 
 def test_error_ends_with_the_id_of_its_record(open_log):
-    sink = Sink()
-    recorded = served(open_log(sink, level=Level.USER), filters=[FULL])
-    text = recorded.refused()
-    sink.await_records(1)
-    assert text.endswith(f'({sink.records[0].head.id})')
+    log = open_log(level=Level.USER)
+    text = served(log, filters=[FULL]).refused()
+    log.store.await_records(1)
+    assert text.endswith(f'({log.store.records[0].id})')
 
 
 def test_inexplicable_failure_has_novas_text(open_log, caplog):
-    class Inexplicable(RecordBuilder):
-        def outlines(self, recorder):
-            raise ZeroDivisionError
-
-    log = open_log(Sink(), level=Level.ADMIN, builder=Inexplicable)
+    log = open_log(level=Level.ADMIN)
+    log.builder.outlines = lambda recorder: 1 // 0
     text = served(log, filters=[FULL]).refused()
     assert text == 'No valid host was found. There are not enough hosts available.'
     assert 'cannot be given' in caplog.text
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
-def test_a_thread_that_was_ended_is_replaced(open_log):
-    sink = Sink(SystemExit('of a plugin'))
-    log = open_log(sink)
-    recorded = served(log)
+def test_thread_that_a_plugin_ended_is_replaced_without_its_request(log):
+    class Ending(RequestObserver):
+        def recorded(self, *args):
+            raise SystemExit
+
+    recorded, log._observer = served(log), Ending()
     recorded.ask()
-    sink.await_records(1)
-    log._thread.thread.join(PATIENCE_S)
-    sink.problem = None
+    await_true(lambda: not log._waiting)
+    log._maker.thread.join(PATIENCE_S)
+    log._observer = RequestObserver()
     recorded.ask()
-    sink.await_records(2)
-    sink.problem = SystemExit()
-    recorded.ask()
-    sink.await_records(3)
-    log._thread.thread.join(PATIENCE_S)
-    sink.problem = None
-    log._queue(log.recorder(recorded.context, factories.request(), None))
-    log.close()
-    assert len(sink.records) == 4
+    log.store.await_records(1)
 
 
-def test_it_is_known_for_how_long_a_request_waits(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    log = open_log(sink)
-    recorded = served(log)
+def test_it_is_known_for_how_long_a_request_waits(log, hang):
     assert log.waits_s == 0
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+    hang(log.builder)
     first_s = log.waits_s
     assert 0 < first_s < PATIENCE_S
     assert log.waits_s > first_s
-    sink.gate.set()
-    sink.await_records(1)
-    log.close()
-    assert log.waits_s == 0
+    log.builder.gate.set()
+    log.store.await_records(1)
+    await_true(lambda: log.waits_s == 0)
 
 
-def test_recording_fails_no_request(open_log, caplog):
-    class Odd(RecordingLog):
-        def _queue(self, recorder):
-            raise MemoryError
+def test_recording_fails_no_request(log, caplog):
+    def queue(recorder):
+        raise MemoryError
 
-    sink = Sink()
-    builder = RecordBuilder(Profile((), ()))
-    log = Odd(builder, sink, SYSTEM_CLOCK, FaultText(builder))
+    log._queue = queue
     recorded = served(log)
     for _ in range(3):
         assert recorded.ask()
-    assert sink.lost == 3
+    assert log.counted == {'lost': 3}
     assert caplog.text.count('leaves no record') == 1
 
 
-def test_other_green_threads_go_on_after_each_record(hung):
+def test_other_green_threads_go_on_after_each_record(open_log):
     slept = []
-    sink, _, recorded = hung(sleep=slept.append)
+    log = open_log(sleep=slept.append)
+    recorded = served(log)
     for _ in range(4):
         recorded.ask()
-    sink.gate.set()
-    sink.await_records(5)
-    assert slept == [0] * 5
+    log.close()
+    assert slept == [0] * 4
 
 
 def test_dry_runs_have_their_records_at_once():

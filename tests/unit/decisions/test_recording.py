@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from novasched import errors
-from novasched.decisions.recording import MOST_CLAIMS, MOST_NOTES
+from novasched.decisions.recording import MOST_CLAIMS, MOST_NOTES, RequestObserver
 from novasched.drivers.chance import ChanceScheduler
 from novasched.ports import QueryFailed
 from novasched.resources.requirements import Requirements
@@ -84,11 +84,12 @@ def test_record_names_the_host_drawn_by_chance():
 def test_the_tables_of_a_thousand_servers_are_let_go():
     alive = []
 
-    def watch(decision):
-        alive.append(weakref.ref(decision.hosts.snapshot))
+    class Watching(RequestObserver):
+        def decided(self, decision, stages_s):
+            alive.append(weakref.ref(decision.hosts.snapshot))
 
-    parts = {'on_decision': watch}
-    recorded = Recorded(hosts(50), weighers=[RAMWeigher()], parts=parts)
+    recorded = Recorded(hosts(50), weighers=[RAMWeigher()])
+    recorded.log.observer = Watching()
     recorded.ask(UUIDS)
     recorder = recorded.log.requests[-1]
     assert len(recorder.turns) == 1000

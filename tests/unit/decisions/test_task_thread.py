@@ -67,13 +67,6 @@ def awaited(semaphore):
     assert semaphore.acquire(timeout=PATIENCE_S)
 
 
-def test_work_is_done_soon(task, make_thread):
-    thread = make_thread()
-    give(task, thread, 'a')
-    awaited(task.left)
-    assert task.done == ['a']
-
-
 def test_work_that_comes_meanwhile_is_done_next(task, make_thread):
     thread = make_thread()
     task.gate.clear()
@@ -83,26 +76,6 @@ def test_work_that_comes_meanwhile_is_done_next(task, make_thread):
     task.gate.set()
     thread.close()
     assert (task.done, task.most_at_once) == (['a', 'b'], 1)
-
-
-def test_it_is_done_again_while_something_waits(task, make_thread):
-    waits = [0.01, 0.01, None]
-    thread = make_thread(again_s=lambda: waits.pop(0) if len(waits) > 1 else waits[0])
-    thread.notify()
-    for _ in range(2):
-        awaited(task.left)
-
-
-def test_closing_does_what_is_left(task, make_thread):
-    thread = make_thread(pause_s=PATIENCE_S)
-    give(task, thread, 'a')
-    thread.close()
-    assert task.done == ['a']
-
-
-def test_closing_without_work_does_nothing(task, make_thread):
-    make_thread().close()
-    assert not task.entered.acquire(blocking=False)
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
@@ -135,14 +108,6 @@ def test_closing_does_not_wait_long_for_a_task_that_hangs(task, make_thread, is_
     began = SYSTEM_CLOCK.monotonic()
     thread.close()
     assert SYSTEM_CLOCK.monotonic() - began < DRAIN_S + 5
-
-
-def test_work_after_closing_is_done_at_once(task, make_thread):
-    thread = make_thread()
-    give(task, thread, 'a')
-    thread.close()
-    give(task, thread, 'b')
-    assert task.done == ['a', 'b']
 
 
 def test_work_after_closing_waits_for_no_task_that_hangs(task, make_thread):

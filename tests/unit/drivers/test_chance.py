@@ -11,9 +11,10 @@ from novasched import errors
 from novasched.drivers import DriverContext
 from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
+from novasched.ports.decisions import NO_RECORDER
 from novasched.scheduler.pipeline import decide
 from tests.support.clouds import factories
-from tests.support.clouds.fakes import FakeView, schedule_request
+from tests.support.clouds.fakes import DecisionsSeen, FakeView, schedule_request
 from tests.support.tables.cases import cases
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(1, 9)]
@@ -33,13 +34,24 @@ def hosts():
 def draw(hosts):
     """Schedule: `draw(count, table=..., alternates=..., **request)` gives a result."""
 
-    def schedule(count=1, *, table=hosts, alternates=False, parts=(), seed=1, **values):
+    def schedule(
+        count=1,
+        *,
+        table=hosts,
+        alternates=False,
+        parts=(),
+        seed=1,
+        recorder=NO_RECORDER,
+        **values,
+    ):
         view = FakeView(table)
         made = DriverContext(None, view, None, random.Random(seed), **dict(parts))
         request = factories.request(**values)
         uuids = None if count is None else UUIDS[:count]
         context = RequestContext(overwrite=False)
-        work = schedule_request(context, request, uuids, None, None, alternates)
+        work = schedule_request(
+            context, request, uuids, alternates=alternates, recorder=recorder
+        )
         placed = ChanceScheduler(made).select_destinations(work)
         assert view.refreshed == 0
         return placed
@@ -157,7 +169,7 @@ class TestAlternates:
 
 def test_a_decision_can_be_had_again_from_its_seed(draw):
     seen = []
-    draw(3, alternates=True, parts={'on_decision': seen.append})
+    draw(3, alternates=True, recorder=DecisionsSeen(seen.append))
     assert len(seen) == 4
     rng = random.Random(seen[0].seed)
     for index, decision in enumerate(seen):

@@ -15,6 +15,7 @@ from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Cell
+from novasched.ports.decisions import NO_RECORDER
 from novasched.runtime.deadline import TookTooLong, never
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
@@ -25,6 +26,7 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
+    DecisionsSeen,
     FakePlacement,
     FakeView,
     schedule_request,
@@ -93,6 +95,7 @@ def run(hosts):
         fitting=RIGHT,
         silent=None,
         check=never,
+        recorder=NO_RECORDER,
         **parts,
     ):
         if candidates is ...:
@@ -122,7 +125,14 @@ def run(hosts):
             claims = Claims(placement, context, VERSION, room)
         with claims as made:
             work = schedule_request(
-                context, request, uuids, candidates, made, alternates, check=check
+                context,
+                request,
+                uuids,
+                candidates,
+                made,
+                alternates,
+                check=check,
+                recorder=recorder,
             )
             return driver.select_destinations(work)
 
@@ -188,7 +198,8 @@ def test_a_decision_can_be_had_again_from_its_seed(run):
     seen = []
     chancy = {'shuffle_best': True, 'host_subset_size': 3}
     request = factories.request(memory_mb=1)
-    run(everywhere(), [A, B], request, on_decision=seen.append, **chancy)
+    recorder = DecisionsSeen(seen.append)
+    run(everywhere(), [A, B], request, recorder=recorder, **chancy)
     assert len({decision.seed for decision in seen}) == 1
     rng = random.Random(seen[0].seed)
     for index, decision in enumerate(seen):
@@ -204,11 +215,11 @@ def test_each_request_has_a_seed_of_its_own(hosts):
         view=FakeView(hosts),
         placement=None,
         rng=random.Random(1),
-        on_decision=seen.append,
     )
+    recorder = DecisionsSeen(seen.append)
     context, request = RequestContext(overwrite=False), factories.request()
     for _ in range(2):
-        work = schedule_request(context, request, None, None, None, False)
+        work = schedule_request(context, request, None, recorder=recorder)
         FilterScheduler(parts).select_destinations(work)
     assert seen[0].seed != seen[1].seed
 
@@ -378,9 +389,9 @@ class TestAlternates:
         assert any("with uuid = 'uuid-h2'" in line for line in caplog.messages)
 
 
-def test_every_decision_reaches_on_decision(run):
+def test_every_decision_reaches_the_recorder(run):
     seen = []
-    run(everywhere(), [A, B], on_decision=seen.append)
+    run(everywhere(), [A, B], recorder=DecisionsSeen(seen.append))
     assert [decision.request.instance_uuid for decision in seen] == [A, B]
 
 
@@ -463,5 +474,5 @@ def test_misbehaving_filter_is_logged_once_per_request(run, caplog):
 def test_a_decision_names_the_cells_left_out(run):
     told = []
     silent = Cell('c', 'west', None, None, False)
-    run(everywhere(), [A], silent=silent, on_decision=told.append)
+    run(everywhere(), [A], silent=silent, recorder=DecisionsSeen(told.append))
     assert [one.cells_left_out for one in told] == [('west',)]

@@ -19,6 +19,7 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
+    DecisionsSeen,
     FakePlacement,
     FakeView,
     candidate,
@@ -63,7 +64,6 @@ def run(placement, decided):
             view=FakeView(hosts),
             placement=placement,
             rng=random.Random(1),
-            on_decision=decided.append,
             **options,
         )
         offered, context = placement.candidates(None, ''), RequestContext()
@@ -72,7 +72,13 @@ def run(placement, decided):
             placement, context, VERSION, RemainingCapacity(offered.summaries)
         ) as claims:
             work = schedule_request(
-                context, request, uuids, offered, claims, alternates
+                context,
+                request,
+                uuids,
+                offered,
+                claims,
+                alternates,
+                recorder=DecisionsSeen(decided.append),
             )
             placed = FilterScheduler(parts).select_destinations(work)
         return placed.selections

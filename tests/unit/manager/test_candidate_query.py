@@ -51,11 +51,11 @@ def ask():
     """Ask: `ask(placement, limit=..., falls_back=..., member_of=..., **request)`."""
 
     def run(placement, *, limit=1000, falls_back=True, member_of=(), **request):
-        run.cut, run.aggregate_sync = [], FakeMirrored()
+        run.answers, run.aggregate_sync = [], FakeMirrored()
         added = Requirements(member_of=tuple(member_of))
         request = factories.request(**request)
         query = build_query(request, added, None, limit, falls_back)
-        source = CandidateSource(placement, run.aggregate_sync, run.cut.append)
+        source = CandidateSource(placement, run.aggregate_sync, run.answers.append)
         return source.ask(RequestContext(overwrite=False), query)
 
     return run
@@ -114,10 +114,10 @@ def test_fallback_query_is_logged(ask, caplog):
     ('less than the limit', 'a', 2, False),
     ('no limit', 'abc', None, False),
 )
-def test_truncated_answer_is_reported(ask, offers, limit, cut):
+def test_answer_that_a_limit_cut_is_reported(ask, offers, limit, cut):
     found = ask(Cutting(*offers), limit=limit)
     assert found.cut is cut
-    assert ask.cut == ([found] if cut else [])
+    assert ask.answers == [found]
 
 
 @cases(
@@ -179,11 +179,11 @@ class TestCopy:
     @pytest.fixture
     def source(self):
         def make(answer, placement, **how):
-            cut = []
+            answers = []
             mirror = FakeMirror(answer)
-            made = CandidateSource(placement, FakeMirrored(), cut.append, mirror)
+            made = CandidateSource(placement, FakeMirrored(), answers.append, mirror)
             query = build_query(factories.request(), Requirements(), None, 1000)
-            return made.ask(RequestContext(), query, True, **how), mirror, cut
+            return made.ask(RequestContext(), query, True, **how), mirror, answers
 
         return make
 
@@ -191,11 +191,11 @@ class TestCopy:
     def test_it_answers(self, source, cut):
         placement = Twofold(NOTHING, NOTHING)
         copied = offered('a', cut=cut)
-        answer, mirror, was_cut = source(copied, placement)
+        answer, mirror, answers = source(copied, placement)
         assert answer is copied
         assert mirror.asked == [True]
         assert placement.queries == []
-        assert was_cut == ([copied] if cut else [])
+        assert answers == [copied]
 
     def test_placement_answers_where_it_cannot(self, source):
         answer, _, _ = source('it is too old', Twofold(NOTHING, offered('a')))

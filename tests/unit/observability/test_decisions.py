@@ -1,21 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics and health of the decision log."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
+from novasched import errors
 from novasched.decisions.body import RecordBody
-from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
+from novasched.observability.decisions import (
+    MOST_WAIT_S,
+    PLUGINS_EVERY,
+    DecisionMetrics,
+)
 from novasched.observability.health import PASS, WARN
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outcomes import Outcome
+from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.records.decision_records import changed, unschedulable
 from tests.support.records.recordings import Recorded
 from tests.support.tables.cases import cases
+from tests.unit.observability.recorder import TickingClock
 
 FULL = NumInstancesFilter(limit=5)
+ALGORITHM = 'novasched_scheduling_algorithm_duration_seconds'
+STAGE = 'novasched_framework_extension_point_duration_seconds'
+PLUGIN = 'novasched_plugin_execution_duration_seconds'
 LOST_TIME = 'novasched_claim_lost_timestamp_seconds'
 REJECTED = 'novasched_hosts_rejected_total'
 
@@ -77,3 +89,78 @@ def test_claims_that_yielded_are_counted(metrics, recorder):
     (check,) = metrics.check_conflicts('now').values()
     assert check.output.startswith('1 overfull, last at 20')
     assert '2 yielded, last at 20' in check.output
+
+
+def prefilter(request, context):
+    return None
+
+
+def test_stages_of_a_request_are_measured(metrics, recorder):
+    recorded = Recorded(
+        factories.hosts(num_instances=[0, 0, 5]),
+        filters=[FULL],
+        weighers=[RAMWeigher()],
+        prefilters=[prefilter],
+        clock=TickingClock(),
+    )
+    recorded.log.observer = metrics
+    for _ in range(PLUGINS_EVERY):
+        recorded.ask()
+    points = ('PreFilter', 'Query', 'Claim', 'Filter', 'Score')
+    assert {point: len(recorder.observed[STAGE, point]) for point in points} == (
+        dict.fromkeys(points, PLUGINS_EVERY)
+    )
+    sampled = [key[1:] for key in recorder.observed if key[0] == PLUGIN]
+    assert sampled == [
+        ('prefilter', 'PreFilter'),
+        ('NumInstancesFilter', 'Filter'),
+        ('RAMWeigher', 'Score'),
+    ]
+    assert all(len(recorder.observed[PLUGIN, *key]) == 1 for key in sampled)
+
+
+def test_stage_that_fails_or_follows_the_answer_is_measured(metrics, recorder):
+    log = Recorded(clock=TickingClock()).log
+    log.observer = metrics
+    request = log.recorder(None, factories.request(), None)
+    with pytest.raises(errors.StoreFailed), request.stage('query'):
+        raise errors.StoreFailed('nova', 'gone')
+    request.answer, request.when_ended = (), lambda ended: None
+    request.ended((), None)
+    with request.stage('undo'):
+        pass
+    assert recorder.observed == {(STAGE, 'Query'): [1.0], (STAGE, 'Undo'): [1.0]}
+    assert request.stages_s == {'query': 1.0}
+
+
+def decision(num_instances, took_s):
+    profile = Profile([NumInstancesFilter(limit=5)], [RAMWeigher()])
+    hosts = factories.hosts(num_instances=num_instances)
+    made = decide(profile, hosts, factories.request(), random.Random(1))
+    return replace(made, took_s=took_s)
+
+
+def test_filters_and_weighers_are_summed_up(metrics, recorder):
+    took_s = {'NumInstancesFilter': 0.5, 'RAMWeigher': 0.25}
+    log = Recorded().log
+    log.observer = metrics
+    request = log.recorder(None, factories.request(), None)
+    request.decided(decision([1, 2], took_s), 0)
+    request.decided(decision([1, 2], took_s))
+    assert recorder.observed[ALGORITHM,] == [0.75] * 2
+    assert recorder.observed[STAGE, 'Filter'] == [0.5] * 2
+    assert recorder.observed[STAGE, 'Score'] == [0.25] * 2
+    assert request.stages_s == {'filter': 1.0, 'score': 0.5}
+    assert len(request.turns) == 1
+    assert not recorder.counts
+
+
+@pytest.mark.parametrize(
+    ('num_instances', 'plugin'), [([5, 6], 'NumInstancesFilter'), ([], 'none')]
+)
+def test_filter_that_took_the_last_host_is_counted(
+    metrics, recorder, num_instances, plugin
+):
+    metrics.decided(decision(num_instances, {}), {})
+    assert recorder.counts == {('novasched_unschedulable_decisions_total', plugin): 1}
+    assert not recorder.observed

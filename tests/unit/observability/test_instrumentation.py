@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from novasched.cluster.assumed import AssumedInstances
-from novasched.manager.candidate_query import QueryPolicy
 from novasched.observability.health import PASS
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
-from novasched.ports import Candidates, Cell, Claimed
+from novasched.ports import Cell, Claimed
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import FakeClock, FakePlacement
 
@@ -35,7 +34,7 @@ def view():
 
 def test_a_watched_view_is_measured_and_judged(instrumentation, recorder, health):
     instrumentation.watch(view())
-    with instrumentation.stage('Refresh'):
+    with instrumentation.refresh():
         assert not recorder.observed
     assert len(recorder.observed[STAGE, 'Refresh']) == 1
     assert health.checks()['cluster_view'].status == PASS
@@ -74,21 +73,12 @@ def test_picks_that_wait_for_a_row_are_measured(instrumentation, recorder, healt
     )
 
 
-def test_decisions_go_on_to_who_wants_them(instrumentation, recorder):
-    told = []
-    decision = SimpleNamespace(
-        weighed=SimpleNamespace(scored=()), took_s={}, steps=(), ranked=()
-    )
-    instrumentation.decisions(told.append)(decision)
-    assert told == [decision]
-    assert sum(recorder.counts.values()) == 1
-
-
 def test_the_other_parts_work_as_before(instrumentation, recorder, health):
     inner = FakePlacement('p1')
     placement = instrumentation.placement(inner)
-    assert placement.candidates(None, '').requests == tuple(inner.offered)
+    instrumentation.answered(placement.candidates(None, ''))
     placement.undo(None, [Claimed('c')], 1.0)
+    assert inner.undone == [('c', {})]
     api = instrumentation.api(SimpleNamespace(cells=lambda: [CELL]))
     assert api.cells() == [CELL]
     beats = instrumentation.services(SimpleNamespace(beat=lambda *arguments: True))
@@ -101,7 +91,3 @@ def test_the_other_parts_work_as_before(instrumentation, recorder, health):
         'placement',
         'requests',
     }
-    query_policy = instrumentation.query_policy(QueryPolicy((), limit=7))
-    assert (query_policy.limit, list(query_policy.prefilters)) == (7, [])
-    query_policy.on_cut(Candidates((), '1.36', cut=True))
-    assert recorder.counts['novasched_candidates_truncated_total',] == 1

@@ -7,16 +7,13 @@ from novasched import errors
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
-from tests.support.clouds.fakes import VERSION, FakePlacement
+from tests.support.clouds.fakes import VERSION, FakeClock, FakePlacement
 from tests.support.tables.cases import cases
-from tests.unit.observability.recorder import TickingClock
-
-STAGE = 'novasched_framework_extension_point_duration_seconds'
 
 
 @pytest.fixture
 def instrumentation(recorder):
-    return Instrumentation(recorder, TickingClock())
+    return Instrumentation(recorder, FakeClock())
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ class ScriptedPlacement(FakePlacement):
             raise self._answer
         return self._answer
 
-    candidates = claim = claim_all = aggregates = _given
+    claim = claim_all = aggregates = _given
 
 
 class TestPlacement:
@@ -61,16 +58,19 @@ class TestPlacement:
         ('no answer', QueryFailed(0, 'gone'), 'failed', WARN),
     )
     def test_queries_are_counted_and_tell_how_placement_is(
-        self, ask, recorder, health, answer, expected, well
+        self, instrumentation, recorder, health, answer, expected, well
     ):
-        assert ask(answer).candidates(None, 'a=b') is answer
-        assert recorder.counts['novasched_candidate_queries_total', expected] == 1
-        assert recorder.observed[STAGE, 'Query'] == [1.0]
+        instrumentation.answered(answer)
+        assert recorder.counts == {('novasched_candidate_queries_total', expected): 1}
         assert status(health) == well
 
-    def test_candidates_are_measured(self, ask, recorder):
-        ask(Candidates(({}, {}), VERSION)).candidates(None, '')
-        assert recorder.observed['novasched_candidates',] == [2]
+    def test_answers_of_a_copy_are_no_news_of_placement(
+        self, instrumentation, recorder, health
+    ):
+        instrumentation.answered(Candidates(({}, {}), VERSION, cut=True, copy=1))
+        assert recorder.observed == {('novasched_candidates',): [2]}
+        assert recorder.counts['novasched_candidates_truncated_total',] == 1
+        assert 'placement' not in health.checks()
 
     @pytest.mark.parametrize(
         ('answer', 'expected', 'well'),
@@ -88,7 +88,6 @@ class TestPlacement:
         placement = ask(answer)
         assert placement.claim(None, 'c', {}, VERSION, None, None) is answer
         assert recorder.counts == {('novasched_claims_total', expected): 1}
-        assert recorder.observed[STAGE, 'Claim'] == [1.0]
         assert status(health) == well
 
     @pytest.mark.parametrize(
@@ -103,7 +102,6 @@ class TestPlacement:
         assert ask(answer).claim_all(None, [], VERSION, None, None) is answer
         counted = {result: n for (_, result), n in recorder.counts.items()}
         assert counted == expected
-        assert recorder.observed[STAGE, 'Claim'] == [1.0]
 
     def test_aggregates_are_handed_on(self, ask):
         assert ask(frozenset('a')).aggregates(None, 'p') == {'a'}
@@ -113,9 +111,3 @@ class TestPlacement:
         with pytest.raises(errors.AllocationUpdateFailed):
             ask(problem).claim(None, 'c', {}, VERSION, None, None)
         assert recorder.counts == {('novasched_claims_total', 'error'): 1}
-
-    def test_taking_back_is_measured(self, recorder, instrumentation):
-        inner = FakePlacement()
-        instrumentation.placement(inner).undo(None, [Claimed('c')], 1.0)
-        assert inner.undone == [('c', {})]
-        assert recorder.observed[STAGE, 'Undo'] == [1.0]

@@ -1,37 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted and measured of requests."""
 
-import random
 from types import SimpleNamespace
 
 import pytest
 
 from novasched import errors
-from novasched.manager.candidate_query import QueryPolicy
 from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import (
-    PLUGINS_EVERY,
-    Instrumentation,
     RequestTracker,
 )
 from novasched.observability.requests import check_outages
 from novasched.outages import Outage
-from novasched.resources import PrefilterContext
-from novasched.resources.prefilters import run
-from novasched.resources.requirements import Requirements
-from novasched.scheduler.filters.host_limit import NumInstancesFilter
-from novasched.scheduler.pipeline import Profile, decide
-from novasched.scheduler.weighers.resources import RAMWeigher
-from tests.support.clouds import factories
-from tests.unit.observability.recorder import TickingClock
-
-STAGE = 'novasched_framework_extension_point_duration_seconds'
-PLUGIN = 'novasched_plugin_execution_duration_seconds'
-
-
-@pytest.fixture
-def stages(recorder):
-    return Instrumentation(recorder, TickingClock())
 
 
 class TestAttempts:
@@ -116,66 +96,6 @@ class TestAttempts:
                     '2 of 2 threads have worked on a request for over 60 s'
                 )
         assert requests.check('now').status == PASS
-
-
-class TestStages:
-    def test_prefilters_are_measured_one_by_one_and_together(self, stages, recorder):
-        def some_filter(request, facts):
-            return Requirements(notes=('one',))
-
-        def other_filter(request, facts):
-            return None
-
-        policy = stages.query_policy(QueryPolicy((some_filter, other_filter)))
-        for _ in range(PLUGINS_EVERY):
-            found = run(policy.prefilters, factories.request(), PrefilterContext())
-            assert found == Requirements(notes=('one',))
-        assert len(recorder.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
-        assert recorder.observed == {
-            (PLUGIN, 'some_filter', 'PreFilter'): [1.0],
-            (PLUGIN, 'other_filter', 'PreFilter'): [1.0],
-        }
-
-    def test_a_stage_that_fails_is_measured(self, stages, recorder):
-        with pytest.raises(errors.StoreFailed), stages.stage('Refresh'):
-            raise errors.StoreFailed('nova', 'gone')
-        assert recorder.observed == {(STAGE, 'Refresh'): [1.0]}
-
-    @staticmethod
-    def decision(num_instances, took_s):
-        profile = Profile([NumInstancesFilter(limit=5)], [RAMWeigher()])
-        made = decide(
-            profile,
-            factories.hosts(num_instances=num_instances),
-            factories.request(),
-            random.Random(1),
-        )
-        return made.__class__(**{**vars(made), 'took_s': took_s})
-
-    def test_filters_and_weighers_are_summed_up_and_sampled(self, stages, recorder):
-        took_s = {'NumInstancesFilter': 0.5, 'RAMWeigher': 0.25}
-        decision = self.decision([1, 2], took_s)
-        for _ in range(PLUGINS_EVERY):
-            stages.decisions(lambda _: None)(decision)
-        assert recorder.observed == {
-            ('novasched_scheduling_algorithm_duration_seconds',): [0.75] * 10,
-            (STAGE, 'Filter'): [0.5] * 10,
-            (STAGE, 'Score'): [0.25] * 10,
-            (PLUGIN, 'NumInstancesFilter', 'Filter'): [0.5],
-            (PLUGIN, 'RAMWeigher', 'Score'): [0.25],
-        }
-        assert not recorder.counts
-
-    @pytest.mark.parametrize(
-        ('num_instances', 'plugin'), [([5, 6], 'NumInstancesFilter'), ([], 'none')]
-    )
-    def test_filter_that_took_the_last_host_is_counted(
-        self, stages, recorder, num_instances, plugin
-    ):
-        stages.decisions(lambda _: None)(self.decision(num_instances, {}))
-        name = 'novasched_unschedulable_decisions_total'
-        assert recorder.counts == {(name, plugin): 1}
-        assert not recorder.observed
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is asked for news, and what a worker tells of itself."""
-
-import json
+"""Services are probed when news of them are missing; options are read."""
 
 import pytest
 
 from novasched import errors
-from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answer
+from novasched.observability.health import FAIL, PASS, WARN, Health, Probe
 from novasched.observability.settings import Settings
 from tests.support.clouds.configuration import make_conf
 from tests.support.tables.cases import cases
-
-SETTINGS = Settings('ctl1', 'nova-scheduler')
 
 
 class Placement:
@@ -83,9 +79,3 @@ def test_the_options_are_read(options, expected):
     found = Settings.from_conf(conf, 'ctl1', 'nova-scheduler')
     assert (found.ttl_s, found.max_age_s) == expected
     assert (found.threads, found.patience_s) == (64, 60)
-
-
-def test_the_answer_of_a_worker_has_what_it_is(health):
-    health.good('api_db')
-    body = json.loads(answer(SETTINGS, health.checks(), 'an-id').body)
-    assert (body['serviceId'], body['notes']) == ('an-id', {'host': 'ctl1'})
