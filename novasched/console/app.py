@@ -145,7 +145,7 @@ class PageReports:
         try:
             report = self._reader.host(name)
         except errors.OptionError as problem:
-            raise HostNotFound(name, problem) from problem
+            raise HostNotFound(str(problem)) from problem
         return Answered(report, lambda: host.view(report))
 
     def health(self, asked: PageQuery) -> Answered:
@@ -191,13 +191,6 @@ class PageReports:
 
 class HostNotFound(errors.NovaschedError):
     """There is no host of this name."""
-
-    def __init__(self, host: str, problem: errors.OptionError) -> None:
-        super().__init__(host, problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return str(self.problem)
 
 
 def create(reader: Cloud) -> flask.Flask:
@@ -320,9 +313,13 @@ def _refused(problem: HTTPException) -> Response:
 def _error(status: int, problem: Exception) -> Response:
     text = failure.text(problem)
     if flask.request.path.startswith(API):
-        answer = flask.jsonify({'v': FORMAT_VERSION, 'status': status, 'error': text})
-    else:
-        page = failure.view(status, text, problem, _asked())
-        answer = flask.make_response(flask.render_template('failure.html', page=page))
-    answer.status_code = status
-    return answer
+        return json_error(status, text)
+    page = failure.view(status, text, problem, _asked())
+    shown = flask.render_template('failure.html', page=page)
+    return flask.make_response(shown, status)
+
+
+def json_error(status: int, text: str) -> Response:
+    """Return what the API answers instead of a report."""
+    said = {'v': FORMAT_VERSION, 'status': status, 'error': text}
+    return flask.make_response(said, status)
