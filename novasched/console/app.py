@@ -320,6 +320,6 @@ def _error(status: int, problem: Exception) -> Response:
 
 
 def json_error(status: int, text: str) -> Response:
-    """Return what the API answers instead of a report."""
+    """Return an error in the JSON of the API."""
     said = {'v': FORMAT_VERSION, 'status': status, 'error': text}
     return flask.make_response(said, status)
