@@ -66,12 +66,12 @@ class Answered(NamedTuple):
     """An answer of the reader, and the page that is made of it when it is shown."""
 
     report: Any  # a dataclass, or a dict of JSON
-    template: str
     view: Callable[[], dict[str, Any]]
 
 
 class PageReports:
-    """Asks the reader what each page is made of."""
+    """Asks the reader what each page is made of; its methods have the names of pages
+    and templates."""
 
     def __init__(self, reader: Cloud) -> None:
         self._reader = reader
@@ -85,7 +85,7 @@ class PageReports:
 
     def overview(self, asked: PageQuery) -> Answered:
         report = self._reader.overview()
-        return Answered(report, 'overview', lambda: overview.view(report))
+        return Answered(report, lambda: overview.view(report))
 
     def decisions(self, asked: PageQuery) -> Answered:
         limit = asked.number('limit', PAGE, 1, query.MOST_ROWS)
@@ -95,7 +95,7 @@ class PageReports:
         def view() -> dict[str, Any]:
             return decisions.view(report, asked, self._total(asked))
 
-        return Answered(report, 'decisions', view)
+        return Answered(report, view)
 
     def _total(self, asked: PageQuery) -> int | None:
         """Return how many decisions meet criteria; None where that is not found out."""
@@ -108,19 +108,19 @@ class PageReports:
     def counts(self, asked: PageQuery) -> Answered:
         by = asked.choice('by', BY) or BY[0]
         report = self._reader.count(by, asked.criteria())
-        return Answered(report, 'counts', lambda: decisions.counts(report, asked, by))
+        return Answered(report, lambda: decisions.counts(report, asked, by))
 
     def decision(self, asked: PageQuery, name: str) -> Answered:
         report = self._reader.decision(name, asked.index())
         if report is None:
             raise errors.DecisionNotFound(name)
-        return Answered(report, 'decision', lambda: decision.view(report, asked))
+        return Answered(report, lambda: decision.view(report, asked))
 
     def plan(self, asked: PageQuery) -> Answered:
         order = asked.plan()
         report = self._reader.plan(order) if order.flavor or order.like else {}
         flavors = self._suggested
-        return Answered(report, 'plan', lambda: plan.view(report, asked, flavors()))
+        return Answered(report, lambda: plan.view(report, asked, flavors()))
 
     def capacity(self, asked: PageQuery) -> Answered:
         report = self._reader.capacity(asked.capacity())
@@ -130,38 +130,67 @@ class PageReports:
             heat = self._reader.heat(flavor) if flavor else None
             return capacity.view(report, heat, asked, self._suggested())
 
-        return Answered(report, 'capacity', view)
+        return Answered(report, view)
 
     def heat(self, asked: PageQuery) -> Answered:
         report = self._reader.heat(asked.text('flavor'))
-        return Answered(report, 'heat', lambda: {'heat': heat.view(report)})
+        return Answered(report, lambda: {'heat': heat.view(report)})
 
     def hosts(self, asked: PageQuery) -> Answered:
         report = self._reader.hosts(asked.hosts())
         flavors = self._suggested
-        return Answered(report, 'hosts', lambda: hosts.view(report, asked, flavors()))
+        return Answered(report, lambda: hosts.view(report, asked, flavors()))
 
     def host(self, asked: PageQuery, name: str) -> Answered:
         try:
             report = self._reader.host(name)
         except errors.OptionError as problem:
-            raise HostNotFound(name, problem) from problem
-        return Answered(report, 'host', lambda: host.view(report))
+            raise HostNotFound(str(problem)) from problem
+        return Answered(report, lambda: host.view(report))
 
     def health(self, asked: PageQuery) -> Answered:
         report = self._reader.health()
-        return Answered(report, 'health', lambda: health.view(report))
+        return Answered(report, lambda: health.view(report))
+
+    def metrics(self) -> Response:
+        accepted = flask.request.headers.get('Accept', '')
+        content, kind = metrics.shown(self._reader.health()['free_slots'], accepted)
+        return flask.Response(content, content_type=kind)
+
+    def search(self) -> Response:
+        return flask.redirect(self._found(_asked().text('q')))
+
+    def _found(self, typed: str) -> str:
+        """Return the address of what was typed: a decision, a request, a server or a
+        host."""
+        if not typed:
+            return '/decisions'
+        if A_DECISION.fullmatch(typed.lower()):
+            return query.of_decision(typed.lower())
+        if typed.lower().startswith(A_REQUEST):
+            return query.of_decisions(request=typed.lower())
+        try:
+            return query.of_decisions(server=str(uuid.UUID(typed)))
+        except ValueError:
+            return self._host_found(typed)
+
+    def _host_found(self, typed: str) -> str:
+        """Return the address of the host of this very name, or of those that have it
+        in theirs."""
+        listed = query.of_hosts(name=typed)
+        if set(typed) & set(PATTERN):
+            return listed
+        try:  # with a comma it is a whole name
+            found = self._reader.hosts(HostsOrder(name=f'{typed},', limit=1))
+        except errors.NovaschedError:
+            return listed
+        return (
+            query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
+        )
 
 
 class HostNotFound(errors.NovaschedError):
     """There is no host of this name."""
-
-    def __init__(self, host: str, problem: errors.OptionError) -> None:
-        super().__init__(host, problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return str(self.problem)
 
 
 def create(reader: Cloud) -> flask.Flask:
@@ -195,11 +224,11 @@ def create(reader: Cloud) -> flask.Flask:
         ('/health', 'health'),
     ):
         ask = getattr(pages, name)
-        kept = FORMS.get(name)
-        app.add_url_rule(rule, name, _form(ask, name, kept) if kept else _page(ask))
+        shown = _form if name in FORMS else _page
+        app.add_url_rule(rule, name, shown(ask, name))
         app.add_url_rule(API + rule, f'{name}-json', _json(ask))
-    app.add_url_rule('/search', 'search', _search(reader))
-    app.add_url_rule('/metrics', 'metrics', _metrics(reader))
+    app.add_url_rule('/search', 'search', pages.search)
+    app.add_url_rule('/metrics', 'metrics', pages.metrics)
     return app
 
 
@@ -208,31 +237,32 @@ def _asked() -> PageQuery:
     return PageQuery(flask.request.path.removeprefix(API) or '/', given)
 
 
-def _page(ask: Callable[..., Answered]) -> Callable[..., str]:
+def _page(ask: Callable[..., Answered], name: str) -> Callable[..., str]:
     def shown(**names: str) -> str:
-        answered = ask(_asked(), **names)
-        template = f'{answered.template}.html'
-        return flask.render_template(template, page=answered.view())
+        page = ask(_asked(), **names).view()
+        return flask.render_template(f'{name}.html', page=page)
 
     return shown
 
 
-def _form(ask: Callable[..., Answered], name: str, kept: Refused) -> Callable[..., Any]:
+def _form(ask: Callable[..., Answered], name: str) -> Callable[..., Any]:
     """Return a page with a form; what was typed stays where it is refused.
 
     Another site may fill in the form. A dry run is expensive, so the user sends it.
     """
-    shown = _page(ask)
+    shown = _page(ask, name)
+
+    def refused(why: str) -> str:
+        page = FORMS[name](_asked(), why)
+        return flask.render_template(f'{name}.html', page=page)
 
     def form() -> Any:
         if security.is_of_other_site(flask.request.environ):
-            page = kept(_asked(), FILLED_IN)
-            return flask.render_template(f'{name}.html', page=page)
+            return refused(FILLED_IN)
         try:
             return shown()
         except ASKED_WRONGLY as problem:
-            page = kept(_asked(), failure.sentences(problem))
-            return flask.render_template(f'{name}.html', page=page), 400
+            return refused(failure.sentences(problem)), 400
 
     return form
 
@@ -244,47 +274,6 @@ def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
         )
 
     return answer
-
-
-def _metrics(reader: Cloud) -> Callable[[], Response]:
-    def answer() -> Response:
-        accepted = flask.request.headers.get('Accept', '')
-        content, kind = metrics.shown(reader.health()['free_slots'], accepted)
-        return flask.Response(content, content_type=kind)
-
-    return answer
-
-
-def _search(reader: Cloud) -> Callable[[], Response]:
-    return lambda: flask.redirect(_found(reader, _asked().text('q')))
-
-
-def _found(reader: Cloud, typed: str) -> str:
-    """Return the address of what was typed: a decision, a request, a server or a
-    host."""
-    if not typed:
-        return '/decisions'
-    if A_DECISION.fullmatch(typed.lower()):
-        return query.of_decision(typed.lower())
-    if typed.lower().startswith(A_REQUEST):
-        return query.of_decisions(request=typed.lower())
-    try:
-        return query.of_decisions(server=str(uuid.UUID(typed)))
-    except ValueError:
-        return _host_found(reader, typed)
-
-
-def _host_found(reader: Cloud, typed: str) -> str:
-    """Return the address of the host of this very name, or of those that have it in
-    theirs."""
-    listed = query.of_hosts(name=typed)
-    if set(typed) & set(PATTERN):
-        return listed
-    try:  # with a comma it is a whole name
-        found = reader.hosts(HostsOrder(name=f'{typed},', limit=1))
-    except errors.NovaschedError:
-        return listed
-    return query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
 
 
 def _frame() -> dict[str, Any]:
@@ -324,9 +313,13 @@ def _refused(problem: HTTPException) -> Response:
 def _error(status: int, problem: Exception) -> Response:
     text = failure.text(problem)
     if flask.request.path.startswith(API):
-        answer = flask.jsonify({'v': FORMAT_VERSION, 'status': status, 'error': text})
-    else:
-        page = failure.view(status, text, problem, _asked())
-        answer = flask.make_response(flask.render_template('failure.html', page=page))
-    answer.status_code = status
-    return answer
+        return json_error(status, text)
+    page = failure.view(status, text, problem, _asked())
+    shown = flask.render_template('failure.html', page=page)
+    return flask.make_response(shown, status)
+
+
+def json_error(status: int, text: str) -> Response:
+    """Return an error in the JSON of the API."""
+    said = {'v': FORMAT_VERSION, 'status': status, 'error': text}
+    return flask.make_response(said, status)

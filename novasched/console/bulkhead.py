@@ -8,9 +8,8 @@ threads for the other kinds.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -88,42 +87,30 @@ class Bulkhead:
         Raises what the question raises.
         """
         within_s = self._within_s if within_s is None else within_s
-        with self._waiting(key, question, max_age_s) as asked:
-            try:
-                return cast(T, asked.future.result(within_s))
-            except TimeoutError:
-                if asked.future.done():  # the question may raise one, too
-                    return cast(T, asked.future.result())
-                asked.max_age_s = max(asked.max_age_s, LATE_FOR_S)
-                raise errors.Busy(
-                    self._at_once,
-                    f'This takes longer than {within_s:g} s and is still being worked '
-                    'out; load the page again',
-                ) from None
-
-    @contextlib.contextmanager
-    def _waiting(
-        self, key: Hashable, question: Callable[[], Any], max_age_s: float
-    ) -> Iterator[_SharedAnswer]:
-        """Start a question, and count the client that waits for its answer."""
         with self._lock:
             self._forget_old()
             asked = self._asked.get(key)
-            is_answered = asked is not None and asked.future.done()
-            if not is_answered and self._clients >= self._most_clients:
+            waits = asked is None or not asked.future.done()
+            if waits and self._clients >= self._most_clients:
                 waiting = counted(self._clients, 'client')
-                raise errors.Busy(
-                    self._at_once,
-                    f'{waiting} waiting for {self._kind} already; '
-                    'try again in a moment',
-                )
-            asked = self._shared(key, question, max_age_s)
-            self._clients += not is_answered
+                said = f'{waiting} waiting for {self._kind} already; '
+                raise errors.Busy(self._at_once, f'{said}try again in a moment')
+            asked = asked or self._begin(key, question, max_age_s)
+            self._clients += waits
         try:
-            yield asked
+            return cast(T, asked.future.result(within_s))
+        except TimeoutError:
+            if asked.future.done():  # the question may raise one, too
+                return cast(T, asked.future.result())
+            asked.max_age_s = max(asked.max_age_s, LATE_FOR_S)
+            raise errors.Busy(
+                self._at_once,
+                f'This takes longer than {within_s:g} s and is still being worked '
+                'out; load the page again',
+            ) from None
         finally:
             with self._lock:
-                self._clients -= not is_answered
+                self._clients -= waits
 
     def start(
         self, key: Hashable, question: Callable[[], T], max_age_s: float = 0.0
@@ -134,14 +121,12 @@ class Bulkhead:
         """
         with self._lock:
             self._forget_old()
-            return self._shared(key, question, max_age_s).future
+            asked = self._asked.get(key) or self._begin(key, question, max_age_s)
+            return asked.future
 
-    def _shared(
+    def _begin(
         self, key: Hashable, question: Callable[[], Any], max_age_s: float
     ) -> _SharedAnswer:
-        """Return a question that is asked already, or begin it."""
-        if (asked := self._asked.get(key)) is not None:
-            return asked
         under_way = sum(each.answered_at is None for each in self._asked.values())
         if under_way >= self._most:
             raise errors.Busy(

@@ -9,8 +9,9 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar, cast
 
 from oslo_config import cfg
 
@@ -24,7 +25,6 @@ from novasched.console.cached_session import (
     CachedCloud,
     CachedSession,
 )
-from novasched.console.checks import CHECK_S, Checks, answered, checked
 from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.console.reader import (
     CapacityOrder,
@@ -45,7 +45,7 @@ from novasched.inspection.questions.reports import (
 )
 from novasched.inspection.session import dry_run
 from novasched.inspection.session.requests import BootOrder
-from novasched.observability.health import FAIL, WARN, overall
+from novasched.observability.health import FAIL, PASS, WARN, Check, overall, stamp
 from novasched.placement import session as placement_session
 from novasched.process import configuration, opts
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -53,7 +53,7 @@ from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
 
-Answer = TypeVar('Answer')
+Question = TypeVar('Question', bound=Callable[..., Any])
 
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
@@ -63,15 +63,40 @@ FLAVORS_AGE_S, FLAVORS_S = 60.0, 3.0
 HEALTH_AGE_S = 5.0
 FREE_SLOTS_S = 8.0
 """How long free slots may take; less than a client waits."""
-COMPONENTS = 5
-"""Databases, placement, decisions, policy and free slots: each is asked in a thread."""
 POLICY_AGE_S = 60.0
 FREE_SLOTS_AGE_S = 60.0
 OWN_LOG_AGE_S = 60.0
 """How often it is looked whether this machine has begun to keep decisions."""
-PLANS = 2
 MOST_DECISIONS_KEPT = 8
 """Explanations with every host that are kept: megabytes each."""
+
+
+CHECK_S = 3.0
+"""How long a component may take to answer."""
+
+OVERVIEWS, LOOKUPS, PLANS, CHECKS = 'overviews', 'lookups', 'plans', 'checks'
+COUNTS, COMPONENTS = 'questions about the cloud', 'components'
+"""Kinds of questions; each has its own threads."""
+
+Checks = dict[str, Check]
+
+
+def _answered(
+    kind: str, max_age_s: float = 0.0, within_s: float | None = None
+) -> Callable[[Question], Question]:
+    """Have a method of Cloud answer in the threads of a kind; equal calls share an
+    answer, as Bulkhead.ask() says."""
+
+    def decorate(method: Question) -> Question:
+        @functools.wraps(method)
+        def ask(cloud: Cloud, *given: Hashable) -> Any:
+            question = functools.partial(method, cloud, *given)
+            key = method.__name__, *given
+            return cloud.bulkheads[kind].ask(key, question, max_age_s, within_s)
+
+        return cast(Question, ask)
+
+    return decorate
 
 
 class Cloud:
@@ -98,12 +123,15 @@ class Cloud:
         # Half of the server's threads are left for questions of other kinds.
         most = max(1, self._conf.novasched_console.threads // 2)
         kind = functools.partial(Bulkhead, most_clients=most, clock=clock)
-        self._overviews = kind('overviews', 1)
-        self._lookups = kind('lookups', 2, most_kept=MOST_DECISIONS_KEPT)
-        self._counts = kind('questions about the cloud', 1)
-        self._plans = kind('plans', PLANS, most_waiting=0)
-        self._checks = kind('checks', 1)
-        self._components = Bulkhead('components', COMPONENTS, clock=clock)
+        self.bulkheads = {
+            OVERVIEWS: kind(OVERVIEWS, 1),
+            LOOKUPS: kind(LOOKUPS, 2, most_kept=MOST_DECISIONS_KEPT),
+            COUNTS: kind(COUNTS, 1),
+            PLANS: kind(PLANS, 2, most_waiting=0),
+            CHECKS: kind(CHECKS, 1),
+            # Databases, placement, decisions, policy and free slots: each has a thread.
+            COMPONENTS: Bulkhead(COMPONENTS, 5, clock=clock),
+        }
         self._lock = threading.Lock()
         self._closing = contextlib.ExitStack()
         self._merged: AllDecisions | None = None
@@ -113,10 +141,8 @@ class Cloud:
 
     def close(self) -> None:
         """Close all that was opened."""
-        for each in (self._overviews, self._lookups, self._counts):
-            each.close()
-        for each in (self._plans, self._checks, self._components):
-            each.close()
+        for bulkhead in self.bulkheads.values():
+            bulkhead.close()
         self._closing.close()
         self._session.close()
 
@@ -147,22 +173,16 @@ class Cloud:
         if self._said.begins(text, text):
             LOG.warning('%s', text)
 
+    @_answered(OVERVIEWS, OVERVIEW_AGE_S)
     def overview(self) -> Overview:
         """Return the last hour of all schedulers."""
-        return self._overviews.ask(
-            'overview',
-            lambda: self._decisions().overview(WINDOW_S),
-            OVERVIEW_AGE_S,
-        )
+        return self._decisions().overview(WINDOW_S)
 
+    @_answered(LOOKUPS)
     def decisions(self, criteria: Criteria, before: str | None, limit: int) -> Report:
         """Return ``decisions``: heads as ``novasched decisions list -f json`` has them,
         the newest first, ``next``: the id to go on before, or None, and ``unanswered``.
         """
-        key = 'decisions', criteria, before, limit
-        return self._lookups.ask(key, lambda: self._listed(criteria, before, limit))
-
-    def _listed(self, criteria: Criteria, before: str | None, limit: int) -> Report:
         merged = self._decisions()
         found = merged.find(criteria, limit + 1, before)
         heads = found[:limit]
@@ -173,27 +193,16 @@ class Cloud:
             'unanswered': merged.unanswered,
         }
 
+    @_answered(LOOKUPS, DECISION_AGE_S)
     def count(self, by: str, criteria: Criteria) -> Report:
         """Return ``rows`` of ``novasched decisions count``, and ``unanswered``."""
-        return self._lookups.ask(
-            ('count', by, criteria), lambda: self._counted(by, criteria), DECISION_AGE_S
-        )
-
-    def _counted(self, by: str, criteria: Criteria) -> Report:
         merged = self._decisions()
-        found = merged.count(by, criteria)
-        rows = [dataclasses.asdict(each) for each in found]
+        rows = [dataclasses.asdict(each) for each in merged.count(by, criteria)]
         return {'rows': rows, 'unanswered': merged.unanswered}
 
+    @_answered(LOOKUPS, DECISION_AGE_S)
     def decision(self, decision: str, index: int | None) -> Explanation | None:
         """Return the explanation with every host, or None."""
-        return self._lookups.ask(
-            ('decision', decision, index),
-            lambda: self._explained(decision, index),
-            DECISION_AGE_S,
-        )
-
-    def _explained(self, decision: str, index: int | None) -> Explanation | None:
         merged = self._decisions()
         try:
             record = merged.read(decision)
@@ -206,40 +215,38 @@ class Cloud:
 
     # -- plans
 
+    @_answered(PLANS)
     def plan(self, order: PlanOrder) -> Report:
         """Return the JSON of ``novasched plan boot``."""
-        return self._plans.ask(order, lambda: self._dry_runs.plan(order))
+        return self._dry_runs.plan(order)
+
+    @_answered(PLANS)
+    def _changed_capacity(self, order: CapacityOrder) -> CapacityReport:
+        return self._dry_runs.capacity(order)
 
     # -- the cloud
 
-    def _ask(
-        self,
-        key: Any,
-        question: Callable[[CachedCloud], Answer],
-        max_age_s: float = HOSTS_AGE_S,
-    ) -> Answer:
-        return self._counts.ask(
-            key, lambda: question(self._session.for_question()), max_age_s
-        )
-
     def capacity(self, order: CapacityOrder) -> CapacityReport:
         """Count as ``novasched capacity --stranded`` does."""
-        if order.what_if:
-            return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
-        return self._ask(
-            order,
-            lambda cloud: capacity_of(cloud.inspection, order, True, cloud.capacity),
-            SLOTS_AGE_S,
-        )
+        return self._changed_capacity(order) if order.what_if else self._capacity(order)
 
+    @_answered(COUNTS, SLOTS_AGE_S)
+    def _capacity(self, order: CapacityOrder) -> CapacityReport:
+        cloud = self._session.for_question()
+        return capacity_of(cloud.inspection, order, True, cloud.capacity)
+
+    @_answered(COUNTS, HOSTS_AGE_S)
     def heat(self, flavor: str) -> Report:
         """Return ``flavor``, ``cells_left_out``, and ``groups`` by zone and aggregate.
 
         A group has ``zone``, ``aggregate`` and ``hosts``, each ``[name, slots]``;
         ``slots`` is None if the host is disabled or down.
         """
-        return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
+        cloud = self._session.for_question()
+        groups = cloud.hosts().groups(_slots(cloud, flavor))
+        return {'flavor': flavor, 'groups': groups, **_unavailable(cloud)}
 
+    @_answered(COUNTS, HOSTS_AGE_S)
     def hosts(self, order: HostsOrder) -> Report:
         """Return a page of ``hosts``, and values to choose hosts by.
 
@@ -248,14 +255,15 @@ class Cloud:
         it is unknown, ``problem`` says why. The choices are ``cells, zones,
         aggregates``. There are ``total, page, pages, cells_left_out``, too.
         """
-        return self._ask(order, lambda cloud: _hosts(cloud, order))
+        cloud = self._session.for_question()
+        slots = _slots(cloud, order.flavor) if order.flavor else None
+        found = cloud.hosts().page(order, order.page, order.limit, slots)
+        return {**found, **_unavailable(cloud), 'problem': cloud.problem or None}
 
+    @_answered(COUNTS, HOSTS_AGE_S)
     def host(self, name: str) -> HostReport:
         """Answer as ``novasched host --long`` does."""
-        return self._ask(('host', name), lambda cloud: self._host(cloud, name))
-
-    def _host(self, cloud: CachedCloud, name: str) -> HostReport:
-        merged = self._decisions()
+        cloud, merged = self._session.for_question(), self._decisions()
         found = host.report(
             cloud.inspection,
             name,
@@ -265,39 +273,33 @@ class Cloud:
         )
         return dataclasses.replace(found, unanswered=merged.unanswered)
 
+    @_answered(COUNTS, FLAVORS_AGE_S, FLAVORS_S)
     def flavors(self) -> list[str]:
         """Return the names of the flavors that servers have."""
-        return self._counts.ask('flavors', self._names, FLAVORS_AGE_S, FLAVORS_S)
-
-    def _names(self) -> list[str]:
         found = capacity.flavors_in_use(self._session.for_question().inspection)
         return [str(flavor.name) for flavor in found]
 
     # -- health
 
+    @_answered(CHECKS, HEALTH_AGE_S)
     def health(self) -> Report:
         """Return ``status`` (pass, warn, fail), ``checks`` by name, and ``free_slots``.
 
-        Checks are the scheduler's. ``free_slots`` has ``[flavor, zone, number]`` for
-        the configured flavors.
+        Checks are the scheduler's; those that do not answer in time are named.
+        ``free_slots`` has ``[flavor, zone, number]`` for the configured flavors.
         """
-        return self._checks.ask('health', self._health, HEALTH_AGE_S)
-
-    def _health(self) -> Report:
-        """Return the answers of components; name those that do not answer in time."""
         began = SYSTEM_CLOCK.monotonic()
-        asked = {
-            ('api_database', FAIL): self._databases,
-            ('placement', FAIL): self._placement,
-            ('decisions', WARN): self._logs,
+        start = self.bulkheads[COMPONENTS].start
+        waiting = {
+            ('api_database', FAIL): start('databases', self._databases),
+            ('placement', FAIL): start('placement', self._placement),
+            ('decisions', WARN): start('decisions', self._logs),
+            ('policy', WARN): start('policy', self._policy, POLICY_AGE_S),
         }
-        waiting = {key: self._components.start(key, asked[key]) for key in asked}
-        policy = 'policy', WARN
-        waiting[policy] = self._components.start(policy, self._policy, POLICY_AGE_S)
-        slots = self._components.start('free slots', self._free_slots)
+        slots = start('free slots', self._free_slots)
         checks: Checks = {}
         for (name, status), future in waiting.items():
-            checks |= answered(name, status, future, began + CHECK_S)
+            checks |= _checks_of(name, status, future, began + CHECK_S)
         longest_s = CHECK_S if overall(checks.values()) == FAIL else FREE_SLOTS_S
         left_s = began + longest_s - SYSTEM_CLOCK.monotonic()
         concurrent.futures.wait([slots], max(0.0, left_s))
@@ -312,49 +314,48 @@ class Cloud:
         inspection.api.cells()
         view = inspection.run.reader.view
         unavailable = view.unavailable_cells()
-        found = {'api_database': checked('', FAIL)}
+        found = {'api_database': _checked('', FAIL)}
         for cell in view.cells.enabled():
             name = cell.name or cell.uuid
             problem = 'it does not answer; its hosts are left out'
-            found[f'cell {name}'] = checked(
+            found[f'cell {name}'] = _checked(
                 problem if name in unavailable else '', WARN
             )
         return found
 
     def _placement(self) -> Checks:
         problem = placement_session.check(self._sources.placement)
-        return {'placement': checked(problem or '', WARN)}
+        return {'placement': _checked(problem or '', WARN)}
 
     def _logs(self) -> Checks:
         schedulers = self.overview().schedulers
         problems = self._decisions().warnings
         if not schedulers:
             problems.insert(0, 'neither this machine nor another keeps decisions')
-        return {'decisions': checked('; '.join(problems), WARN)}
+        return {'decisions': _checked('; '.join(problems), WARN)}
 
     def _policy(self) -> Checks:
         inspection = self._session.current().inspection
         if (enabled := inspection.run.enabled_checks) is None:
             return {}
         said = unchecked.sentences_on_store(enabled, inspection.api)
-        return {'policy': checked('; '.join(said), WARN)}
+        return {'policy': _checked('; '.join(said), WARN)}
 
     def _free_slots(self) -> list[list[Any]]:
         """Return the slots of the configured flavors, of those that can be counted."""
         found: list[list[Any]] = []
         for name in self._flavors:
-            order = CapacityOrder((name,), 'zone')
-            ask = functools.partial(self._free, order)
             try:
-                rows = self._counts.ask(('free', order), ask, FREE_SLOTS_AGE_S)
+                rows = self._free(name)
             except errors.NovaschedError as problem:
                 self._warn(f'The slots of {name} are not counted: {problem}')
                 continue
             found += [[name, row.by or '', row.slots] for row in rows]
         return found
 
-    def _free(self, order: CapacityOrder) -> Sequence[SlotsRow]:
-        cloud = self._session.for_question()
+    @_answered(COUNTS, FREE_SLOTS_AGE_S)
+    def _free(self, flavor: str) -> Sequence[SlotsRow]:
+        cloud, order = self._session.for_question(), CapacityOrder((flavor,), 'zone')
         return capacity_of(cloud.inspection, order, False, cloud.capacity).rows
 
 
@@ -393,20 +394,25 @@ def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
         ) from problem
 
 
-def _heat(cloud: CachedCloud, flavor: str) -> Report:
-    groups = cloud.hosts().groups(_slots(cloud, flavor))
-    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _unavailable(cloud)}
+def _unavailable(cloud: CachedCloud) -> Report:
+    view = cloud.inspection.run.reader.view
+    return {'cells_left_out': list(view.unavailable_cells())}
 
 
-def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
-    slots = _slots(cloud, order.flavor) if order.flavor else None
-    found = cloud.hosts().page(order, order.page, order.limit, slots)
-    return {
-        **found,
-        'cells_left_out': _unavailable(cloud),
-        'problem': cloud.problem or None,
-    }
+def _checked(problem: str, status: str) -> Check:
+    """Return a check that passes, or one of ``status`` if there is a problem."""
+    now = stamp(SYSTEM_CLOCK.utcnow())
+    return Check(status if problem else PASS, now, problem)
 
 
-def _unavailable(cloud: CachedCloud) -> list[str]:
-    return list(cloud.inspection.run.reader.view.unavailable_cells())
+def _checks_of(
+    name: str, status: str, asked: Future[Checks], deadline_s: float
+) -> Checks:
+    """Return the checks of a component; of ``status`` if it fails, or does not answer
+    by the deadline."""
+    try:
+        return asked.result(max(0.0, deadline_s - SYSTEM_CLOCK.monotonic()))
+    except TimeoutError:
+        return {name: _checked(f'it did not answer within {CHECK_S:g} s', status)}
+    except errors.NovaschedError as problem:
+        return {name: _checked(str(problem), status)}

@@ -30,42 +30,33 @@ A_LENGTH = re.compile(rb'[0-9]{1,18}')
 BODILESS = (b'GET ', b'HEAD ')
 
 
-class Inbox:
+class Inbox(bytearray):
     """Bytes of a connection, from which one request at a time is taken."""
 
-    def __init__(self) -> None:
-        self._content = bytearray()
-        self.refusal: HTTPStatus | None = None
-        """Why the request that was taken cannot be framed."""
-
-    @property
-    def is_begun(self) -> bool:
-        return bool(self._content)
-
-    def add(self, content: bytes) -> None:
-        self._content += content
+    refusal: HTTPStatus | None = None
+    """Why the request that was taken cannot be framed."""
 
     def take(self) -> bytes:
         """Remove and return the next request; empty: it is not whole yet.
 
         Of one that is too long, or cannot be framed, its head is enough to refuse it.
         """
-        end = self._content.find(END, 0, MOST_HEAD + len(END))
+        end = self.find(END, 0, MOST_HEAD + len(END))
         if end < 0:
-            if len(self._content) <= MOST_HEAD:
+            if len(self) <= MOST_HEAD:
                 return b''
-            end = len(self._content)
+            end = len(self)
         else:
-            length = body_length(bytes(self._content[:end]))
+            length = body_length(bytes(self[:end]))
             end += len(END)
             if isinstance(length, HTTPStatus):
                 self.refusal = length
             elif length <= MOST_BODY:
                 end += length
-        if len(self._content) < end:
+        if len(self) < end:
             return b''
-        request = bytes(self._content[:end])
-        del self._content[:end]
+        request = bytes(self[:end])
+        del self[:end]
         return request
 
 
@@ -80,7 +71,7 @@ class Connection:
         self.inbox = Inbox()
         self.request = b''
         self.events = 0
-        self.is_ending = False
+        self.to_discard = 0
         self.give(b'')
 
     @property
@@ -108,14 +99,14 @@ class Connection:
         What the client still sends must be read: the system would take what it has not
         read yet from it.
         """
-        self.is_ending, self.to_discard = True, MOST_DISCARDED
+        self.to_discard = MOST_DISCARDED
         self.deadline_s = SYSTEM_CLOCK.monotonic() + REQUEST_S
         socket.socket.shutdown(self.socket, socket.SHUT_WR)
 
     def discard(self) -> None:
         """Read what is not wanted, until the client ends or nothing is there. Raises
         OSError, also when the connection may be closed."""
-        while self.is_ending and self.to_discard > 0:
+        while self.to_discard > 0:
             content = self.socket.recv(MOST_HEAD)
             if not content:
                 break
@@ -127,9 +118,9 @@ class Connection:
         content = self.socket.recv(MOST_HEAD)
         if not content:
             raise ConnectionResetError
-        if not self.inbox.is_begun:
+        if not self.inbox:
             self.deadline_s = SYSTEM_CLOCK.monotonic() + REQUEST_S
-        self.inbox.add(content)
+        self.inbox += content
 
 
 def body_length(head: bytes) -> int | HTTPStatus:

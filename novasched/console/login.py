@@ -18,8 +18,8 @@ from oslo_config import cfg
 from werkzeug.wrappers import Response
 
 from novasched import errors
-from novasched.commands.base import FORMAT_VERSION
 from novasched.commands.console_client import API
+from novasched.console.app import json_error
 from novasched.console.identity import (
     BUSY,
     COOKIE,
@@ -121,7 +121,7 @@ class AccessCheck:
         roles = ', '.join(sorted(who.roles)) or 'none'
         text = f'None of your roles ({roles}) is allowed by policy {RULE}.'
         if request.path.startswith(API):
-            return _as_json(403, text)
+            return json_error(403, text)
         return _form(403, 'Not authorized', text, may_log_in=False)
 
     def log_in(self) -> Any:
@@ -180,7 +180,7 @@ def _unauthenticated() -> Any:
     has_sent_token = HEADER in request.environ and COOKIE not in request.cookies
     is_browser = 'text/html' in request.headers.get('Accept', '')
     if has_sent_token or not is_browser or request.path.startswith(API):
-        return _as_json(401, 'Send a valid token of keystone in X-Auth-Token.')
+        return json_error(401, 'Send a valid token of keystone in X-Auth-Token.')
     target = request.full_path.rstrip('?')
     return flask.redirect(flask.url_for('login', next=target), 303)
 
@@ -192,12 +192,6 @@ def _next(path: str) -> str:
     """
     is_ours = path.startswith('/') and not path.startswith(('//', '/\\'))
     return path if is_ours and path.isprintable() else '/'
-
-
-def _as_json(status: int, text: str) -> Response:
-    answer = flask.jsonify({'v': FORMAT_VERSION, 'status': status, 'error': text})
-    answer.status_code = status
-    return answer
 
 
 def _form(
@@ -213,6 +207,4 @@ def _form(
         'domain': given.get('domain', DEFAULT_DOMAIN),
         'project': given.get('project', ''),
     }
-    answer = flask.make_response(flask.render_template('login.html', page=page))
-    answer.status_code = status
-    return answer
+    return flask.make_response(flask.render_template('login.html', page=page), status)

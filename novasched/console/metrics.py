@@ -3,28 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric as Family
 
 from novasched.observability.catalogue import FREE_SLOTS
-
-
-class FreeSlots:
-    """Slots as the reader counts them; prometheus_client makes text of them."""
-
-    def __init__(self, slots: Sequence[Sequence[Any]]) -> None:
-        self._slots = slots
-
-    def collect(self) -> Iterator[Family]:
-        made = Family(FREE_SLOTS.name, FREE_SLOTS.doc, FREE_SLOTS.kind)
-        for flavor, zone, number in self._slots:
-            named = {'flavor': str(flavor), 'zone': str(zone or '')}
-            made.add_sample(made.name, named, number)
-        yield made
 
 
 def shown(slots: Sequence[Sequence[Any]], accepted: str) -> tuple[bytes, str]:
@@ -32,5 +17,7 @@ def shown(slots: Sequence[Sequence[Any]], accepted: str) -> tuple[bytes, str]:
     of Prometheus' and OpenMetrics', and its content type."""
     encode, content_type = choose_encoder(accepted)
     registry = CollectorRegistry()
-    registry.register(FreeSlots(slots))
+    made = Gauge(FREE_SLOTS.name, FREE_SLOTS.doc, FREE_SLOTS.labels, registry=registry)
+    for flavor, zone, number in slots:
+        made.labels(flavor=flavor, zone=zone or '').set(number)
     return encode(registry), content_type

@@ -10,7 +10,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 import flask
@@ -97,12 +96,11 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
     # At first: until then SIGUSR2 makes no report.
     guru_meditation.arrange(conf, health, name=NAME, section='Cloud')
     guru_meditation.watch(conf, name=NAME)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
     with contextlib.ExitStack() as stack:
-        stopped = stack.enter_context(_told_to_stop())
-        if is_demo:
-            reader = stack.enter_context(_demo(say))
-        else:
-            reader = stack.enter_context(cloud.opened(conf))
+        reader = stack.enter_context(_demo(say) if is_demo else cloud.opened(conf))
         made = application(reader, conf, settings)
         opened.append(reader)
         warn_of_plain_http(settings)
@@ -138,25 +136,6 @@ def where(address: Address, settings: ConsoleSettings) -> Iterator[str]:
     yield f'The console is at {scheme}://{host}:{address.port}'
     if not settings.has_keystone:
         yield ANY_USER
-
-
-@contextlib.contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM and SIGINT set."""
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    before = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _demo(say: Say) -> contextlib.AbstractContextManager[Cloud]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from werkzeug.wrappers import Response
+
 from novasched.commands.console_client import API
 from novasched.console.settings import GROUP, ConsoleSettings, is_loopback
 
@@ -58,42 +60,33 @@ class Guard:
             own = [each for each in headers if each[0].lower() not in REPLACED]
             return start_response(status, own + list(HEADERS.items()), *more)
 
-        refusal = self._refusal(environ)
-        if refusal is None:
-            return self._app(environ, start)
-        status, text, headers = refusal
-        body = text.encode()
-        start(
-            status,
-            [
-                ('Content-Type', 'text/plain; charset=utf-8'),
-                ('Content-Length', str(len(body))),
-                *headers,
-            ],
-        )
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+        answer = self._refusal(environ) or self._app
+        return answer(environ, start)
 
-    def _refusal(
-        self, environ: Environ
-    ) -> tuple[str, str, list[tuple[str, str]]] | None:
-        """Return status, words and headers of a refusal, if there is one."""
+    def _refusal(self, environ: Environ) -> Response | None:
         if not self._settings.has_keystone:
             client = environ.get('REMOTE_ADDR') or 'localhost'  # unix sockets have none
             if not is_loopback(client):
-                return '403 Forbidden', _NOT_FROM_HERE, []
+                return _refused(_NOT_FROM_HERE)
             if host_of(environ) not in self._settings.allowed_hosts:
-                return '403 Forbidden', _OTHER_HOST, []
+                return _refused(_OTHER_HOST)
         if not is_open_to_other_sites(environ):
-            return '403 Forbidden', _OTHER_SITE, []
+            return _refused(_OTHER_SITE)
         posted = POSTED if self._settings.has_keystone else ()
         method, path = environ['REQUEST_METHOD'], environ.get('PATH_INFO', '')
         if path in posted and method == 'POST':
             if not is_from_here(environ):
-                return '403 Forbidden', _OTHER_ORIGIN, []
+                return _refused(_OTHER_ORIGIN)
         elif method not in READING:
             allow = [*READING, *(['POST'] if path in posted else [])]
-            return '405 Method Not Allowed', _READ_ONLY, [('Allow', ', '.join(allow))]
+            return _refused(
+                _READ_ONLY, '405 Method Not Allowed', Allow=', '.join(allow)
+            )
         return None
+
+
+def _refused(text: str, status: str = '403 Forbidden', **headers: str) -> Response:
+    return Response(text, status, headers, content_type='text/plain; charset=utf-8')
 
 
 _NOT_FROM_HERE = (

@@ -21,6 +21,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from cheroot import server as http
@@ -53,8 +54,6 @@ TURN_S = 0.5
 """How much later a deadline may be noticed."""
 STOP_S = 10
 
-BUSY = b'The console has too many clients just now. Try again in a moment.\n'
-
 
 class _Request(http.HTTPRequest):
     """A request that the application never sees is answered with our headers, too."""
@@ -66,9 +65,8 @@ class _Request(http.HTTPRequest):
             super().parse_request()
 
     def simple_response(self, status: Any, msg: str = '') -> None:
-        code = int(str(status)[:3])
-        body = (msg or HTTPStatus(code).description).encode() + b'\n'
-        self.conn.wfile.write(_last_answer(HTTPStatus(code), body))
+        code = HTTPStatus(int(str(status)[:3]))
+        self.conn.wfile.write(_last_answer(code, msg or code.description))
         self.close_connection = True
 
 
@@ -91,6 +89,9 @@ class _Cheroot(wsgi.Server):
     """What a request of cheroot asks its server; it serves nothing itself."""
 
     can_add_keepalive_connection = True
+    software = 'novasched'
+    max_request_header_size = MOST_HEAD
+    max_request_body_size = MOST_BODY
 
     def error_log(
         self, msg: str = '', level: int = 20, traceback: bool = False
@@ -112,10 +113,7 @@ class ConsoleServer:
             server_name='novasched',
             timeout=CLIENT_S,
         )
-        self._cheroot.software = 'novasched'
         self._cheroot.ssl_adapter = self._tls  # where there is one, it is https
-        self._cheroot.max_request_header_size = MOST_HEAD
-        self._cheroot.max_request_body_size = MOST_BODY
         # Connections that have to send or to read, the oldest first, and the others.
         self._pending: dict[Connection, None] = {}
         self._answering: set[Connection] = set()
@@ -192,9 +190,9 @@ class ConsoleServer:
         self._ahead.clear()
         for conn in list(self._pending):
             self._advance(conn)  # its request may be there
-        for conn in list(self._pending):
             conn.is_last = True
-            self._advance(conn)
+            if conn in self._pending:
+                self._advance(conn)
         while self._pending or self._answering:
             if SYSTEM_CLOCK.monotonic() >= end_s:
                 break
@@ -320,7 +318,7 @@ class ConsoleServer:
                 return selectors.EVENT_WRITE
             if conn.is_last:
                 conn.end()
-            elif conn.inbox.is_begun:
+            elif conn.inbox:
                 self._ahead[conn] = None
                 return 0
         if conn.is_last:
@@ -372,26 +370,21 @@ def most_pending(threads: int) -> int:
     possible = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
     most = max(possible - others, FEWEST_PENDING)
-    LOG.log(
-        logging.INFO if most == MOST_PENDING else logging.WARNING,
-        'The limit of open files was %d and is %d now; of slow clients %d are kept',
-        soft,
-        possible,
-        most,
-    )
+    said = 'The limit of open files was %d and is %d now; of slow clients %d are kept'
+    level = logging.INFO if most == MOST_PENDING else logging.WARNING
+    LOG.log(level, said, soft, possible, most)
     return most
 
 
-def _last_answer(
-    status: HTTPStatus, body: bytes, more: tuple[tuple[str, str], ...] = ()
-) -> bytes:
-    """Return an answer that ends the connection."""
+def _last_answer(status: HTTPStatus, text: str, **more: str) -> bytes:
+    """Return an answer that ends the connection, with these further headers."""
+    body = f'{text}\n'.encode()
     headers = {
         'Content-Type': 'text/plain; charset=utf-8',
         'Content-Length': str(len(body)),
         'Connection': 'close',
         **HEADERS,
-        **dict(more),
+        **more,
     }
     lines = [f'HTTP/1.1 {status.value} {status.phrase}']
     lines += [f'{name}: {value}' for name, value in headers.items()]
@@ -399,10 +392,12 @@ def _last_answer(
 
 
 FAILED_ANSWER = _last_answer(
-    HTTPStatus.INTERNAL_SERVER_ERROR, b'The request was not answered; see the log.\n'
+    HTTPStatus.INTERNAL_SERVER_ERROR, 'The request was not answered; see the log.'
 )
 BUSY_ANSWER = _last_answer(
-    HTTPStatus.SERVICE_UNAVAILABLE, BUSY, (('Retry-After', '2'),)
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    'The console has too many clients just now. Try again in a moment.',
+    **{'Retry-After': '2'},
 )
 
 
@@ -417,19 +412,14 @@ def served(app: Application, settings: ConsoleSettings) -> Iterator[Address]:
     with contextlib.ExitStack() as stack:
         stack.callback(listening.close)
         if settings.listen.path:
-            stack.callback(_remove, settings.listen.path)
-        where = _address(settings.listen, listening)
+            stack.callback(Path(settings.listen.path).unlink, missing_ok=True)
+            where = settings.listen
+        else:  # the system has chosen a port for 0
+            where = settings.listen._replace(port=listening.getsockname()[1])
         made = ConsoleServer(listening, app, settings)
         made.start()
         stack.callback(made.stop)
         yield where
-
-
-def _address(asked: Address, listening: socket.socket) -> Address:
-    """Return an address with the port that the system has chosen for port 0."""
-    if asked.path:
-        return asked
-    return asked._replace(port=listening.getsockname()[1])
 
 
 def _listen(address: Address) -> socket.socket:
@@ -446,11 +436,6 @@ def _listen(address: Address) -> socket.socket:
     if not address.path:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def _tls(settings: ConsoleSettings) -> ssl.SSLContext:

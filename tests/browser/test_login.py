@@ -2,7 +2,6 @@
 """Who may look at a console that is exposed: keystone and a policy say so."""
 
 import pytest
-import requests
 from selenium.webdriver.support.expected_conditions import staleness_of
 
 from tests.browser import console, keystone
@@ -84,7 +83,7 @@ def test_login_and_logout_with_keystone(browser, identity):
 @pytest.mark.parametrize(
     ('name', 'may'), [('reader', True), ('admin', True), ('member', False)]
 )
-def test_reader_may_member_may_not(browser, exposed, identity, name, may):
+def test_reader_may_member_may_not(browser, name, may):
     log_in(browser, name)
     browser.open('/hosts')
     assert bool(browser.all('#hosts')) == may
@@ -93,28 +92,3 @@ def test_reader_may_member_may_not(browser, exposed, identity, name, may):
         assert browser.one('h1').is_displayed()
         assert 'role' in browser.text()
         assert browser.violations() == []
-
-    *_, token = (t for t, user in identity.tokens.items() if user == name)
-    status = 200 if may else 403
-    for path in PATHS[1:]:
-        answer = requests.get(
-            exposed + path, headers={'X-Auth-Token': token}, timeout=60
-        )
-        assert answer.status_code == status, path
-
-
-def test_a_stranger_sees_nothing(exposed):
-    for path in PATHS:
-        answer = requests.get(exposed + path, timeout=60, allow_redirects=False)
-        assert answer.status_code in (302, 303, 401), path
-        assert 'cmp-001' not in answer.text
-    answer = requests.get(f'{exposed}/hosts', headers={'X-Auth-Token': 'x'}, timeout=60)
-    assert answer.status_code == 401
-
-
-def test_a_form_of_somebody_else_is_refused(exposed):
-    said = {'name': 'reader', 'password': keystone.PASSWORD}
-    headers = {'Origin': 'http://elsewhere.test', 'Sec-Fetch-Site': 'cross-site'}
-    answer = requests.post(f'{exposed}/login', said, headers=headers, timeout=60)
-    assert answer.status_code == 403
-    assert not answer.cookies

@@ -90,12 +90,8 @@ def test_funnel_numbers_open_their_hosts(browser, pages):
             assert row.find_element('css selector', 'a').get_attribute('href')
 
 
-def test_funnel_adds_up(browser, cloud, pages):
-    report = cloud(pages['decision-filters'])
-    stages = report['stages']
-    for stage in stages:
-        lost = sum(each['count'] for each in stage['reasons'])
-        assert stage['in'] - stage['out'] == lost
+def test_funnel_shows_the_numbers_of_its_stages(browser, cloud, pages):
+    stages = cloud(pages['decision-filters'])['stages']
     browser.open(pages['decision-filters'])
     seen = [int(re.sub(r'\D', '', each.text)) for each in browser.all('a.funnel-count')]
     expected = {stages[0]['in'], *(stage['out'] for stage in stages)}

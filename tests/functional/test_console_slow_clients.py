@@ -2,7 +2,6 @@
 """Clients of the console that are slow, or go away."""
 
 import contextlib
-import errno
 import gc
 import socket
 import ssl
@@ -44,6 +43,8 @@ KINDS = [
     ('half a hello', HALF_A_HELLO, True, False),
     *((f'{name} by TLS', sent, True, True) for name, sent in SLOW.items()),
 ]
+RESET = struct.pack('ii', 1, 0)
+"""Option of a socket that resets its connection when it is closed."""
 MUCH = 5_000_000
 """Bytes, more than the kernel takes for a client that does not read."""
 
@@ -157,37 +158,20 @@ class TestSlowClients:
         for is_reset in (False, True):
             with clients.slow(where) as slow:
                 if is_reset:
-                    now = struct.pack('ii', 1, 0)
-                    slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+                    slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             clients.ask(where)
         assert caplog.text == ''
 
-    def test_one_that_is_gone_before_it_is_accepted_by_tls_is_no_error(
-        self, serve, certificate, monkeypatch, caplog
+    def test_tls_clients_that_reset_before_they_are_accepted_are_no_errors(
+        self, serve, clients_of, caplog
     ):
-        def refuse(*args, **options):
-            raise OSError(errno.EINVAL, 'it is gone')
-
-        clients = Clients(('', b'', True, True), certificate)
+        clients = clients_of(True)
         where = serve(plain, **clients.options)
-        with monkeypatch.context() as patched:
-            patched.setattr(web_server.ssl.SSLContext, 'wrap_socket', refuse)
+        for _ in range(50):
             with connected(where) as odd:
-                assert odd.recv(1) == b''
+                odd.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         clients.ask(where)
         assert caplog.text == ''
-
-    def test_an_answer_waits_for_who_takes_nothing(self):
-        ours, client = socket.socketpair()
-        with ours, client:
-            conn = connection.Connection(ours, None)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    ours.send(b'x' * 10_000)
-            conn.give(b'answer')
-            assert not conn.send()
-            client.recv(1_000_000)
-            assert conn.send()
 
     def test_an_answer_that_was_read_is_kept_no_longer(self, serve):
         where = serve(much)
