@@ -12,7 +12,6 @@ from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
 from novasched.manager.attempts import RequestAttempts
-from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -421,18 +420,16 @@ def test_invalid_demand_is_refused_before_any_query(select):
         select(request)
 
 
-class Manager:
+class Attempts:
     """Says by which release it answers."""
+
+    view = copy = None
 
     def __init__(self, release):
         self.release = release
-        self.deleted = []
 
-    def select_destinations(self, context, request, *args):
-        return self.release.number
-
-    def delete_aggregate(self, aggregate_id):
-        self.deleted.append(aggregate_id)
+    def select(self, request, return_objects):
+        return [], self.release.number
 
 
 def of(manager, request):
@@ -450,19 +447,19 @@ def wire_request(version):
 
 def test_the_first_request_of_a_newer_api_is_decided_by_its_rules():
     of_29, learned = releases.named('29'), []
-    manager = ManagerByRelease(Manager(of_29), of_29, Manager, True, learned.append)
+    manager = SchedulerManager(
+        Attempts(of_29), None, of_29, Attempts, True, learned.append
+    )
     assert of(manager, factories.request()) == 29
     assert of(manager, wire_request('1.37')) == 29
     assert of(manager, wire_request('1.38')) == 30
     assert of(manager, wire_request('1.37')) == 30
-    manager.delete_aggregate(1)
-    assert manager.current.deleted == [1]
     assert [each.number for each in learned] == [30]
 
 
 def test_a_pinned_release_learns_nothing():
     of_29 = releases.named('29')
-    manager = ManagerByRelease(Manager(of_29), of_29, Manager, may_learn=False)
+    manager = SchedulerManager(Attempts(of_29), None, of_29, Attempts)
     assert of(manager, wire_request('1.38')) == 29
     manager.follow(releases.named('31'))
     assert of(manager, wire_request('1.38')) == 31
