@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, KeysView, Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ from novasched.cluster.nodes import CellReader, ComputeNodes
 from novasched.cluster.services import down_time
 from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.ports import ApiStore, Cell, Heartbeats
+from novasched.ports import ApiStore, Cell, ComputeNodeRow, Heartbeats
 from novasched.resources.request import Target
 from novasched.runtime.clock import Clock
 from novasched.runtime.periodic import PeriodicTask
@@ -478,15 +478,22 @@ class ClusterView:
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
         with self._lock:
             found = self._nodes.named(order or wanted, host, node)
-        chosen = next(iter(found), None)
-        if chosen is not None and len(found) > 1 and host is not None:
-            mapped = self._api.host_cell(found[chosen][0].host or host)
-            chosen = mapped if mapped in found else chosen
+        rows = found[self._cell_of(host, found)] if found else ()
         return [
             (row.host or '', row.hypervisor_hostname or '', row.uuid)
-            for row in (found[chosen] if chosen else ())
+            for row in rows
             if row.uuid
         ]
+
+    def _cell_of(
+        self, host: str | None, found: Mapping[str, Sequence[ComputeNodeRow]]
+    ) -> str:
+        """Return the cell that a host is mapped to, of several that have such nodes."""
+        first = next(iter(found))
+        if len(found) == 1 or host is None:
+            return first
+        mapped = self._api.host_cell(found[first][0].host or host)
+        return mapped if mapped in found else first
 
     def close(self, join_s: float = 0.0) -> None:
         """Ask nothing more, wait so long for the threads, close the connections."""
