@@ -7,6 +7,7 @@ import copy
 import itertools
 import json
 import logging
+import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -95,17 +96,16 @@ class SelectionMaker:
             alternates: dict[int, _Alternate] = {}
             selections = self._with_some_of(picked, left, count, own, alternates)
             used = {id(each) for of_instance in selections for each in of_instance}
-            named = {
-                row: alternate.pick
+            named = [
+                (row, alternate.pick)
                 for row, alternate in alternates.items()
                 if id(alternate.selection) in used and alternate.pick is not None
-            }
-            offered = self.verify(list(named.values()))
+            ]
+            offered = self.verify([pick for _, pick in named])
             if all(offered):
                 return selections
-            taken += [
-                row for row, is_so in zip(named, offered, strict=True) if not is_so
-            ]
+            gone = itertools.compress(named, map(operator.not_, offered))
+            taken += [row for row, _ in gone]
 
     def _with_some_of(
         self,

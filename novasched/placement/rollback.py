@@ -131,6 +131,12 @@ class Rollback:
                 self.left.unsure.update(claim.consumer_uuid for claim in claims)
             if sent >= _tries_worth(answer, len(claims)):
                 break
+        return self._undone(claims, answer)
+
+    def _undone(
+        self, claims: Sequence[Claimed], answer: requests.Response | NoAnswer | None
+    ) -> None:
+        """Take in the answer to an undo; undo parts, if it was refused as a whole."""
         consumers = ', '.join(claim.consumer_uuid for claim in claims)
         if answer is None or isinstance(answer, NoAnswer):
             self._leave(claims, self._silenced(answer))
@@ -154,7 +160,6 @@ class Rollback:
                 text,
             )
             self._leave(claims, text)
-        return None
 
     def _undo_parts(self, claims: Sequence[Claimed], size: int) -> None:
         for start in range(0, len(claims), size):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
