@@ -16,9 +16,6 @@ from novasched.claiming.retries import MOST_ABORTS
 from novasched.claiming.verification import is_short
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager.attempts import RequestAttempts
-from novasched.manager.candidate_query import QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
@@ -28,12 +25,11 @@ from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     VERSION,
-    FakeNetwork,
-    FakeNotifier,
     FakePlacement,
     FakeView,
     candidate,
 )
+from tests.support.clouds.managers import make_manager
 from tests.support.tables.cases import cases
 from tests.unit.claiming.driving import Recorder, hosts_for
 
@@ -84,16 +80,7 @@ class Cloud:
 
     def select(self, uuid):
         """Ask as a caller does."""
-        manager = SchedulerManager(
-            RequestAttempts(
-                self.driver,
-                self.view,
-                self.placement,
-                FakeNotifier(),
-                QueryPolicy(()),
-                FakeNetwork(),
-            )
-        )
+        manager = make_manager(self.driver, self.view, self.placement)
         context, request = RequestContext(overwrite=False), factories.request()
         ((host,),) = manager.select_destinations(context, request, [uuid], True, False)
         return host.service_host

@@ -11,7 +11,6 @@ from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
-from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -26,11 +25,11 @@ from tests.support.clouds.fakes import (
     Choosy,
     Cutting,
     FakeDriver,
-    FakeNetwork,
     FakeNotifier,
     FakePlacement,
     FakeView,
 )
+from tests.support.clouds.managers import make_manager
 from tests.support.records.recordings import Recordings
 from tests.support.tables.cases import cases
 
@@ -59,17 +58,8 @@ def select():
         log=None,
         after=None,
     ):
-        manager = SchedulerManager(
-            RequestAttempts(
-                driver or FakeDriver(),
-                view or FakeView(factories.hosts()),
-                placement or FakePlacement('uuid-h1'),
-                notifier or FakeNotifier(),
-                QueryPolicy(prefilters, limit, looks_further=looks_further),
-                network or FakeNetwork(),
-            ),
-            log,
-        )
+        policy = QueryPolicy(prefilters, limit, looks_further=looks_further)
+        manager = make_manager(driver, view, placement, notifier, policy, network, log)
         return manager.select_destinations(
             RequestContext(overwrite=False),
             request or factories.request(),
@@ -372,16 +362,7 @@ def test_the_caller_may_learn_that_placement_has_nothing(select):
 
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
-    manager = SchedulerManager(
-        RequestAttempts(
-            FakeDriver(),
-            view,
-            FakePlacement(),
-            FakeNotifier(),
-            QueryPolicy(()),
-            FakeNetwork(),
-        )
-    )
+    manager = make_manager(view=view)
     one, two = (Aggregate(n, f'uuid-{n}', f'agg{n}', frozenset(), {}) for n in (1, 2))
     manager.update_aggregates([one, two])
     manager.delete_aggregate(1)
