@@ -145,6 +145,7 @@ class GroupCheck(Verifier):
         self._recent = recent
         self._policy = policy = self._verifiable()
         self._is_affinity = policy is not None and policy.name == AFFINITY
+        self._is_bound = policy is not None and policy.is_bound
         self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
@@ -174,7 +175,7 @@ class GroupCheck(Verifier):
     @property
     def lock_key(self) -> str | None:
         """The group of which one request of this process is served after the other."""
-        has_turns = self._policy is not None and not self._policy.is_bound
+        has_turns = self._policy is not None and not self._is_bound
         return group_of(self._request.spec) if has_turns else None
 
     # -- what a decision sees
@@ -183,7 +184,7 @@ class GroupCheck(Verifier):
         """Return the hosts with the members that are seen on them, as far as that is
         known of all without a question about each."""
         self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
-        if self._policy is not None and not self._policy.is_bound:
+        if self._policy is not None and not self._is_bound:
             self._look_ahead()
         elif self._is_soft:
             group, mine = (
@@ -345,10 +346,10 @@ class GroupCheck(Verifier):
         others = [uuid for uuid in self._members() if uuid not in mine]
         if not others:
             return {}
-        nodes = {self._node(row) for row in self._rows({*mine.values()})}
+        nodes = set(map(self._node, self._rows({*mine.values()})))
         asked: list[set[str] | None] = [nodes]
-        if self._policy is not None and self._is_affinity:
-            asked = [nodes, None] if self._policy.is_bound else [None]
+        if self._is_affinity:
+            asked = [nodes, None] if self._is_bound else [None]
         claimed = {uuid: host.uuid for uuid, host in self._named(hosts)}
         places: Places | None = None
         for among in asked:

@@ -308,7 +308,7 @@ class HostColumns:
         It costs the changed rows, and one copy of each changed column; other columns
         stay the same objects. If a value does not fit into its column, nothing changes.
         """
-        going = {key for key in gone if key in self._position}
+        going = self._position.keys() & set(gone)
         coming = [key for key in changed if key not in self._position]
         position, arrays = self._without(going)
         if coming:
@@ -354,7 +354,7 @@ class HostColumns:
             for name in ('host', 'uuid')
             if any(arrays[name][position[k]] != v[name] for k, v in changed.items())
         }
-        places = [position[key] for key in changed]
+        places = list(map(position.__getitem__, changed))
         for name, array in list(arrays.items()):
             values = (
                 [cell_uuid for cell_uuid, _ in changed]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -441,17 +441,24 @@ class ClusterView:
             for cell in self.cells.enabled()
             if cell_uuid in (None, cell.uuid) and cell.uuid not in self._available
         }
+        may_have = self._may_have(silent.keys(), target, offered)
+        return tuple(name for uuid, name in silent.items() if uuid in may_have)
+
+    def _may_have(
+        self, cells: Set[str], target: Target | None, offered: Collection[str] | None
+    ) -> Collection[str]:
+        """Return which cells may have a target, and a host among providers."""
         if target is None and offered is None:
-            return tuple(silent.values())
+            return cells
+        if offered is not None and not offered:
+            return ()
         with self._lock:
             known: Mapping[str, object] = (
                 self._nodes.ids_of(offered or ())
                 if target is None
-                else self._nodes.named(silent, target.host, target.node)
+                else self._nodes.named(cells, target.host, target.node)
             )
-        unread = silent.keys() - self.asked_at().keys()
-        may_have = known.keys() | unread if offered is None or offered else ()
-        return tuple(name for uuid, name in silent.items() if uuid in may_have)
+        return known.keys() | (cells - self.asked_at().keys())
 
     def node_uuids(self) -> KeysView[str]:
         """Return the uuids of all compute nodes, of disabled cells, too; the same
@@ -493,7 +500,7 @@ class ClusterView:
         if len(found) == 1 or host is None:
             return first
         mapped = self._api.host_cell(found[first][0].host or host)
-        return mapped if mapped in found else first
+        return first if mapped is None or mapped not in found else mapped
 
     def close(self, join_s: float = 0.0) -> None:
         """Ask nothing more, wait so long for the threads, close the connections."""

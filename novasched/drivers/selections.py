@@ -96,16 +96,15 @@ class SelectionMaker:
             alternates: dict[int, _Alternate] = {}
             selections = self._with_some_of(picked, left, count, own, alternates)
             used = {id(each) for of_instance in selections for each in of_instance}
-            named = [
-                (row, alternate.pick)
+            named = {
+                row: alternate.pick
                 for row, alternate in alternates.items()
                 if id(alternate.selection) in used and alternate.pick is not None
-            ]
-            offered = self.verify([pick for _, pick in named])
+            }
+            offered = self.verify(list(named.values()))
             if all(offered):
                 return selections
-            gone = itertools.compress(named, map(operator.not_, offered))
-            taken += [row for row, _ in gone]
+            taken += itertools.compress(named, map(operator.not_, offered))
 
     def _with_some_of(
         self,

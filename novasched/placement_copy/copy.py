@@ -112,6 +112,8 @@ class CopyKeeper:
         ``fresh``: the copy is brought up to date first, as it is where there are none.
         """
         try:
+            if query.for_ports:
+                raise errors.InvalidCandidateQuery('ports ask for resources')
             for up_to_date in (fresh, True):
                 found = self._candidates(query, up_to_date)
                 if found.requests or up_to_date:
@@ -160,8 +162,6 @@ class CopyKeeper:
             LOG.info('Candidates are computed from the copy of placement again')
 
     def _candidates(self, query: Query, fresh: bool) -> Candidates:
-        if query.for_ports:
-            raise errors.InvalidCandidateQuery('ports ask for resources')
         if self._schedule.asked(self._clock.monotonic()):
             self._wake.set()
         if fresh:
