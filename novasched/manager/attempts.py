@@ -132,9 +132,8 @@ class RequestAttempts:
     def _attempt(
         self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
     ) -> Selected:
-        freshness = ViewFreshness.at_arrival(
-            self.view, request.recorder.stage, self._clock
-        )
+        clock, stage = self._clock, request.recorder.stage
+        freshness = ViewFreshness(self.view, clock.monotonic(), stage, clock)
         request = replace(request, attempt=attempt, freshness=freshness)
         if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
             return self._selected(request, return_objects)

@@ -23,7 +23,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller
 from novasched.ports.decisions import DecisionLog, NoDecisionLog
 from novasched.releases import NEWEST, Release, of_request
-from novasched.resources import Query
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregate
 
@@ -159,13 +158,6 @@ class SchedulerManager:
         except Exception as problem:  # whatever ends a request is written down
             recorder.ended(None, problem, rounds)
             raise
-
-    def query(
-        self, context: RequestContext, request: RequestSpec
-    ) -> tuple[RequestSpec, Query]:
-        """Return a request as filters see it, and its query to placement, which is not
-        asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        return self.attempts.query(context, request)
 
     def update_aggregates(self, aggregates: Iterable[Aggregate]) -> None:
         """Take in new or changed aggregates."""
