@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -22,9 +22,6 @@ from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning
-
-if TYPE_CHECKING:
-    from novasched.cluster.view import ClusterView
 
 LOG = logging.getLogger(__name__)
 
@@ -172,6 +169,16 @@ class ConfigWarnings:
         self._warned = found
 
 
+class NodeDirectory(Protocol):
+    """The aggregates of a view, and the compute nodes of their hosts."""
+
+    @property
+    def aggregates(self) -> AggregateView: ...
+    def nodes_named(
+        self, host: str | None, node: str | None
+    ) -> list[tuple[str, str, str]]: ...
+
+
 @dataclass(eq=False)
 class AggregateSync:
     """Warns once of each aggregate that placement lacks, until it is mended.
@@ -181,7 +188,7 @@ class AggregateSync:
     so the cost does not grow with its hosts. Threads may share it.
     """
 
-    view: ClusterView
+    view: NodeDirectory
     placement: Placement
     clock: Clock = SYSTEM_CLOCK
     _lock: threading.Lock = field(default_factory=threading.Lock)

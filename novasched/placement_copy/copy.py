@@ -281,11 +281,11 @@ class CopyKeeper:
 
     @property
     def as_of(self) -> float:
-        """When the copy was so, on the monotonic clock."""
+        """See own_claims.ShowsClaims."""
         return float('-inf') if self._copy is None else self._copy.as_of
 
     def take(self, amounts: Amounts) -> None:
-        """Show that more is used, or less; called with ``changing``."""
+        """See own_claims.ShowsClaims."""
         if self._copy is not None:
             self._copy = self._copy.after(amounts)
 

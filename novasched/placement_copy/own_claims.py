@@ -7,12 +7,9 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from novasched.providers.table import Amounts
-
-if TYPE_CHECKING:
-    from novasched.placement_copy.copy import CopyKeeper
 
 MOST = 10_000
 """Own claims that are remembered one by one, until a look shows them."""
@@ -23,6 +20,17 @@ class OwnClaim(NamedTuple):
 
     taken: Amounts
     answered_at: float
+
+
+class ShowsClaims(Protocol):
+    """What shows own claims that it was read too early for."""
+
+    @property
+    def as_of(self) -> float:
+        """When what it shows was so, on the monotonic clock."""
+
+    def take(self, amounts: Amounts) -> None:
+        """Show that more is used, or less; called with ``changing``."""
 
 
 class OwnClaims:
@@ -36,17 +44,17 @@ class OwnClaims:
     def __init__(self) -> None:
         self.changing = threading.Lock()
         self._claims: dict[str, OwnClaim] = {}
-        self._copies: weakref.WeakSet[CopyKeeper] = weakref.WeakSet()
+        self._copies: weakref.WeakSet[ShowsClaims] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self._claims)
 
-    def join(self, copy: CopyKeeper) -> None:
+    def join(self, copy: ShowsClaims) -> None:
         """Let a copy show claims from now on."""
         with self.changing:
             self._copies.add(copy)
 
-    def leave(self, copy: CopyKeeper) -> None:
+    def leave(self, copy: ShowsClaims) -> None:
         """Keep nothing for this copy any more."""
         with self.changing:
             self._copies.discard(copy)

@@ -7,9 +7,9 @@ A claim verifies amounts alone: placement looks at neither traits nor aggregates
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -23,11 +23,21 @@ from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.runtime.clock import Clock
 
-if TYPE_CHECKING:
-    from novasched.placement_copy.copy import CopyKeeper
-
 MOST_CANDIDATES = 1000
 """Candidates of a host, of the providers of one pick, among which it is looked for."""
+
+
+class Keeper(Protocol):
+    """Keeps the copy, and learns what reads of placement show."""
+
+    def look(self, read: Callable[[], Contents | None]) -> Contents | None:
+        """Read placement, bounded in time."""
+
+    def changed(self, provider_uuids: Iterable[str], void: int) -> None:
+        """Providers are not what the copy says, and so many picks are void."""
+
+    def failed(self, problem: Exception) -> errors.CopyError:
+        """Placement must be asked; return why."""
 
 
 class CopyVerifier:
@@ -41,7 +51,7 @@ class CopyVerifier:
         store: ProviderStore,
         known: PlacementCopy,
         queries: Sequence[Query],
-        keeper: CopyKeeper,
+        keeper: Keeper,
         clock: Clock,
     ) -> None:
         self._store = store
