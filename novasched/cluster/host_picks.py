@@ -206,7 +206,7 @@ class HostPicks:
         return [each for each in self.picks if each.shown_s is None]
 
     def members(self, but: Collection[str]) -> list[Pick]:
-        """Return the picks of members of groups, less those of some instances."""
+        """Return the picks of members of groups, except of the instances ``but``."""
         picks = [each.pick for each in self.picks]
         return [p for p in picks if p.group is not None and p.uuid not in but]
 
