@@ -21,18 +21,15 @@ import time
 import tracemalloc
 
 from benchmarks.decide import cluster, profile, table
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.objects.context import RequestContext
 from novasched.ports import Candidates
 from tests.support.clouds import factories
+from tests.support.clouds.driving import drive, names
 from tests.support.clouds.fakes import (
     VERSION,
     FakePlacement,
     FakeView,
-    schedule_request,
 )
 
 AMOUNTS = {'VCPU': 1, 'MEMORY_MB': 1024, 'DISK_GB': 10}
@@ -80,15 +77,10 @@ def place(chosen, hosts, candidates, kind, number):
         rng=random.Random(1),
     )
     uuids = [f'b0000000-0000-4000-8000-{index:012}' for index in range(number)]
-    context = RequestContext(overwrite=False)
-    room = RemainingCapacity(candidates.summaries)
-    driver = FilterScheduler(parts)
-    with Claims(parts.placement, context, VERSION, room) as claims:
-        work = schedule_request(
-            context, request(kind, uuids), uuids, candidates, claims, True
-        )
-        placed = driver.select_destinations(work)
-    return [[one.service_host for one in each] for each in placed.selections]
+    asked, driver = request(kind, uuids), FilterScheduler(parts)
+    return names(
+        drive(driver, parts.placement, uuids, asked, True, candidates=candidates)
+    )
 
 
 def cpu_ms(call, rounds):

@@ -48,7 +48,6 @@ from novasched.external import servicegroup
 from novasched.external.network import NetworkClient
 from novasched.journal import recovery
 from novasched.manager.attempts import RequestAttempts
-from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.outages import (
@@ -135,8 +134,7 @@ class Reader:
     copy: CopyKeeper | None
     decision_log: DecisionLog
     found: FoundRelease
-    of_release: Callable[[Release], SchedulerManager]
-    """Makes the manager of another release."""
+    of_release: Callable[[Release], RequestAttempts]  # by the rules of a release
     outages: Outages
 
     @property
@@ -144,10 +142,11 @@ class Reader:
         """The driver of the manager."""
         return self.manager.driver
 
-    def following(self, known: KnownRelease) -> ManagerByRelease:
+    def following(self, known: KnownRelease) -> SchedulerManager:
         """Return a manager that follows newer releases."""
-        return ManagerByRelease(
-            self.manager,
+        return SchedulerManager(
+            self.manager.attempts,
+            self.decision_log,
             self.found.release,
             self.of_release,
             may_learn=not self.found.is_pinned,
@@ -270,7 +269,7 @@ def compose_reader(
     if make_log is not None:
         decision_log = make_log(view, profile.of_release(found.release), copy)
 
-    def manager(of: Release) -> SchedulerManager:
+    def attempts(of: Release) -> RequestAttempts:
         context = DriverContext.from_conf(
             conf,
             profile=profile.of_release(of),
@@ -281,7 +280,7 @@ def compose_reader(
             assumed=assumed(profile.of_release(of)),
         )
         policy = QueryPolicy.from_conf(conf, of)
-        attempts = RequestAttempts(
+        return RequestAttempts(
             driver=driver_loading.driver_from_conf(conf, context),
             view=view,
             placement=placement,
@@ -293,10 +292,9 @@ def compose_reader(
             copy=copy,
             outages=outages,
         )
-        return SchedulerManager(attempts, decision_log)
 
     return Reader(
-        manager(found.release),
+        SchedulerManager(attempts(found.release), decision_log, found.release),
         watch,
         view,
         profile.of_release(found.release),
@@ -305,7 +303,7 @@ def compose_reader(
         copy,
         decision_log,
         found,
-        manager,
+        attempts,
         outages,
     )
 
@@ -356,7 +354,7 @@ def compose(
         *journal.periodic_tasks,
         *view.periodic_tasks(),
         *(copy.periodic_tasks() if copy is not None else ()),
-        *driver_loading.periodic_tasks(conf, lambda: manager.current.driver),
+        *driver_loading.periodic_tasks(conf, lambda: manager.driver),
         *release.follow_tasks(conf, reader.found, services, clock, manager, heartbeat),
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),

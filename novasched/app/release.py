@@ -16,7 +16,7 @@ from novasched.compat import messaging_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.external import servicegroup
-from novasched.manager.by_release import ManagerByRelease
+from novasched.manager.manager import SchedulerManager
 from novasched.process import configuration
 from novasched.process.service import host_of
 from novasched.releases import NEWEST, named
@@ -45,7 +45,7 @@ def follow_tasks(
     found: FoundRelease,
     services: ServiceDirectory | None,
     clock: Clock,
-    manager: ManagerByRelease,
+    manager: SchedulerManager,
     heartbeat: Heartbeat | None,
 ) -> list[PeriodicTask]:
     """Return the look whether the cloud was upgraded, if no option pins its release.

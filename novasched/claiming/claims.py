@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -273,12 +273,11 @@ class Claims:
         for pick in wanted:
             self.remaining.give_back(pick.candidate)
         self._undo_before_another(broken.why, broken.text, made)
-        if len(wanted) == 1:
-            self.remaining.refuse(wanted[0].candidate, broken.blocks)
+        candidates = [pick.candidate for pick in wanted]
+        if len(candidates) == 1:
+            self.remaining.refuse(candidates[0], broken.blocks)
         else:
-            self.remaining.refuse_all(
-                [pick.candidate for pick in wanted], broken.blocks
-            )
+            self.remaining.refuse_all(candidates, broken.blocks)
         return self.budget.retry(broken.why, broken.text)
 
     @contextlib.contextmanager
@@ -422,24 +421,41 @@ class Claims:
         self._attempt.rollback_uncertain |= bool(left.unsure)
         undone = [consumer for consumer in consumers if consumer not in left]
         self._journal.settle(*undone)
-        self._left_behind += left
-        self.budget.spend(Outcome.UNKNOWN, len(left))
-        for claim in claims:
-            if why := left.get(claim.consumer_uuid):
-                entry = self._journal.take(claim.consumer_uuid)
-                wanted = self._wanted[claim.consumer_uuid]
-                lost = UnresolvedClaim(claim, why, entry, wanted, self._version)
-                if keeps_lost:
-                    self._attempt.lost.append(lost)
-                else:
-                    lost.hand_to_recovery()
-        if not records:
-            return
+        lost = [claim for claim in claims if claim.consumer_uuid in left]
+        self._leave_behind(lost, left, keeps_lost)
+        if records:
+            self._record_undone(undone, left, outcome, text)
+
+    def _record_undone(
+        self,
+        undone: Sequence[str],
+        left: Mapping[str, str],
+        outcome: Outcome,
+        text: str,
+    ) -> None:
         if undone:
             picks = [self._wanted[consumer] for consumer in undone]
             self._recorder.claimed(picks, outcome, text)
         for consumer, why in left.items():
             self._recorder.claimed([self._wanted[consumer]], Outcome.UNKNOWN, why)
+
+    def _leave_behind(
+        self,
+        claims: Sequence[Claimed | ClaimUnknown],
+        why: Mapping[str, str],
+        keeps_lost: bool,
+    ) -> None:
+        """Leave claims that could not be undone to the next attempt, or to recovery."""
+        self._left_behind += why
+        self.budget.spend(Outcome.UNKNOWN, len(why))
+        for claim in claims:
+            consumer = claim.consumer_uuid
+            entry, wanted = self._journal.take(consumer), self._wanted[consumer]
+            lost = UnresolvedClaim(claim, why[consumer], entry, wanted, self._version)
+            if keeps_lost:
+                self._attempt.lost.append(lost)
+            else:
+                lost.hand_to_recovery()
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader; keep those that were adopted."""

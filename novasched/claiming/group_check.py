@@ -143,7 +143,9 @@ class GroupCheck(Verifier):
         self._is_enforced = is_enforced
         self._request = request
         self._recent = recent
-        self._policy = self._verifiable()
+        self._policy = policy = self._verifiable()
+        self._is_affinity = policy is not None and policy.name == AFFINITY
+        self._is_bound = policy is not None and policy.is_bound
         self._is_soft = self._has_soft_policy()
         self._seen: Places = {}
         self._places = 0
@@ -173,7 +175,7 @@ class GroupCheck(Verifier):
     @property
     def lock_key(self) -> str | None:
         """The group of which one request of this process is served after the other."""
-        has_turns = self._policy is not None and not self._policy.is_bound
+        has_turns = self._policy is not None and not self._is_bound
         return group_of(self._request.spec) if has_turns else None
 
     # -- what a decision sees
@@ -182,8 +184,8 @@ class GroupCheck(Verifier):
         """Return the hosts with the members that are seen on them, as far as that is
         known of all without a question about each."""
         self._snapshot, self._began_s = hosts.snapshot, SYSTEM_CLOCK.monotonic()
-        if self._policy is not None and not self._policy.is_bound:
-            self._look_ahead(self._policy.name == AFFINITY)
+        if self._policy is not None and not self._is_bound:
+            self._look_ahead()
         elif self._is_soft:
             group, mine = (
                 self._request.spec.instance_group,
@@ -204,16 +206,15 @@ class GroupCheck(Verifier):
                 rows.setdefault(row, []).append(Member(uuid, self._name(row)))
         return with_members(hosts, rows)
 
-    def _look_ahead(self, is_affinity: bool) -> None:
+    def _look_ahead(self) -> None:
         mine = self._request.instance_uuids
         others = [uuid for uuid in self._members() if uuid not in mine]
-        if not others or (is_affinity and self._seen):
+        if not others or (self._is_affinity and self._seen):
             return
-        held = self._holders(others, {}, ())
-        places = {} if held is None else self._places_of(held)
+        places = self._held_by(others, {}, ())
         if not places and not self._seen:
             places = self._recent.of(others)
-        if places and is_affinity:
+        if places and self._is_affinity:
             senior = min(places)
             places = {senior: places[senior]}
         self._seen = places or self._seen
@@ -224,7 +225,7 @@ class GroupCheck(Verifier):
         if group is None or not self._seen:
             return request
         hosts = [host for places in self._seen.values() for _, host in places]
-        if self._policy is None or self._policy.name != AFFINITY:
+        if not self._is_affinity:
             hosts += group.if_set('hosts') or ()
         members = [*(group.if_set('members') or ()), *self._seen]
         return request.replaced(
@@ -296,9 +297,10 @@ class GroupCheck(Verifier):
         while looks_left and SYSTEM_CLOCK.monotonic() < until:
             looks_left -= 1
             self._request.check()
-            held = self._holders(watched, {}, None)
-            now = seen if held is None else self._places_of(held)
-            if any({*seen[uuid]} - {*now.get(uuid, ())} for uuid in watched):
+            now = self._held_by(watched, {}, None)
+            if now is not None and any(
+                {*seen[uuid]} - {*now.get(uuid, ())} for uuid in watched
+            ):
                 return {**others, **now}
         return None
 
@@ -307,7 +309,7 @@ class GroupCheck(Verifier):
     ) -> Retry:
         """Roll the claims back; the next decision is made with what was seen."""
         self._request.check()
-        if policy.name == AFFINITY:
+        if self._is_affinity:
             self._seen = conflict.others
         else:
             self._seen = {**self._seen, **others}
@@ -324,7 +326,7 @@ class GroupCheck(Verifier):
         )
         self._request.claims.abort(text)
         retry = self._budget.retry(Outcome.GROUP_BROKEN, text)
-        stay_apart = policy.name == AFFINITY and self._recent.stay_apart(group, others)
+        stay_apart = self._is_affinity and self._recent.stay_apart(group, others)
         if retry.again is Again.NOWHERE or not stay_apart:
             return retry
         if self._now(others) is not None:
@@ -344,19 +346,17 @@ class GroupCheck(Verifier):
         others = [uuid for uuid in self._members() if uuid not in mine]
         if not others:
             return {}
-        nodes = {self._node(row) for row in self._rows({*mine.values()})}
-        policy = self._policy
+        nodes = set(map(self._node, self._rows({*mine.values()})))
         asked: list[set[str] | None] = [nodes]
-        if policy is not None and policy.name == AFFINITY:
-            asked = [nodes, None] if policy.is_bound else [None]
+        if self._is_affinity:
+            asked = [nodes, None] if self._is_bound else [None]
         claimed = {uuid: host.uuid for uuid, host in self._named(hosts)}
-        places: Places = {}
+        places: Places | None = None
         for among in asked:
-            held = self._holders(others, claimed, among)
-            places = {} if held is None else self._places_of(held)
-            if held is None or places:
+            places = self._held_by(others, claimed, among)
+            if places is None or places:
                 break
-        return places
+        return places or {}
 
     def _members(self) -> Collection[str]:
         """Return the current members of the group, or the members that the request
@@ -377,20 +377,21 @@ class GroupCheck(Verifier):
             )
             return group.if_set('members') or ()
 
-    def _holders(
+    def _held_by(
         self,
         members: Sequence[str],
         mine: Mapping[str, str],
         among: Collection[str] | None,
-    ) -> Mapping[str, Collection[str]] | None:
-        """Return the providers that each member takes from, if placement says it."""
+    ) -> Places | None:
+        """Return the hosts whose nodes members take from, None if placement does not
+        say it."""
         request = self._request
         with request.recorder.stage('verify'):
             held = self._placement.holders(
                 request.context.elevated(), members, mine, among
             )
         if not isinstance(held, QueryFailed):
-            return held
+            return self._places_of(held)
         if held.is_unavailable:
             request.attempt.note_unavailable(PLACEMENT, held.text, held.status)
             raise errors.AllocationUpdateFailed(

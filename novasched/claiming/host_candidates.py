@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from novasched.objects.request_spec import RequestSpec
@@ -64,16 +64,22 @@ def by_provider(
         for uuid in uuids:
             offered.setdefault(uuid, []).append(candidate)
         if not any(uuid in nodes for uuid in uuids) and not roots.issuperset(uuids):
-            above = {
-                uuid: candidates.summaries[uuid].get('root_provider_uuid') or uuid
-                for uuid in uuids
-                if uuid in candidates.summaries
-            }
-            roots.update(uuid for uuid, root in above.items() if root == uuid)
-            for root in dict.fromkeys(above.values()):
-                if root not in uuids:
-                    offered.setdefault(root, []).append(candidate)
+            for root in _roots_above(uuids, candidates.summaries, roots):
+                offered.setdefault(root, []).append(candidate)
     return offered
+
+
+def _roots_above(
+    uuids: Collection[str], summaries: Mapping[str, Any], roots: set[str]
+) -> list[str]:
+    """Return the roots of providers that are not among them; note those that are."""
+    above = {
+        uuid: summaries[uuid].get('root_provider_uuid') or uuid
+        for uuid in uuids
+        if uuid in summaries
+    }
+    roots.update(uuid for uuid, root in above.items() if root == uuid)
+    return [root for root in dict.fromkeys(above.values()) if root not in uuids]
 
 
 def origin_of(candidates: Candidates) -> dict[str, Any]:

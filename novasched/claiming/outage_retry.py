@@ -183,8 +183,9 @@ class OutageRetry:
         if failure.unavailable:
             attempt.note_unavailable(failure.unavailable, str(failure))
         if isinstance(failure, errors.AlreadyClaimed):
-            may_retry = self._budget.spend(Outcome.ARRIVED_LATE) and self._lost
-            return Outcome.ARRIVED_LATE if may_retry and self._settle() else None
+            may_retry = self._budget.spend(Outcome.ARRIVED_LATE) and bool(self._lost)
+            arrived = may_retry and self._settle()
+            return Outcome.ARRIVED_LATE if arrived else None
         if not attempt.unavailable or self._patience.is_over:
             return None
         self._budget.spend(Outcome.OUTAGE)

@@ -438,9 +438,8 @@ class AssumedInstances:
                 columns[name] = column
         members: dict[int, list[Pick]] = {}
         for host in found:
-            for pick in (one.pick for one in host.picks):
-                if pick.group is not None and pick.uuid not in but:
-                    members.setdefault(host.place, []).append(pick)
+            if picks := host.members(but):
+                members[host.place] = picks
         return columns, members
 
     def _values(self, host: HostPicks, but: Collection[str]) -> dict[str, Any]:

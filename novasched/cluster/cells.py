@@ -178,17 +178,23 @@ class Cells:
                 if before.get(uuid) != found.get(uuid)
             }
             self._cells = found
-            kept = {u: c for u, c in self._circuits.items() if u not in changed}
-            self._circuits = {u: kept.get(u) or CircuitBreaker() for u in found}
+            known = self._circuits
+            self._circuits = {
+                u: CircuitBreaker() if u in changed else known[u] for u in found
+            }
             for uuid in changed & self._executors.keys():
                 self._executors.pop(uuid).close()
         if changed:
             self._stores.forget(changed)
-            uuids = [cell.uuid for cell in self.all()]
-            LOG.debug('Found %d cells: %s', len(uuids), ', '.join(uuids))
-            disabled = [cell.uuid for cell in self.all() if cell.disabled]
-            LOG.debug('Found %d disabled cells: %s', len(disabled), ', '.join(disabled))
+            self._log_cells('', self.all())
+            disabled = [cell for cell in self.all() if cell.disabled]
+            self._log_cells('disabled ', disabled)
         return changed
+
+    @staticmethod
+    def _log_cells(kind: str, cells: list[Cell]) -> None:
+        uuids = ', '.join(cell.uuid for cell in cells)
+        LOG.debug('Found %d %scells: %s', len(cells), kind, uuids)
 
     @property
     def cell0(self) -> Cell | None:
@@ -262,16 +268,22 @@ class Cells:
         patience_s = self.patience_s if timeout_s is None else limit_s
         answers.wait(len(asked), limit_s, patience_s)
         for cell in asked:
-            answered = cell.uuid in answers.found
-            problem = answers.problems.get(cell.uuid)
-            late = not answered and problem is None
-            if not answered:
-                self._log_failure(cell, what, problem)
-            if judges:
-                self._judge(cell, answered, late, is_broken=is_for_good(problem))
-            elif answered:
-                self._circuit(cell).is_broken = False
+            self._take_outcome(cell, answers, what, judges)
         return {c.uuid: answers.found[c.uuid] for c in asked if c.uuid in answers.found}
+
+    def _take_outcome(
+        self, cell: Cell, answers: CellAnswers[Any], what: str, judges: bool
+    ) -> None:
+        """Log a failure of a cell, and judge the cell."""
+        answered = cell.uuid in answers.found
+        problem = answers.problems.get(cell.uuid)
+        if not answered:
+            self._log_failure(cell, what, problem)
+        if judges:
+            late = not answered and problem is None
+            self._judge(cell, answered, late, is_broken=is_for_good(problem))
+        elif answered:
+            self._circuit(cell).is_broken = False
 
     def _log_failure(
         self, cell: Cell, what: str, problem: BaseException | None
@@ -328,18 +340,21 @@ class Cells:
             circuit.failures += 1
             circuit.is_broken = is_broken and circuit.failures >= FAILURES
             if late or circuit.failures >= FAILURES or circuit.is_open:
-                others = [c for c in self.enabled() if c.uuid != cell.uuid]
-                alone = not any(map(self._is_available, others))
-                if circuit.open(now_s, self._retry_interval_s, alone=alone):
-                    LOG.error(
-                        'Cell %s(%s) is left out of all decisions until it answers',
-                        cell.uuid,
-                        cell.name,
-                    )
+                self._leave_out(cell, circuit, now_s)
             if late and cell.uuid in self._executors:
                 self._executors.pop(cell.uuid).close()
         if late:
             self._stores.forget({cell.uuid})
+
+    def _leave_out(self, cell: Cell, circuit: CircuitBreaker, now_s: float) -> None:
+        others = [c for c in self.enabled() if c.uuid != cell.uuid]
+        alone = not any(map(self._is_available, others))
+        if circuit.open(now_s, self._retry_interval_s, alone=alone):
+            LOG.error(
+                'Cell %s(%s) is left out of all decisions until it answers',
+                cell.uuid,
+                cell.name,
+            )
 
     def close(self, join_s: float = 0.0) -> None:
         """Ask nothing more, and close the connections.

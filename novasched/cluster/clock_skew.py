@@ -11,6 +11,7 @@ import logging
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from novasched.cluster.cell_query import CellQuery
 from novasched.cluster.cells import Cells
@@ -114,6 +115,42 @@ class ClockSkew:
             )
 
 
+class WrongStamps(NamedTuple):
+    """Changed rows whose time stamps do not fit our clock: hosts with the difference,
+    and rows without a new stamp."""
+
+    behind: dict[str, datetime.timedelta]
+    ahead: dict[str, datetime.timedelta]
+    silent: list[ComputeNodeRow]
+
+
+def _wrong_stamps(
+    named: LogOnce,
+    query: CellQuery,
+    since: datetime.datetime,
+    bound: datetime.timedelta,
+    changed: Collection[ComputeNodeRow],
+) -> WrongStamps:
+    """Compare stamps with our clock; hosts that are right again leave ``named``."""
+    oldest, now = since.replace(microsecond=0), query.moment.window.now
+    found = WrongStamps({}, {}, [])
+    for row in changed:
+        before, stamp = query.rows.get(row.id), _stamp(row)
+        if row.host is None or (before is not None and before.host is None):
+            continue
+        if stamp is not None and stamp > now + bound:
+            found.ahead[row.host] = stamp - now
+        elif stamp is not None and stamp >= oldest:
+            named.ends(row.host)
+        elif before is not None and stamp == _stamp(before):
+            # Of a host that was named, it is a second change of one second.
+            if row.host not in named:
+                found.silent.append(row)
+        elif stamp is not None:
+            found.behind[row.host] = since + bound - stamp
+    return found
+
+
 def log_stamps(
     named: LogOnce,
     query: CellQuery,
@@ -129,24 +166,7 @@ def log_stamps(
     """
     if since is None:
         return
-    oldest, now = since.replace(microsecond=0), query.moment.window.now
-    behind: dict[str, datetime.timedelta] = {}
-    ahead: dict[str, datetime.timedelta] = {}
-    silent = []
-    for row in changed:
-        before, stamp = query.rows.get(row.id), _stamp(row)
-        if row.host is None or (before is not None and before.host is None):
-            continue
-        if stamp is not None and stamp > now + bound:
-            ahead[row.host] = stamp - now
-        elif stamp is not None and stamp >= oldest:
-            named.ends(row.host)
-        elif before is not None and stamp == _stamp(before):
-            # Of a host that was named, it is a second change of one second.
-            if row.host not in named:
-                silent.append(row)
-        elif stamp is not None:
-            behind[row.host] = since + bound - stamp
+    behind, ahead, silent = _wrong_stamps(named, query, since, bound, changed)
     for where, found in (('behind', behind), ('ahead of', ahead)):
         new = sorted(filter(named.begins, found))
         if new:

@@ -34,16 +34,6 @@ class ViewFreshness:
     began_s: float = float('-inf')  # when the read began
     ended_s: float = float('-inf')  # when the request got it
 
-    @classmethod
-    def at_arrival(
-        cls,
-        view: ClusterView,
-        stage: Callable[[str], AbstractContextManager[None]],
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> ViewFreshness:
-        """Return the freshness for a request that arrives now."""
-        return cls(view, clock.monotonic(), stage, clock)
-
     @property
     def is_current(self) -> bool:
         """Whether all that a NoValidHost depends on was read after the request came."""

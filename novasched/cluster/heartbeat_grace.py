@@ -79,9 +79,22 @@ class HeartbeatGrace:
         """
         found = {uuid: cells[uuid].services for uuid in available if uuid in cells}
         silent = {u: s.silent for u, s in found.items() if s.silent is not None}
+        self._log_silence(silent, found.keys())
+        some_is_up = any(services.some_is_usable() for services in found.values())
+        granted = frozenset[str]()
+        if self.for_each_cell or not some_is_up:
+            granted = frozenset(u for u, s in silent.items() if self._is_granted(u, s))
+        self._log_change(granted, silent.keys())
+        self._granted = granted
+        for uuid, cell in cells.items():
+            cell.keep_silent(uuid in granted)
+
+    def _log_silence(
+        self, silent: Mapping[str, SilentComputes], available: Set[str]
+    ) -> None:
         for uuid in self._since_s.keys() - silent.keys():
             del self._since_s[uuid]
-            if uuid in found:
+            if uuid in available:
                 LOG.info('Computes of cell %s send heartbeats again', uuid)
         for uuid in silent.keys() - self._since_s.keys():
             self._since_s[uuid] = self.clock.monotonic()
@@ -93,17 +106,6 @@ class HeartbeatGrace:
                 len(silent[uuid].hosts),
                 silent[uuid].last,
             )
-        some_is_up = any(services.some_is_usable() for services in found.values())
-        granted = frozenset[str]()
-        if self.for_each_cell or not some_is_up:
-            granted = frozenset(u for u, s in silent.items() if self._is_granted(u, s))
-        self._log_change(granted, silent.keys())
-        self._granted = granted
-        for uuid, cell in cells.items():
-            kept = uuid in granted
-            if cell.services.kept != kept:
-                cell.services = cell.services._replace(kept=kept)
-                cell.services_version += 1
 
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
         """Return whether the grace still lasts, also for a worker that just started."""

@@ -308,13 +308,11 @@ class HostColumns:
         It costs the changed rows, and one copy of each changed column; other columns
         stay the same objects. If a value does not fit into its column, nothing changes.
         """
-        going = {key for key in gone if key in self._position}
+        going = self._position.keys() & set(gone)
         coming = [key for key in changed if key not in self._position]
         position, arrays = self._without(going)
         if coming:
-            position = position | {
-                key: place for place, key in enumerate(coming, len(position))
-            }
+            position = {key: at for at, key in enumerate([*position, *coming])}
             arrays = {
                 name: np.concatenate([array, np.empty(len(coming), array.dtype)])
                 for name, array in arrays.items()
@@ -322,11 +320,12 @@ class HostColumns:
         renamed = self._write(changed, position, arrays)
         self._position, self._arrays = position, arrays
         self._compact()
-        if going or coming:
+        moved = bool(going or coming)
+        if moved:
             self.keys = list(position)
-        if going or coming or 'host' in renamed:
+        if moved or 'host' in renamed:
             self.members += 1
-        if going or coming or 'uuid' in renamed:
+        if moved or 'uuid' in renamed:
             self._index()
 
     def _without(
@@ -355,7 +354,7 @@ class HostColumns:
             for name in ('host', 'uuid')
             if any(arrays[name][position[k]] != v[name] for k, v in changed.items())
         }
-        places = [position[key] for key in changed]
+        places = list(map(position.__getitem__, changed))
         for name, array in list(arrays.items()):
             values = (
                 [cell_uuid for cell_uuid, _ in changed]

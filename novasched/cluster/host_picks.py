@@ -205,6 +205,11 @@ class HostPicks:
         """The picks that no row has shown yet."""
         return [each for each in self.picks if each.shown_s is None]
 
+    def members(self, but: Collection[str]) -> list[Pick]:
+        """Return the picks of members of groups, except of the instances ``but``."""
+        picks = [each.pick for each in self.picks]
+        return [p for p in picks if p.group is not None and p.uuid not in but]
+
     def values(self, fitting: Fitting, but: Collection[str] = ()) -> dict[str, Any]:
         """Return the usage of the host with what its row does not show, by column;
         nothing, if it shows all. Of SHAPES there are those that change.

@@ -139,15 +139,22 @@ class InstanceView:
             believed = {h: known for h, known in self._hosts.items() if known.complete}
         if not asked or not self._tracked:
             return
-        wanted = {
-            uuid: sorted(believed.keys() & names) for uuid, names in hosts.items()
-        }
-        wanted = {uuid: names for uuid, names in wanted.items() if names}
-        found = {host: dict[str, Any]() for names in wanted.values() for host in names}
-        for rows in (read(wanted) if wanted else {}).values():
-            for row in rows:
-                if row.host in found:
-                    found[row.host][row.uuid] = row
+        found = _by_host(hosts, believed.keys(), read)
+        wrong = self._corrected(believed, found)
+        if wrong:
+            LOG.info(
+                'Instance lists of %d hosts (such as %s) differ from the database, '
+                'which is used until their computes report again.',
+                len(wrong),
+                min(wrong),
+            )
+
+    def _corrected(
+        self,
+        believed: Mapping[str, _HostInstances],
+        found: Mapping[str, Mapping[str, Any]],
+    ) -> list[str]:
+        """Take what was read of hosts whose word was wrong; return these hosts."""
         wrong = []
         with self._lock:
             for host, instances in found.items():
@@ -157,18 +164,26 @@ class InstanceView:
                     self._hosts[host] = _HostInstances(instances, False)
                     wrong.append(host)
             self._doubted = False
-        if wrong:
-            LOG.info(
-                'Instance lists of %d hosts (such as %s) differ from the database, '
-                'which is used until their computes report again.',
-                len(wrong),
-                min(wrong),
-            )
+        return wrong
 
     def keep(self, hosts: Container[str | None]) -> None:
         """Forget all other hosts."""
         with self._lock:
             self._hosts = {h: known for h, known in self._hosts.items() if h in hosts}
+
+
+def _by_host(
+    hosts: Mapping[str, Set[str]], wanted: Set[str], read: Read
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the instances of the wanted ones of some hosts, by host and uuid."""
+    asked = {uuid: sorted(wanted & names) for uuid, names in hosts.items()}
+    asked = {uuid: names for uuid, names in asked.items() if names}
+    found = {host: dict[str, Any]() for names in asked.values() for host in names}
+    for rows in (read(asked) if asked else {}).values():
+        for row in rows:
+            if row.host in found:
+                found[row.host][row.uuid] = row
+    return found
 
 
 def _put_in(

@@ -74,6 +74,12 @@ class CellNodes:
         old = moment.monotonic_s - self.looked_s >= SERVICES_AGE_S
         return self.hosts_without_service if old else frozenset()
 
+    def keep_silent(self, kept: bool) -> None:
+        """Let silent computes count as up, or no more."""
+        if self.services.kept != kept:
+            self.services = self.services._replace(kept=kept)
+            self.services_version += 1
+
     def news(
         self, query: CellQuery, answer: CellAnswer
     ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
@@ -115,13 +121,18 @@ class CellNodes:
             }
         self._put(changed, gone)
         self._take_services(query, answer)
-        asked, without = changed, self.hosts_without_service
         if answer.services is not None or answer.news.deleted:
-            asked, without = self.rows, frozenset()
-        hosts = without.union(row.host for row in asked.values() if row.host)
-        self.hosts_without_service = frozenset(
-            h for h in hosts if not self.services.knows(h)
-        )
+            self._find_services(self.rows, frozenset())
+        else:
+            self._find_services(changed, self.hosts_without_service)
+
+    def _find_services(
+        self, rows: Mapping[int, ComputeNodeRow], others: frozenset[str]
+    ) -> None:
+        """Note which hosts of some nodes, and which others, have no service."""
+        hosts = others.union(row.host for row in rows.values() if row.host)
+        knows = self.services.knows
+        self.hosts_without_service = frozenset(itertools.filterfalse(knows, hosts))
 
     def _put(
         self, changed: Mapping[int, ComputeNodeRow], gone: Collection[int]
@@ -138,30 +149,40 @@ class CellNodes:
     ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
         """Take in nodes with these ids as they are now, with their services. Return the
         rows that differ, and the ids of those that are gone."""
-        number, moment = query.number, query.moment
         live = {row.id: row for row in now.nodes if row.deleted == 0}
-        before = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
-        hosts = {row.host for row in (*live.values(), *before.values()) if row.host}
-        newest = max(
-            self.last_query.number if self.last_query else 0, self.last_service_list
-        )
-        hosts = {h for h in hosts if max(newest, self.service_reads.get(h, 0)) < number}
-        services = self.services.with_hosts(hosts, now.services, moment.window)
-        if services is not self.services:
-            self.services, self.services_version = services, self.services_version + 1
-        self.service_reads.update(dict.fromkeys(hosts, number))
-        settled = [id_ for id_ in ids if not self._is_superseded(id_, query)]
-        news = {i: live[i] for i in settled if i in live and live[i] != before.get(i)}
-        gone = {i for i in settled if i in before and i not in live}
+        before = {id_: self.rows[id_] for id_ in self.rows.keys() & {*ids}}
+        nodes = (*live.values(), *before.values())
+        hosts = set(filter(None, (row.host for row in nodes)))
+        self._take_services_of(hosts, query, now.services)
+        settled = {id_ for id_ in ids if not self._is_superseded(id_, query)}
+        known = sorted(settled & live.keys())
+        news = {id_: live[id_] for id_ in known if live[id_] != before.get(id_)}
+        gone = (settled & before.keys()) - live.keys()
         if news or gone:
             self.answers += 1
-            self.node_reads.update(dict.fromkeys((*news, *gone), number))
+            self.node_reads.update(dict.fromkeys((*news, *gone), query.number))
             self._put(news, gone)
         return news, gone
 
+    def _take_services_of(
+        self, hosts: Collection[str], query: CellQuery, rows: Iterable[ServiceRow]
+    ) -> None:
+        """Take in the services of hosts, unless they are known by a later query."""
+        newest = max(self._last_number, self.last_service_list)
+        reads, number = self.service_reads, query.number
+        hosts = {h for h in hosts if max(newest, reads.get(h, 0)) < number}
+        services = self.services.with_hosts(hosts, rows, query.moment.window)
+        if services is not self.services:
+            self.services, self.services_version = services, self.services_version + 1
+        reads.update(dict.fromkeys(hosts, number))
+
+    @property
+    def _last_number(self) -> int:
+        return self.last_query.number if self.last_query else 0
+
     def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
         services, number = self.services, query.number
-        is_newest = self.last_query is None or self.last_query.number < number
+        is_newest = self._last_number < number
         if answer.services is not None:
             services = self._listed_services(number, answer.services)
         elif is_newest:
@@ -176,7 +197,7 @@ class CellNodes:
                 answer.news.live if answer.services is None else answer.services,
                 query.moment.window,
             )
-        newer = {host for host, n in self.service_reads.items() if n > number}
+        newer = self._services_read_after(number)
         services = services.with_those_of(self.services, newer)
         if query.look_for or answer.services is not None:
             self.looked_s = max(self.looked_s, query.moment.monotonic_s)
@@ -184,15 +205,16 @@ class CellNodes:
             self.services_version += 1
         self.services = services
 
+    def _services_read_after(self, number: int) -> dict[str, int]:
+        return {host: n for host, n in self.service_reads.items() if n > number}
+
     def _listed_services(self, number: int, rows: list[ServiceRow]) -> Services:
         """Return the listed services, with the newer rows of hosts read since."""
         services = self.services
         if self.last_service_list > number:
             return services
         self.last_service_list = number
-        self.service_reads = {
-            host: n for host, n in self.service_reads.items() if n > number
-        }
+        self.service_reads = self._services_read_after(number)
         reads = self.service_reads
         newer = [row for host, row in services.rows.items() if host in reads]
         return services.with_rows(
@@ -319,21 +341,15 @@ class ComputeNodes:
         """Return the nodes of a service host and/or of a node name, by id, of each cell
         that has any. Node names are case-sensitive, hosts are not."""
         folded = None if host is None else host.casefold()
-        found = {
-            uuid: [
-                row
-                for row in self.cells[uuid].rows.values()
-                if (folded is None or (row.host or '').casefold() == folded)
-                and (node is None or row.hypervisor_hostname == node)
-            ]
-            for uuid in cell_uuids
-            if uuid in self.cells
-        }
-        return {
-            uuid: sorted(rows, key=lambda row: row.id)
-            for uuid, rows in found.items()
-            if rows
-        }
+
+        def is_named(row: ComputeNodeRow) -> bool:
+            is_host = folded is None or (row.host or '').casefold() == folded
+            return is_host and node in (None, row.hypervisor_hostname)
+
+        cells = {uuid: self.cells[uuid] for uuid in cell_uuids if uuid in self.cells}
+        found = {u: filter(is_named, cell.rows.values()) for u, cell in cells.items()}
+        by_id = {u: sorted(rows, key=lambda row: row.id) for u, rows in found.items()}
+        return {uuid: rows for uuid, rows in by_id.items() if rows}
 
 
 @dataclass(eq=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched.cluster.view import ClusterView
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.periodic import PeriodicRunner, PeriodicTask
 
@@ -36,16 +37,6 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-class RefreshedView(Protocol):
-    """The periodic tasks of ClusterView."""
-
-    def check(self) -> None: ...
-    def read_services(self) -> None: ...
-    def check_instances(self) -> None: ...
-    def reconcile(self) -> None: ...
-    def retry_unavailable(self) -> None: ...
-
-
 class PeriodicTasks:
     """Runs the periodic tasks of a view when they are due, until it is stopped.
 
@@ -56,7 +47,7 @@ class PeriodicTasks:
 
     def __init__(
         self,
-        view: RefreshedView,
+        view: ClusterView,
         clock: Clock,
         check_interval_s: float = 60.0,
         reconcile_interval_s: float = 600.0,
@@ -85,7 +76,7 @@ class PeriodicTasks:
     def from_conf(
         cls,
         conf: Any,
-        view: RefreshedView,
+        view: ClusterView,
         clock: Clock,
         others: Sequence[PeriodicTask],
     ) -> Self:

@@ -273,17 +273,18 @@ def _fallen_silent(
     """
     if len(found) < LEAST_COMPUTES or any(window.holds(each.row) for each in found):
         return None
-    beats = {each.row.host: _heartbeat(each.row) for each in found}
-    times = [beat for beat in beats.values() if beat is not None]
-    if not times:
+    beats = {
+        each.row.host: beat
+        for each in found
+        if (beat := _heartbeat(each.row)) is not None
+    }
+    if not beats:
         return None
-    last = max((t for t in times if t <= window.newest), default=max(times))
+    past = [beat for beat in beats.values() if beat <= window.newest]
+    last = max(past or beats.values())
     forced = {each.row.host for each in found if each.row.forced_down}
-    hosts = frozenset(
-        host
-        for host, beat in beats.items()
-        if beat is not None and abs(last - beat) <= window.span and host not in forced
-    )
+    were_up = {host for host, beat in beats.items() if abs(last - beat) <= window.span}
+    hosts = frozenset(were_up - forced)
     if len(hosts) < LEAST_COMPUTES:
         return None
     return SilentComputes(last, last + window.span, hosts)

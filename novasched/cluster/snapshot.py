@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,12 +49,13 @@ class Composed(NamedTuple):
         known = [uuid for uuid in candidates if uuid in self.by_uuid]
         listed = [self.by_uuid[uuid] for uuid in known]
         if self.duplicate_uuids:
-            among = self.duplicate_uuids
-            listed = [
-                next((p for p in among.get(uuid, ()) if self.usable[p]), place)
-                for uuid, place in zip(known, listed, strict=True)
-            ]
+            listed = [self._usable_place(uuid) for uuid in known]
         return np.array([place for place in listed if self.usable[place]], np.intp)
+
+    def _usable_place(self, uuid: str) -> int:
+        """Return the first place of a node that is usable, else its place."""
+        places = self.duplicate_uuids.get(uuid, ())
+        return next((p for p in places if self.usable[p]), self.by_uuid[uuid])
 
     def changed(self, uuids: Iterable[str], seen: Snapshot) -> set[str]:
         """Return which of these nodes are not what a snapshot has of them: gone, of no
@@ -66,24 +67,21 @@ class Composed(NamedTuple):
             if column_identity(now.column(name))
             is not column_identity(seen.column(name))
         ]
-        found = set()
-        for uuid in uuids:
-            places = self.duplicate_uuids.get(uuid) or [self.by_uuid.get(uuid, -1)]
-            then = [*places]
-            if 'uuid' in others:
-                then = np.flatnonzero(seen.column('uuid') == uuid).tolist()
-            if (
-                len(then) != len(places)
-                or min(places) < 0
-                or not self.usable[places].all()
-                or any(
-                    _shown(name, now, at) != _shown(name, seen, before)
-                    for at, before in zip(places, then, strict=True)
-                    for name in others
-                )
-            ):
-                found.add(uuid)
-        return found
+        return {uuid for uuid in uuids if self._differs(uuid, seen, others)}
+
+    def _differs(self, uuid: str, seen: Snapshot, names: Sequence[str]) -> bool:
+        """Return whether a node is not usable, or differs in one of these columns."""
+        places = self.duplicate_uuids.get(uuid) or [self.by_uuid.get(uuid, -1)]
+        then = [*places]
+        if 'uuid' in names:
+            then = np.flatnonzero(seen.column('uuid') == uuid).tolist()
+        if len(then) != len(places) or min(places) < 0:
+            return True
+        return not self.usable[places].all() or any(
+            _shown(name, self.snapshot, at) != _shown(name, seen, before)
+            for at, before in zip(places, then, strict=True)
+            for name in names
+        )
 
     def service_column(self, table: HostTable, window: Window) -> Objects:
         """Return the services of the hosts of a table, as filters see them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, KeysView, Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ from novasched.cluster.nodes import CellReader, ComputeNodes
 from novasched.cluster.services import down_time
 from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.ports import ApiStore, Cell, Heartbeats
+from novasched.ports import ApiStore, Cell, ComputeNodeRow, Heartbeats
 from novasched.resources.request import Target
 from novasched.runtime.clock import Clock
 from novasched.runtime.periodic import PeriodicTask
@@ -441,17 +441,24 @@ class ClusterView:
             for cell in self.cells.enabled()
             if cell_uuid in (None, cell.uuid) and cell.uuid not in self._available
         }
+        may_have = self._may_have(silent.keys(), target, offered)
+        return tuple(name for uuid, name in silent.items() if uuid in may_have)
+
+    def _may_have(
+        self, cells: Set[str], target: Target | None, offered: Collection[str] | None
+    ) -> Collection[str]:
+        """Return which cells may have a target, and a host among providers."""
         if target is None and offered is None:
-            return tuple(silent.values())
+            return cells
+        if offered is not None and not offered:
+            return ()
         with self._lock:
             known: Mapping[str, object] = (
                 self._nodes.ids_of(offered or ())
                 if target is None
-                else self._nodes.named(silent, target.host, target.node)
+                else self._nodes.named(cells, target.host, target.node)
             )
-        unread = silent.keys() - self.asked_at().keys()
-        may_have = known.keys() | unread if offered is None or offered else ()
-        return tuple(name for uuid, name in silent.items() if uuid in may_have)
+        return known.keys() | (cells - self.asked_at().keys())
 
     def node_uuids(self) -> KeysView[str]:
         """Return the uuids of all compute nodes, of disabled cells, too; the same
@@ -478,15 +485,22 @@ class ClusterView:
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
         with self._lock:
             found = self._nodes.named(order or wanted, host, node)
-        chosen = next(iter(found), None)
-        if chosen is not None and len(found) > 1 and host is not None:
-            mapped = self._api.host_cell(found[chosen][0].host or host)
-            chosen = mapped if mapped in found else chosen
+        rows = found[self._cell_of(host, found)] if found else ()
         return [
             (row.host or '', row.hypervisor_hostname or '', row.uuid)
-            for row in (found[chosen] if chosen else ())
+            for row in rows
             if row.uuid
         ]
+
+    def _cell_of(
+        self, host: str | None, found: Mapping[str, Sequence[ComputeNodeRow]]
+    ) -> str:
+        """Return the cell that a host is mapped to, of several that have such nodes."""
+        first = next(iter(found))
+        if len(found) == 1 or host is None:
+            return first
+        mapped = self._api.host_cell(found[first][0].host or host)
+        return first if mapped is None or mapped not in found else mapped
 
     def close(self, join_s: float = 0.0) -> None:
         """Ask nothing more, wait so long for the threads, close the connections."""

@@ -132,9 +132,8 @@ class RequestAttempts:
     def _attempt(
         self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
     ) -> Selected:
-        freshness = ViewFreshness.at_arrival(
-            self.view, request.recorder.stage, self._clock
-        )
+        clock, stage = self._clock, request.recorder.stage
+        freshness = ViewFreshness(self.view, clock.monotonic(), stage, clock)
         request = replace(request, attempt=attempt, freshness=freshness)
         if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
             return self._selected(request, return_objects)
@@ -175,12 +174,12 @@ class RequestAttempts:
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
             return None
-        is_over = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
-        is_over = is_over or budget.is_over(Outcome.UNAVAILABLE)
+        ends = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
+        may_refresh = not (ends or budget.is_over(Outcome.UNAVAILABLE))
         why = self._why_others(request.candidates, budget)
         more = None if why is None else self._asked_again(request, query, why)
-        may_help = more is None and may_be_old and not is_over
-        if may_help and request.freshness.refresh_if_stale():
+        may_refresh = may_refresh and may_be_old and more is None
+        if may_refresh and request.freshness.refresh_if_stale():
             why, more = Outcome.STALE_HOSTS, request.candidates
             budget.spend(why)
         if why is not None and more is not None:

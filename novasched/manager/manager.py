@@ -7,20 +7,22 @@ Nova: scheduler/manager.py.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.outage_retry import HandedToSuccessor
 from novasched.claiming.request import ScheduleRequest
+from novasched.cluster.release import image_props_version
 from novasched.drivers import Driver
-from novasched.manager.attempts import Answer, RequestAttempts
+from novasched.manager.attempts import Answer, RequestAttempts, Selected
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller
 from novasched.ports.decisions import DecisionLog
-from novasched.resources import Query
+from novasched.releases import NEWEST, Release, of_request
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.aggregates import Aggregate
 
@@ -31,20 +33,51 @@ MOST_SERVERS = 2**16
 
 
 class SchedulerManager:
-    """Answers the RPC interface, by the rules of one release of nova."""
+    """Answers the RPC interface, by the rules of the release that the cloud runs.
+
+    It changes to a newer release by follow(), or if a request proves that release and
+    it ``may_learn``. Requests under way end by the rules that they began with.
+    """
 
     def __init__(
-        self, attempts: RequestAttempts, decision_log: DecisionLog | None = None
+        self,
+        attempts: RequestAttempts,  # by the rules of ``release``
+        decision_log: DecisionLog | None = None,
+        release: Release = NEWEST,
+        of_release: Callable[[Release], RequestAttempts] | None = None,
+        may_learn: bool = False,
+        on_followed: Callable[[Release], None] = lambda release: None,
     ) -> None:
         self.attempts = attempts
+        self.release = release
         self._view = attempts.view
         self._copy = attempts.copy
         self._decision_log = decision_log or DecisionLog()
+        self._of_release = of_release
+        self._may_learn = may_learn
+        self._on_followed = on_followed
+        self._lock = threading.Lock()
 
     @property
     def driver(self) -> Driver:
         """The driver that chooses the hosts."""
         return self.attempts.driver
+
+    def follow(self, release: Release) -> None:
+        """Answer by the rules of a release from now on, if it is newer."""
+        with self._lock:
+            if self._of_release is None or release.number <= self.release.number:
+                return
+            self.attempts = self._of_release(release)
+            self.release = release
+        self._on_followed(release)
+
+    def _learn(self, request: RequestSpec) -> None:
+        """Follow the release that a request proves."""
+        proven = of_request(self.release, image_props_version(request))
+        if proven is not self.release:
+            LOG.info('A request shows that nova is %s', proven)
+            self.follow(proven)
 
     def select_destinations(
         self,
@@ -65,13 +98,14 @@ class SchedulerManager:
         manager before a reload. Raises errors.RequestError, such as errors.NoValidHost,
         nothing claimed.
         """
+        if self._may_learn:
+            self._learn(request)
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
         if not instance_uuids and request.num_instances > MOST_SERVERS:
             raise errors.InvalidRequest(
                 f'num_instances is {request.num_instances}; one request may be for '
                 f'{MOST_SERVERS} servers at most'
             )
-        recorder = self._decision_log.recorder(context, request, instance_uuids)
         asked = ScheduleRequest(
             context=context,
             spec=request,
@@ -79,30 +113,13 @@ class SchedulerManager:
             names_instances=instance_uuids is not None,
             return_alternates=return_alternates and return_objects,
             caller=caller or NO_CALLER,
-            recorder=recorder,
+            recorder=self._decision_log.recorder(context, request, instance_uuids),
             check=check,
             attempt=after or RequestAttempt(),
         )
-        rounds = asked.budget.rounds
         if after is not None:
-            recorder.waited(after.unavailable, after.waited_s, again=True)
-        try:
-            selected = self.attempts.select(asked, return_objects)
-        except errors.NoValidHost as failure:
-            explained = recorder.explained(failure)
-            recorder.ended(None, explained, rounds)
-            if cells := self._view.unavailable_cells(request.target_cell_uuid):
-                LOG.info(
-                    'The hosts of cells that do not answer are left out: %s',
-                    ', '.join(cells),
-                )
-            try:
-                raise explained from failure.__cause__
-            finally:
-                del explained  # it refers to this frame, and so to all candidates
-        except Exception as problem:  # whatever ends a request is written down
-            recorder.ended(None, problem, rounds)
-            raise
+            asked.recorder.waited(after.unavailable, after.waited_s, again=True)
+        selected = self._selected(asked, return_objects)
         if isinstance(selected, HandedToSuccessor):  # it is recorded there
             successor: SchedulerManager = selected.manager
             return successor.select_destinations(
@@ -116,15 +133,31 @@ class SchedulerManager:
                 selected.attempt,
             )
         selections, answer = selected
-        recorder.ended(selections, None, rounds)
+        asked.recorder.ended(selections, None, asked.budget.rounds)
         return answer
 
-    def query(
-        self, context: RequestContext, request: RequestSpec
-    ) -> tuple[RequestSpec, Query]:
-        """Return a request as filters see it, and its query to placement, which is not
-        asked. Raises errors.NoValidHost, and any other errors.RequestError."""
-        return self.attempts.query(context, request)
+    def _selected(
+        self, asked: ScheduleRequest, return_objects: bool
+    ) -> Selected | HandedToSuccessor:
+        """Place the instances; record what the request raises."""
+        recorder, rounds = asked.recorder, asked.budget.rounds
+        try:
+            return self.attempts.select(asked, return_objects)
+        except errors.NoValidHost as failure:
+            explained = recorder.explained(failure)
+            recorder.ended(None, explained, rounds)
+            if cells := self._view.unavailable_cells(asked.spec.target_cell_uuid):
+                LOG.info(
+                    'The hosts of cells that do not answer are left out: %s',
+                    ', '.join(cells),
+                )
+            try:
+                raise explained from failure.__cause__
+            finally:
+                del explained  # it refers to this frame, and so to all candidates
+        except Exception as problem:  # whatever ends a request is written down
+            recorder.ended(None, problem, rounds)
+            raise
 
     def update_aggregates(self, aggregates: Iterable[Aggregate]) -> None:
         """Take in new or changed aggregates."""

@@ -46,7 +46,7 @@ from novasched.ports import (
     UndoOutcome,
     UndoUnanswered,
 )
-from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
@@ -88,15 +88,13 @@ class Rollback:
         context: RequestContext,
         within_s: float,
         keeps_unknown: bool = False,
-        clock: Clock = SYSTEM_CLOCK,
         writes: AllocationWrites | None = None,
     ) -> None:
         self._adapter = adapter
         self._writes = writes or AllocationWrites(adapter)
         self._context = context
         self._keeps_unknown = keeps_unknown
-        self._clock = clock
-        self._until = clock.monotonic() + within_s
+        self._until = SYSTEM_CLOCK.monotonic() + within_s
         self._silent: str | None = None
         self._together = TOGETHER
         self._is_alone = False
@@ -131,6 +129,12 @@ class Rollback:
                 self.left.unsure.update(claim.consumer_uuid for claim in claims)
             if sent >= _tries_worth(answer, len(claims)):
                 break
+        return self._undone(claims, answer)
+
+    def _undone(
+        self, claims: Sequence[Claimed], answer: requests.Response | NoAnswer | None
+    ) -> None:
+        """Take in the answer to an undo; undo parts, if it was refused as a whole."""
         consumers = ', '.join(claim.consumer_uuid for claim in claims)
         if answer is None or isinstance(answer, NoAnswer):
             self._leave(claims, self._silenced(answer))
@@ -154,7 +158,6 @@ class Rollback:
                 text,
             )
             self._leave(claims, text)
-        return None
 
     def _undo_parts(self, claims: Sequence[Claimed], size: int) -> None:
         for start in range(0, len(claims), size):
@@ -180,7 +183,7 @@ class Rollback:
     def _is_later(self, claim: Claimed, held: ConsumerAllocations) -> bool:
         """Return whether a consumer got what it holds after the claim. Soon after, that
         is not believed: clocks of placement may differ."""
-        elapsed_s = self._clock.monotonic() - claim.by_s
+        elapsed_s = SYSTEM_CLOCK.monotonic() - claim.by_s
         if held.age_s is None or elapsed_s < SOON_S:
             return False
         return held.age_s < elapsed_s - AGE_PRECISION_S
@@ -212,7 +215,7 @@ class Rollback:
 
     def _was_before(self, claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
         """Return whether a consumer held this before the claim was sent."""
-        sent_s_ago = self._clock.monotonic() - claim.sent_s
+        sent_s_ago = SYSTEM_CLOCK.monotonic() - claim.sent_s
         return held.age_s is not None and held.age_s > sent_s_ago + AGE_PRECISION_S
 
     def _bar(self, claim: ClaimUnknown) -> bool:
@@ -281,7 +284,7 @@ class Rollback:
                 yield number
 
     def _left_s(self) -> float:
-        return self._until - self._clock.monotonic()
+        return self._until - SYSTEM_CLOCK.monotonic()
 
     def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)

@@ -79,8 +79,7 @@ class PlacementWithCopy:
     def _looked(self, read: Callable[[], T | None]) -> T | None:
         """Look at the store; return the answer, None if it cannot be read."""
         with contextlib.suppress(errors.CopyError, errors.StoreFailed):
-            found: T | None = self._copy.look(read)
-            return found
+            return self._copy.look(read)
         return None
 
     def claim(

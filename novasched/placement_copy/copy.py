@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.placement_copy import SOURCE_NAMES, PlacementCopy
@@ -32,6 +32,8 @@ from novasched.runtime.log_once import LogOnce
 from novasched.runtime.periodic import PeriodicTask
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
 
 PATIENCE_S = 5.0
 """How long a request waits until the copy is up to date. Once that was too short, none
@@ -110,6 +112,8 @@ class CopyKeeper:
         ``fresh``: the copy is brought up to date first, as it is where there are none.
         """
         try:
+            if query.for_ports:
+                raise errors.InvalidCandidateQuery('ports ask for resources')
             for up_to_date in (fresh, True):
                 found = self._candidates(query, up_to_date)
                 if found.requests or up_to_date:
@@ -158,18 +162,11 @@ class CopyKeeper:
             LOG.info('Candidates are computed from the copy of placement again')
 
     def _candidates(self, query: Query, fresh: bool) -> Candidates:
-        if query.for_ports:
-            raise errors.InvalidCandidateQuery('ports ask for resources')
         if self._schedule.asked(self._clock.monotonic()):
             self._wake.set()
         if fresh:
             self._bring_up_to_date()
-        copy = self._current()
-        aggregates = () if copy.is_exact else query.aggregates()
-        if not copy.contents.knows(aggregates):
-            self.want(aggregates)
-            problem = 'members of an aggregate were not read yet'
-            raise errors.InvalidCandidateQuery(problem)
+        copy = self._knowing(query)
         table = copy.table
         both = [query] if query.fallback is None else [query, query.fallback]
         queries = [each.without_bare_group() for each in both]
@@ -187,7 +184,17 @@ class CopyKeeper:
             verifier=CopyVerifier(self.store, copy, queries, self, self._clock),
         )
 
-    def look(self, read: Callable[[], Any]) -> Any:
+    def _knowing(self, query: Query) -> PlacementCopy:
+        """Return the copy, if it knows the aggregates that a query names."""
+        copy = self._current()
+        aggregates = () if copy.is_exact else query.aggregates()
+        if not copy.contents.knows(aggregates):
+            self.want(aggregates)
+            problem = 'members of an aggregate were not read yet'
+            raise errors.InvalidCandidateQuery(problem)
+        return copy
+
+    def look(self, read: Callable[[], T]) -> T:
         """Read for a request, in a thread that may hang where this one must not."""
         self._current()
         looking = self._verifying.submit(read)
@@ -374,9 +381,7 @@ class CopyKeeper:
             due = [uuid for uuid, at in self._recheck_at.items() if at <= now]
         recheck = [] if known is None else known.table.ids_of(due).tolist()
         if known is None or self._schedule.must_load(now, self._broken):
-            contents = self.store.read(self._hints)
-            self._count_missed(contents)
-            self._schedule.loaded(now, self._clock.monotonic())
+            contents = self._load(now)
         elif is_quiet and not (is_due or include_unversioned or recheck):
             return known.contents
         else:
@@ -389,24 +394,30 @@ class CopyKeeper:
         if known is None or is_due or include_unversioned:
             self._schedule.unversioned_finished(now, self._clock.monotonic())
         self._mark = mark
-        with self._changing:
-            for uuid in due:
-                if self._recheck_at.get(uuid, now) <= now:
-                    self._recheck_at.pop(uuid, None)
+        self._rechecked(due, now)
         return contents
 
-    def _count_missed(self, contents: Contents) -> None:
-        """Compare what was read as a whole with the copy."""
-        if self._as_read is None or self._broken:
-            return
-        missed = self._as_read.contents.missed(contents)
-        self.differences += missed
-        if missed:
-            LOG.warning(
-                'The copy of placement differed for %d resource providers; it was '
-                'reloaded.',
-                missed,
-            )
+    def _rechecked(self, uuids: Iterable[str], now: float) -> None:
+        """Forget that providers were to be read, but for those that are once more."""
+        with self._changing:
+            for uuid in uuids:
+                if self._recheck_at.get(uuid, now) <= now:
+                    self._recheck_at.pop(uuid, None)
+
+    def _load(self, now: float) -> Contents:
+        """Read all; count the providers for which the copy differed."""
+        contents = self.store.read(self._hints)
+        if self._as_read is not None and not self._broken:
+            missed = self._as_read.contents.missed(contents)
+            self.differences += missed
+            if missed:
+                LOG.warning(
+                    'The copy of placement differed for %d resource providers; it was '
+                    'reloaded.',
+                    missed,
+                )
+        self._schedule.loaded(now, self._clock.monotonic())
+        return contents
 
     def _show(self, copy: PlacementCopy) -> None:
         """Use what was read; what own claims took since then is not in it."""

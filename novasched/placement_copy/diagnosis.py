@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched import errors
-from novasched.decisions.record import DIAGNOSED_WITHIN_S
+from novasched.decisions.record import DIAGNOSED_WITHIN_S, Head
 from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.diagnosis import diagnose
@@ -31,19 +31,10 @@ DIAGNOSE_EVERY_S = 5.0
 """Between two looks for records that wait."""
 
 
-class WaitingHead(Protocol):
-    """The head of a record that waits; ``at`` is in microseconds since 1970."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def at(self) -> int: ...
-
-
 class WaitingRecords(Protocol):
     """The records of this machine that wait for a diagnosis."""
 
-    def waiting(self) -> Sequence[tuple[WaitingHead, Any]]:
+    def waiting(self) -> Sequence[tuple[Head, Any]]:
         """Return the heads and bodies of some of them."""
 
     def complete(self, diagnoses: Mapping[str, Mapping[str, Any] | None]) -> set[str]:
@@ -116,7 +107,7 @@ class PlacementDiagnosis:
         return {result: count for result, count in counts.items() if count}
 
     def _found(
-        self, waiting: Sequence[tuple[WaitingHead, Any]]
+        self, waiting: Sequence[tuple[Head, Any]]
     ) -> dict[str, dict[str, Any] | None]:
         """Return diagnoses by record, None if there will be none; others wait on."""
         found: dict[str, dict[str, Any] | None] = {}

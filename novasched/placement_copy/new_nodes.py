@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.providers.contents import Contents
 from novasched.providers.table import ProviderTable
@@ -57,17 +58,23 @@ class NewNodes:
         current = None if self._copy is None else self._copy.current(math.inf)
         if self._copy is None or current is None:
             return False
-        now, nodes, look = self._clock.monotonic(), self._nodes(), self._look
-        contents = current.contents
-        if look is None or nodes is not look.nodes or contents is not look.contents:
-            missing = nodes - _shown(current.table)
-            look, before = _next(look, nodes, contents, missing, now), look
-            self._look = look
-            if look.new_since.keys() - before.new_since if before else missing:
-                self._copy.want(())  # it is read at once
+        look = self._compared(self._copy, current)
         if look.missing and current.as_of <= look.began_at:
             return True
+        now = self._clock.monotonic()
         return any(now - at <= LAG_S for at in look.new_since.values())
+
+    def _compared(self, copy: CopyKeeper, current: PlacementCopy) -> _Comparison:
+        """Return a comparison of the nodes with the copy, as both are now."""
+        nodes, before, contents = self._nodes(), self._look, current.contents
+        if before is not None and nodes is before.nodes and contents is before.contents:
+            return before
+        missing = nodes - _shown(current.table)
+        now = self._clock.monotonic()
+        self._look = look = _next(before, nodes, contents, missing, now)
+        if look.new_since.keys() - before.new_since if before else missing:
+            copy.want(())  # it is read at once
+        return look
 
 
 def _next(

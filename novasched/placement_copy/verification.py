@@ -7,7 +7,7 @@ A claim verifies amounts alone: placement looks at neither traits nor aggregates
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from novasched.ports import Candidate, ProviderStore
 from novasched.providers.candidates import search
 from novasched.providers.contents import Contents, build
 from novasched.providers.generation_cache import GenerationCache
+from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.runtime.clock import Clock
 
@@ -107,9 +108,24 @@ class CopyVerifier:
         Nothing counts as used, and nothing is taken from other providers.
         """
         taken = {uuid for _, one in picks for uuid in one['allocations']}
-        ids = [id_ for id_, uuid in now.uuids.items() if uuid in taken]
+        table = self._table_of(now, taken)
+        try:
+            searches = [search(each, table) for each in self._queries]
+        except errors.InvalidCandidateQuery:
+            searches = []
+        for node, candidate in picks:
+            named = node or next(iter(candidate['allocations']))
+            row = table.rows_by_uuid.get(named)
+            root = None if row is None else int(table.roots[row])
+            yield root is not None and any(
+                _has(each.under(root), candidate) for each in searches
+            )
+
+    def _table_of(self, now: Contents, uuids: Collection[str]) -> ProviderTable:
+        """Return the table of what there is now, with inventories of some alone."""
+        ids = [id_ for id_, uuid in now.uuids.items() if uuid in uuids]
         known = self._contents
-        table = build(
+        return build(
             replace(
                 now,
                 inventories=now.inventories[np.isin(now.inventories[:, 0], ids)],
@@ -118,22 +134,11 @@ class CopyVerifier:
                 aggregate_uuids={**known.aggregate_uuids, **now.aggregate_uuids},
             )
         )
-        try:
-            searches = [search(each, table) for each in self._queries]
-        except errors.InvalidCandidateQuery:
-            searches = []
-        for node, candidate in picks:
-            named = node or next(iter(candidate['allocations']))
-            row = table.rows_by_uuid.get(named)
-            found = (
-                each
-                for one in searches
-                if row is not None
-                for each in itertools.islice(
-                    one.under(int(table.roots[row])), MOST_CANDIDATES
-                )
-            )
-            yield any(_are_same(each, candidate) for each in found)
+
+
+def _has(found: Iterable[Candidate], candidate: Candidate) -> bool:
+    among = itertools.islice(found, MOST_CANDIDATES)
+    return any(_are_same(each, candidate) for each in among)
 
 
 def _are_same(one: Candidate, other: Candidate) -> bool:

@@ -17,7 +17,7 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.release import BY_DEFAULT, FoundRelease
 from novasched.cluster.view import ClusterView
-from novasched.manager.by_release import ManagerByRelease
+from novasched.manager.manager import SchedulerManager
 from novasched.outages import Outages
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -114,7 +114,7 @@ class Scheduler:
     ``share_picks`` begins to hear what other schedulers pick.
     """
 
-    manager: ManagerByRelease
+    manager: SchedulerManager
     view: ClusterView
     server: Any
     periodic: PeriodicTasks

@@ -21,7 +21,6 @@ from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.manager import SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
@@ -129,7 +128,7 @@ class SchedulerEndpoint:
 
     def __init__(
         self,
-        manager: SchedulerManager | ManagerByRelease,
+        manager: SchedulerManager,
         backport: Backport | None,
         requests: Requests | None = None,
     ) -> None:
@@ -398,7 +397,7 @@ class StoppableServer(RPCServer):  # type: ignore[misc]
 def server(
     transport: Any,
     host: str,
-    manager: SchedulerManager | ManagerByRelease,
+    manager: SchedulerManager,
     backport: Backport | None,
     requests: Requests,
     more: Sequence[Any] = (),

@@ -169,7 +169,7 @@ def _scheduler(conf, placement, clock, rng, stack):
     stack.callback(scheduler.close)
     scheduler.view.load()
     scheduler.copy.keep_up()
-    assumed = scheduler.manager.current.driver.context.assumed
+    assumed = scheduler.manager.driver.context.assumed
     assumed.counted, assumed.for_s = (*NUMBERS, *SHAPES), 600.0
     api = SqlServers(api_engine, UrlDefaults(conf.database.connection, 'fake://'))
     finder = ServerFinder(api, make_engine, ())

@@ -90,7 +90,7 @@ def test_a_scheduler_sees_what_another_one_picks_and_undoes(cloud, url):
         filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
     )
     one, two = (made.serve() for _ in range(2))
-    known = [each.manager.current.driver.context.assumed for each in (one, two)]
+    known = [each.manager.driver.context.assumed for each in (one, two)]
     (uuid,) = new_uuids()
     (first,) = made.ask(one, [uuid], **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')
@@ -112,7 +112,7 @@ def test_redelivered_request_elsewhere_keeps_first_pick(cloud, url):
         filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
     )
     one, two = (made.serve() for _ in range(2))
-    known = [each.manager.current.driver.context.assumed for each in (one, two)]
+    known = [each.manager.driver.context.assumed for each in (one, two)]
     uuids = new_uuids()
     (first,) = made.ask(one, uuids, **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')
@@ -137,7 +137,7 @@ def test_request_that_is_granted_elsewhere_ends_the_former_pick(cloud, url):
         filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
     )
     one, two = (made.serve() for _ in range(2))
-    known = [each.manager.current.driver.context.assumed for each in (one, two)]
+    known = [each.manager.driver.context.assumed for each in (one, two)]
     uuids = new_uuids()
     (first,) = made.ask(one, uuids, **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')

@@ -328,7 +328,7 @@ class Cloud:
     def compose_remembering(self):
         """Compose one that counts all that it picks, as no compute reports it."""
         scheduler = self.compose()
-        assumed = scheduler.manager.current.driver.context.assumed
+        assumed = scheduler.manager.driver.context.assumed
         assumed.counted = (*NUMBERS, *SHAPES)
         return scheduler
 

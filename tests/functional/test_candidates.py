@@ -216,7 +216,7 @@ def test_the_summaries_of_placement_are_left_alone_until_they_are_needed(cloud):
     made = cloud([Host('h1')])
     scheduler = composed(made)
     seen = []
-    attempts = scheduler.manager.current.attempts
+    attempts = scheduler.manager.attempts
     attempts.driver = _Watching(attempts.driver, seen)
     made.ask(scheduler, new_uuids())
     (summaries,) = seen

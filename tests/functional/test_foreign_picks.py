@@ -100,7 +100,7 @@ DEVICES = 'pci_requests', 'requests'
 def test_no_message_about_a_pick_fails_a_request(made, scheduler, message, spoil):
     (pick,) = message['changes'].values()
     spoil(pick)
-    assumed = scheduler.manager.current.driver.context.assumed
+    assumed = scheduler.manager.driver.context.assumed
     endpoint = PicksEndpoint(lambda: assumed, 'this one', lambda *counted: None)
     endpoint.take_in(None, **message)
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_no_message_about_a_pick_fails_a_request(made, scheduler, message, spoil
 
 
 def test_whole_message_takes_the_cell_and_the_device(made, scheduler, message):
-    assumed = scheduler.manager.current.driver.context.assumed
+    assumed = scheduler.manager.driver.context.assumed
     counted = []
     endpoint = PicksEndpoint(lambda: assumed, 'this one', lambda *c: counted.append(c))
     endpoint.take_in(None, **message)

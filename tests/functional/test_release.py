@@ -41,7 +41,7 @@ def own_version(cloud):
 
 def traits(scheduler, request):
     """The traits that placement is asked for."""
-    _, query = scheduler.manager.current.query(contexts.admin(), request)
+    _, query = scheduler.manager.attempts.query(contexts.admin(), request)
     return frozenset().union(*(group.required for group in query.groups))
 
 

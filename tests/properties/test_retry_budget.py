@@ -18,9 +18,7 @@ from novasched.claiming.retries import LIMITS, Again, Scope
 from novasched.cluster.assumed import HostView
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import LAGS, QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.placement_copy import PlacementCopy
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
@@ -35,12 +33,11 @@ from tests.support.clouds.fakes import (
     VERSION,
     DecisionsSeen,
     FakeCaller,
-    FakeNetwork,
-    FakeNotifier,
     FakePlacement,
     FakeView,
     candidate,
 )
+from tests.support.clouds.managers import make_manager
 from tests.unit.placement_copy.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
@@ -280,17 +277,8 @@ def decided(chances, seed, servers, alternates=True):
             assumed=Assumed(trouble),
         )
     )
-    manager = SchedulerManager(
-        RequestAttempts(
-            driver,
-            view,
-            placement,
-            FakeNotifier(),
-            QueryPolicy((), 4),
-            FakeNetwork(),
-            copy=Mirror(trouble, placement),
-        )
-    )
+    policy, mirror = QueryPolicy((), 4), Mirror(trouble, placement)
+    manager = make_manager(driver, view, placement, policy=policy, copy=mirror)
     uuids = UUIDS[:servers]
     request = factories.request(instance_group=factories.group(members=uuids))
     try:

@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext, filter_scheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.objects.context import RequestContext
 from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -31,12 +28,11 @@ from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests.properties.installed import FILTERS, WEIGHERS
 from tests.properties.strategies import host_tables, naming_requests, requests
 from tests.support.clouds import factories
+from tests.support.clouds.driving import drive
 from tests.support.clouds.fakes import (
-    VERSION,
     DecisionsSeen,
     FakePlacement,
     FakeView,
-    schedule_request,
 )
 from tests.support.tables.examples import examples
 
@@ -171,24 +167,18 @@ def placed(decides, profile, cloud, request, uuids, seed):
         placement=offered,
         rng=random.Random(seed),
     )
-    context = RequestContext(overwrite=False)
-    candidates = offered.candidates(None, '')
-    room = RemainingCapacity(candidates.summaries)
     given = filter_scheduler.decide_next
     filter_scheduler.decide_next = decides
     try:
-        with Claims(offered, context, VERSION, room) as claims:
-            work = schedule_request(
-                context,
-                request,
-                uuids,
-                candidates,
-                claims,
-                True,
-                recorder=DecisionsSeen(lambda one: seen.append(shown(one))),
-            )
-            result = FilterScheduler(parts).select_destinations(work)
-            answer = [[one.obj_to_primitive() for one in s] for s in result.selections]
+        result = drive(
+            FilterScheduler(parts),
+            offered,
+            uuids,
+            request,
+            True,
+            recorder=DecisionsSeen(lambda one: seen.append(shown(one))),
+        )
+        answer = [[one.obj_to_primitive() for one in s] for s in result.selections]
     except errors.NoValidHost as problem:
         answer = str(problem)
     finally:

@@ -180,7 +180,7 @@ class Capacity:
         """
         self.check()
         reader = self._reader
-        request, query = reader.manager.query(contexts.admin(), request)
+        request, query = reader.manager.attempts.query(contexts.admin(), request)
         query = query.without_limit()
         table = self._placement(query.aggregates()).table
         filling = Filling(reader.profile, request, query, table, self.check)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -40,7 +40,6 @@ from novasched.runtime.executor import BulkheadExecutor
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
-T = TypeVar('T')
 
 SHARE, FIRST_SHARE = 0.02, 0.5
 """Of the time of one CPU of placement, what reading may take; of a first load."""
@@ -344,41 +343,39 @@ class ApiReader(PlainReads):
         ):
             generations.mark_unchanged(listed, written_at, as_of)
             return None
-        reading = ProviderRead(api, listed, {})
         # What has its generation still is read for the requests after this one, too.
         with_aggregates = with_aggregates or not before.changed(listed).size
-        tables = ['traits', *(['aggregates'] if with_aggregates else ())]
-        self._ask_about(reading, changed, *tables)
-        new = np.setdiff1d(changed, before.providers[:, 0])
-        reading.ask(new, 'inventories', 'aggregates')
-        providers = reading.there()
-        after = replace(
-            before,
-            providers=providers,
-            **{
-                table: by_provider(
-                    _of(providers, put(getattr(before, table), _ids(read), read))
-                )
-                for table, read in reading.rows.items()
-                if table != 'usages'
-            },
-            **self._names(api.uuids.named(providers[:, 0])),
-        )
+        after = self._changed_trees(before, listed, changed, with_aggregates)
         if not before.says_the_same(after):
             return after
         if with_aggregates:
             generations.mark_unchanged(listed, written_at, as_of)
         return None
 
-    def _ask_about(
-        self, reading: ProviderRead, ids: Iterable[int], *tables: str
-    ) -> None:
-        self._side_by_side(lambda id_: reading.ask(_ids([id_]), *tables), ids)
-
-    def _side_by_side(self, ask: Callable[[int], T], ids: Iterable[int]) -> list[T]:
-        """Ask about some ids in a few threads; return the answers."""
-        waiting = [self._asking.submit(functools.partial(ask, int(id_))) for id_ in ids]
-        return [each.result() for each in waiting]
+    def _changed_trees(
+        self, before: Contents, listed: Ints, changed: Ints, with_aggregates: bool
+    ) -> Contents:
+        """Return trees with what decides of candidates, read of changed providers."""
+        reading = ProviderRead(self._api.at_once(), listed, {})
+        tables = ['traits', *(['aggregates'] if with_aggregates else ())]
+        waiting = [
+            self._asking.submit(functools.partial(reading.ask, _ids([id_]), *tables))
+            for id_ in changed.tolist()
+        ]
+        for each in waiting:
+            each.result()
+        new = np.setdiff1d(changed, before.providers[:, 0])
+        reading.ask(new, 'inventories', 'aggregates')
+        providers = reading.there()
+        tables_now = {
+            table: by_provider(
+                _of(providers, put(getattr(before, table), _ids(read), read))
+            )
+            for table, read in reading.rows.items()
+            if table != 'usages'
+        }
+        names = self._names(self._api.uuids.named(providers[:, 0]))
+        return replace(before, providers=providers, **tables_now, **names)
 
     def _turns(self, ids: Ints, first: Collection[int] = ()) -> list[int]:
         """Return the ids, these first, in the order of their last read."""

@@ -9,19 +9,16 @@ from novasched.decisions.record_builder import RecordBuilder
 from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import Profile
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     FakeClock,
-    FakeNetwork,
-    FakeNotifier,
     FakePlacement,
     FakeView,
 )
+from tests.support.clouds.managers import make_manager
 
 
 class Recordings:
@@ -92,15 +89,13 @@ class Recorded:
         context = DriverContext(
             profile, self.view, self.placement, random.Random(1), **(parts or {})
         )
-        self.manager = SchedulerManager(
-            RequestAttempts(
-                driver(context),
-                self.view,
-                self.placement,
-                notifier or FakeNotifier(),
-                QueryPolicy(prefilters, limit),
-                network or FakeNetwork(),
-            ),
+        self.manager = make_manager(
+            driver(context),
+            self.view,
+            self.placement,
+            notifier,
+            QueryPolicy(prefilters, limit),
+            network,
             self.log,
         )
         self.context = RequestContext(overwrite=False)

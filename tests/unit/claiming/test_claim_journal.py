@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.claiming.attempt import UnresolvedClaim
 from novasched.claiming.claim_journal import ClaimJournal
-from novasched.ports import NO_CALLER, CallerGone, Claimed, ClaimRequest, Intent
+from novasched.ports import NO_CALLER, CallerGone, ClaimRequest, Intent
 from tests.support.clouds.fakes import FakeCaller, FakeJournal, candidate
 
 WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
@@ -52,30 +51,6 @@ def test_claims_of_a_broken_request_are_handed_to_recovery(journal):
     assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
 
 
-def test_unresolved_claim_is_handed_to_recovery(journal):
-    claim_journal = intended(journal)
-    taken = [claim_journal.take('a') for _ in range(2)]
-    assert taken[1] is None
-    wanted = ClaimRequest('a', {'allocations': {}})
-    UnresolvedClaim(
-        Claimed('a'), 'placement is away', taken[0], wanted, '1.36'
-    ).hand_to_recovery()
-    assert journal.told == [('a', 'to be undone')]
-    claim_journal.end(KeyError())
-    assert journal.told[1:] == [('b', 'to be undone')]
-
-
-def test_an_answer_is_under_way_until_it_is_handed_over(journal):
-    caller = FakeCaller()
-    claim_journal = intended(journal, caller)
-    claim_journal.settle('b')
-    claim_journal.answer()
-    claim_journal.end(SystemExit())
-    assert journal.told == [('b', 'settled'), ('a', 'answering')]
-    caller.answered()
-    assert journal.told[2:] == [('a', 'settled')]
-
-
 def test_an_undo_that_fails_is_made_again_later(journal):
     caller = FakeCaller()
     claim_journal = intended(journal, caller, WANTED[:1])
@@ -89,21 +64,7 @@ def test_an_undo_that_fails_is_made_again_later(journal):
     assert journal.told == [('a', 'answering'), ('a', 'to be undone')]
 
 
-def test_claim_without_a_known_caller_is_settled_at_once(journal):
-    claim_journal = intended(journal, wanted=WANTED[:1])
-    claim_journal.check_caller()
-    claim_journal.answer()
-    assert journal.told == [('a', 'answering'), ('a', 'settled')]
-
-
 def test_check_raises_once_the_caller_is_gone(journal):
     with pytest.raises(CallerGone) as raised:
         ClaimJournal(journal, FakeCaller(GONE)).check_caller()
     assert str(raised.value) == 'No caller waits for this request any more: it hung up'
-
-
-def test_without_a_journal_nothing_is_written():
-    claim_journal = intended(None, FakeCaller())
-    claim_journal.settle('a')
-    claim_journal.end(SystemExit())
-    claim_journal.answer()

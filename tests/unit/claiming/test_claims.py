@@ -461,11 +461,6 @@ def journalled(placement, context, then=None, caller=NO_CALLER, journal=None):
     return journal.told
 
 
-def test_claims_that_stay_are_answered(context):
-    told = journalled(FakePlacement(), context, caller=FakeCaller())
-    assert told == [('a', 'answering')]
-
-
 def test_claims_whose_answer_reaches_no_reader_are_undone(context):
     placement, caller, journal = FakePlacement(), FakeCaller(), FakeJournal()
     forgotten = []

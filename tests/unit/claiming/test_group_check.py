@@ -11,13 +11,10 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
 from novasched.claiming.group_check import MOST_WATCHES, RecentMembers
 from novasched.claiming.retries import MOST_ABORTS, Scope
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.objects.context import RequestContext
 from novasched.ports import (
     NO_CALLER,
     STANDS,
@@ -39,6 +36,7 @@ from novasched.scheduler.weighers.affinity import (
 )
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
+from tests.support.clouds.driving import Recorder, drive, names
 from tests.support.clouds.fakes import (
     VERSION,
     FakeCaller,
@@ -48,7 +46,6 @@ from tests.support.clouds.fakes import (
     candidate,
 )
 from tests.support.tables.cases import cases
-from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 APART = (ServerGroupAntiAffinityFilter(),)
@@ -96,17 +93,17 @@ class Cloud:
     def ask(self, *uuids, policy='anti-affinity', **values):
         group = factories.group(policy=policy, members=uuids)
         values = {'instance_group': group, **values}
-        context = RequestContext(overwrite=False)
-        claims = Claims(
+        placed = drive(
+            self.driver,
             self.placement,
-            context,
-            VERSION,
-            claim_journal=ClaimJournal(None, self.caller),
-            recorder=self.recorder,
+            uuids,
+            factories.request(**values),
+            alternates=True,
             attempt=self.attempt,
+            caller=self.caller,
+            recorder=self.recorder,
         )
-        request = factories.request(**values)
-        return hosts_for(self, claims, context, request, uuids, True)
+        return [host for host, *_ in names(placed)]
 
 
 @pytest.fixture

@@ -10,15 +10,10 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import MOST_ABORTS
 from novasched.claiming.verification import is_short
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.manager.attempts import RequestAttempts
-from novasched.manager.candidate_query import QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
@@ -26,16 +21,14 @@ from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
+from tests.support.clouds.driving import Recorder, drive, names
 from tests.support.clouds.fakes import (
-    VERSION,
-    FakeNetwork,
-    FakeNotifier,
     FakePlacement,
     FakeView,
     candidate,
 )
+from tests.support.clouds.managers import make_manager
 from tests.support.tables.cases import cases
-from tests.unit.claiming.driving import Recorder, hosts_for
 
 A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 
@@ -68,32 +61,19 @@ class Cloud:
         return claim
 
     def ask(self, *uuids):
-        context = RequestContext(overwrite=False)
-        remaining = RemainingCapacity(self.placement.summaries)
-        claims = Claims(
+        placed = drive(
+            self.driver,
             self.placement,
-            context,
-            VERSION,
-            remaining,
+            uuids,
+            attempt=self.attempt,
             recorder=self.recorder,
             verifier=self.verifier,
-            attempt=self.attempt,
         )
-        request = factories.request()
-        return hosts_for(self, claims, context, request, uuids, False)
+        return [host for host, *_ in names(placed)]
 
     def select(self, uuid):
         """Ask as a caller does."""
-        manager = SchedulerManager(
-            RequestAttempts(
-                self.driver,
-                self.view,
-                self.placement,
-                FakeNotifier(),
-                QueryPolicy(()),
-                FakeNetwork(),
-            )
-        )
+        manager = make_manager(self.driver, self.view, self.placement)
         context, request = RequestContext(overwrite=False), factories.request()
         ((host,),) = manager.select_destinations(context, request, [uuid], True, False)
         return host.service_host

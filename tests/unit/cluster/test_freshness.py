@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fresh the host data of one request is, and when its rows need verification."""
 
-import contextlib
-
 import pytest
 
 from novasched.cluster.freshness import RECENT_S, ViewFreshness
@@ -50,9 +48,8 @@ def view(clock):
 @pytest.fixture
 def freshness(view, clock):
     clock.advance(0.1)
-    made = ViewFreshness.at_arrival(view, lambda name: contextlib.nullcontext(), clock)
-    made.seen = Snapshot({})
-    return made
+    came_s = clock.monotonic()
+    return ViewFreshness(view, came_s, clock=clock, seen=Snapshot({}))
 
 
 def test_cached_rows_are_verified(freshness, view):

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import datetime
+from types import SimpleNamespace
 
 import pytest
 
 from novasched import errors
 from novasched.app.release import follow_tasks
 from novasched.cluster.release import KnownRelease, find
-from novasched.manager.by_release import ManagerByRelease
+from novasched.manager.manager import SchedulerManager
 from novasched.releases import NEWEST, named
 from tests.support.clouds.configuration import make_conf
 from tests.support.databases.fake_databases import service
@@ -119,7 +120,10 @@ def cloud():
     conf = make_conf()
     conf.set_override('connection', 'sqlite://', 'database')
     now = find(conf, directory, Clock())
-    manager = ManagerByRelease(None, now.release, str, on_followed=followed.append)
+    attempts = SimpleNamespace(view=None, copy=None)
+    manager = SchedulerManager(
+        attempts, None, now.release, lambda _: attempts, on_followed=followed.append
+    )
     ((_, look),) = follow_tasks(conf, now, directory, Clock(), manager, None)
     return directory, look, followed
 

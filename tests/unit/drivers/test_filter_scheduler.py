@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From candidates and hosts to claimed selections with alternates."""
 
-import contextlib
 import logging
 import random
 
 import pytest
 
 from novasched import errors
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
@@ -24,8 +21,8 @@ from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
+from tests.support.clouds.driving import drive, names
 from tests.support.clouds.fakes import (
-    VERSION,
     DecisionsSeen,
     FakePlacement,
     FakeView,
@@ -98,8 +95,6 @@ def run(hosts):
         recorder=NO_RECORDER,
         **parts,
     ):
-        if candidates is ...:
-            candidates = placement.candidates(None, '')
         view = FakeView(table, {silent.uuid: silent} if silent else {})
         view.silent = set(view.cells)
         driver = FilterScheduler(
@@ -117,24 +112,16 @@ def run(hosts):
                 **parts,
             )
         )
-        context = RequestContext(overwrite=False)
-        request = request or factories.request()
-        claims = contextlib.nullcontext()
-        if not (uuids is None or candidates is None):
-            room = RemainingCapacity(candidates.summaries)
-            claims = Claims(placement, context, VERSION, room)
-        with claims as made:
-            work = schedule_request(
-                context,
-                request,
-                uuids,
-                candidates,
-                made,
-                alternates,
-                check=check,
-                recorder=recorder,
-            )
-            return driver.select_destinations(work)
+        return drive(
+            driver,
+            placement,
+            uuids,
+            request,
+            alternates,
+            candidates=candidates,
+            check=check,
+            recorder=recorder,
+        )
 
     return schedule
 
@@ -145,10 +132,6 @@ def placement(*names, **options):
 
 def everywhere(**options):
     return placement('h1', 'h2', 'h3', 'h4', **options)
-
-
-def names(placed):
-    return [[one.service_host for one in each] for each in placed.selections]
 
 
 def test_the_best_host_is_claimed(run):
@@ -241,7 +224,10 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
         def host_passes(self, host_state, spec_obj):
             return spec_obj.instance_uuid != A or host_state.host == 'h2'
 
-    assert names(run(everywhere(), [A, B], filters=[OnlyOnce()])) == [['h2'], ['h2']]
+    assert names(run(everywhere(), [A, B], filters=[OnlyOnce()])) == [
+        ['h2'],
+        ['h2'],
+    ]
 
 
 def test_each_request_works_on_a_copy(hosts):

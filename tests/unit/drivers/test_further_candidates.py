@@ -6,24 +6,20 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.retries import LIMITS
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.support.clouds import factories
+from tests.support.clouds.driving import drive, names
 from tests.support.clouds.fakes import (
-    VERSION,
     DecisionsSeen,
     FakePlacement,
     FakeView,
     candidate,
-    schedule_request,
 )
 from tests.support.tables.cases import cases
 
@@ -66,28 +62,17 @@ def run(placement, decided):
             rng=random.Random(1),
             **options,
         )
-        offered, context = placement.candidates(None, ''), RequestContext()
         request = factories.request(memory_mb=1)
-        with Claims(
-            placement, context, VERSION, RemainingCapacity(offered.summaries)
-        ) as claims:
-            work = schedule_request(
-                context,
-                request,
-                uuids,
-                offered,
-                claims,
-                alternates,
-                recorder=DecisionsSeen(decided.append),
-            )
-            placed = FilterScheduler(parts).select_destinations(work)
-        return placed.selections
+        return drive(
+            FilterScheduler(parts),
+            placement,
+            uuids,
+            request,
+            alternates,
+            recorder=DecisionsSeen(decided.append),
+        )
 
     return schedule
-
-
-def names(selections):
-    return [[one.service_host for one in each] for each in selections]
 
 
 def devices(placement):
@@ -217,7 +202,10 @@ class TestTogether:
         self, run, placement, together
     ):
         placement.together = together
-        assert names(run([A, B], filters=[Only('h1'), Trimming()])) == [['h1'], ['h1']]
+        assert names(run([A, B], filters=[Only('h1'), Trimming()])) == [
+            ['h1'],
+            ['h1'],
+        ]
         assert len(placement.held) == 2
 
     def test_one_by_one_what_we_used_up_is_not_asked_for(self, run, placement):
@@ -246,7 +234,7 @@ def test_alternates_have_a_candidate_that_is_free(run, placement, free, device):
     if not free:
         second['allocations']['storage'] = {'resources': {'VCPU': 1}}
     placement.summaries['storage'] = summary(max(free, 1))
-    ((_, alternate),) = run([A], alternates=True)
+    ((_, alternate),) = run([A], alternates=True).selections
     assert alternate.service_host == 'h2'
     assert f'"{device}"' in alternate.allocation_request
 

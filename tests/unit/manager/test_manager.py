@@ -11,8 +11,6 @@ from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
-from novasched.manager.attempts import RequestAttempts
-from novasched.manager.by_release import ManagerByRelease
 from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -27,11 +25,11 @@ from tests.support.clouds.fakes import (
     Choosy,
     Cutting,
     FakeDriver,
-    FakeNetwork,
     FakeNotifier,
     FakePlacement,
     FakeView,
 )
+from tests.support.clouds.managers import make_manager
 from tests.support.records.recordings import Recordings
 from tests.support.tables.cases import cases
 
@@ -60,17 +58,8 @@ def select():
         log=None,
         after=None,
     ):
-        manager = SchedulerManager(
-            RequestAttempts(
-                driver or FakeDriver(),
-                view or FakeView(factories.hosts()),
-                placement or FakePlacement('uuid-h1'),
-                notifier or FakeNotifier(),
-                QueryPolicy(prefilters, limit, looks_further=looks_further),
-                network or FakeNetwork(),
-            ),
-            log,
-        )
+        policy = QueryPolicy(prefilters, limit, looks_further=looks_further)
+        manager = make_manager(driver, view, placement, notifier, policy, network, log)
         return manager.select_destinations(
             RequestContext(overwrite=False),
             request or factories.request(),
@@ -373,16 +362,7 @@ def test_the_caller_may_learn_that_placement_has_nothing(select):
 
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
-    manager = SchedulerManager(
-        RequestAttempts(
-            FakeDriver(),
-            view,
-            FakePlacement(),
-            FakeNotifier(),
-            QueryPolicy(()),
-            FakeNetwork(),
-        )
-    )
+    manager = make_manager(view=view)
     one, two = (Aggregate(n, f'uuid-{n}', f'agg{n}', frozenset(), {}) for n in (1, 2))
     manager.update_aggregates([one, two])
     manager.delete_aggregate(1)
@@ -421,18 +401,16 @@ def test_invalid_demand_is_refused_before_any_query(select):
         select(request)
 
 
-class Manager:
+class Attempts:
     """Says by which release it answers."""
+
+    view = copy = None
 
     def __init__(self, release):
         self.release = release
-        self.deleted = []
 
-    def select_destinations(self, context, request, *args):
-        return self.release.number
-
-    def delete_aggregate(self, aggregate_id):
-        self.deleted.append(aggregate_id)
+    def select(self, request, return_objects):
+        return [], self.release.number
 
 
 def of(manager, request):
@@ -450,19 +428,19 @@ def wire_request(version):
 
 def test_the_first_request_of_a_newer_api_is_decided_by_its_rules():
     of_29, learned = releases.named('29'), []
-    manager = ManagerByRelease(Manager(of_29), of_29, Manager, True, learned.append)
+    manager = SchedulerManager(
+        Attempts(of_29), None, of_29, Attempts, True, learned.append
+    )
     assert of(manager, factories.request()) == 29
     assert of(manager, wire_request('1.37')) == 29
     assert of(manager, wire_request('1.38')) == 30
     assert of(manager, wire_request('1.37')) == 30
-    manager.delete_aggregate(1)
-    assert manager.current.deleted == [1]
     assert [each.number for each in learned] == [30]
 
 
 def test_a_pinned_release_learns_nothing():
     of_29 = releases.named('29')
-    manager = ManagerByRelease(Manager(of_29), of_29, Manager, may_learn=False)
+    manager = SchedulerManager(Attempts(of_29), None, of_29, Attempts)
     assert of(manager, wire_request('1.38')) == 29
     manager.follow(releases.named('31'))
     assert of(manager, wire_request('1.38')) == 31

@@ -4,21 +4,16 @@
 import pytest
 
 from novasched import errors
-from novasched.manager.attempts import RequestAttempts
-from novasched.manager.candidate_query import QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     FakeCaller,
-    FakeDriver,
     FakeJournal,
-    FakeNetwork,
     FakeNotifier,
     FakePlacement,
-    FakeView,
 )
+from tests.support.clouds.managers import make_manager
 
 INSTANCE = factories.INSTANCE
 
@@ -41,16 +36,7 @@ def journal():
 @pytest.fixture
 def select(placement, notifier, journal):
     """Ask for a host for a caller."""
-    attempts = RequestAttempts(
-        FakeDriver(),
-        FakeView(factories.hosts()),
-        placement,
-        notifier,
-        QueryPolicy(()),
-        FakeNetwork(),
-        journal,
-    )
-    manager = SchedulerManager(attempts)
+    manager = make_manager(placement=placement, notifier=notifier, journal=journal)
 
     def run(caller=None, uuids=(INSTANCE,), **values):
         context = RequestContext(overwrite=False)

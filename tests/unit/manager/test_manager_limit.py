@@ -7,9 +7,7 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.manager.attempts import RequestAttempts
 from novasched.manager.candidate_query import QueryPolicy
-from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import QueryFailed
@@ -19,11 +17,10 @@ from tests.support.clouds.fakes import (
     Choosy,
     Cutting,
     FakeDriver,
-    FakeNetwork,
     FakeNotifier,
     FakePlacement,
-    FakeView,
 )
+from tests.support.clouds.managers import make_manager
 from tests.support.tables.cases import cases
 
 A = 'c0000000-0000-4000-8000-00000000000a'
@@ -38,15 +35,9 @@ class TestBeyondTheLimit:
             driver, placement = Choosy(wanted), Cutting(*offered)
             vars(placement).update(options)
             notifier = FakeNotifier()
-            manager = SchedulerManager(
-                RequestAttempts(
-                    driver,
-                    FakeView(factories.hosts()),
-                    placement,
-                    notifier,
-                    QueryPolicy((), 2, looks_further=looks_further),
-                    FakeNetwork(),
-                )
+            policy = QueryPolicy((), 2, looks_further=looks_further)
+            manager = make_manager(
+                driver, placement=placement, notifier=notifier, policy=policy
             )
             failed = None
             try:
@@ -138,16 +129,7 @@ def test_placement_that_offers_no_others_is_unavailable_where_the_attempt_fails(
             return found
 
     driver = Lagging(finds)
-    manager = SchedulerManager(
-        RequestAttempts(
-            driver,
-            FakeView(factories.hosts()),
-            Silent('a'),
-            FakeNotifier(),
-            QueryPolicy(()),
-            FakeNetwork(),
-        )
-    )
+    manager = make_manager(driver, placement=Silent('a'))
     ended = contextlib.nullcontext() if finds else pytest.raises(errors.NoValidHost)
     with ended:
         manager.select_destinations(
