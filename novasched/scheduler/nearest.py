@@ -91,20 +91,16 @@ def nearest(
     giving = [each for each in single if each.hosts]
     if not giving:
         by_count = np.argsort(-fails.sum(axis=1), kind='stable')[:MOST_PAIRED]
-        giving = [
-            change
+        pairs = [
+            _change(
+                (listed[one], listed[other]),
+                fails[one] & fails[other] & (number == 2),
+                names,
+            )
             for one, other in itertools.combinations(sorted(by_count.tolist()), 2)
-            if (
-                change := _change(
-                    (listed[one], listed[other]),
-                    fails[one] & fails[other] & (number == 2),
-                    names,
-                )
-            ).hosts
         ]
-        if giving:
-            giving.sort(key=_most_hosts)
-            return giving[:most]
+        if giving := [each for each in pairs if each.hosts]:
+            return sorted(giving, key=_most_hosts)[:most]
     without = [
         _hopeless(place, listed, fails)
         for place in np.argsort(-fails.sum(axis=1), kind='stable').tolist()

@@ -81,7 +81,7 @@ class NUMATopologyFilter(WritingFilter):
         return found
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
-        nodes = request.numa_topology if 'numa_topology' in request else None
+        nodes = request.if_set('numa_topology')
         return None if nodes else ('numa_topology',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:

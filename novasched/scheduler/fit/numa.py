@@ -70,12 +70,10 @@ def examine(
     if refused := _short_of_cpus(host, guest, reserve):
         return guest, refused
     if guest.pins:
-        if refused := _beyond_free_memory(host, guest):
-            return guest, refused
-        pinned = pin_cpus(host, guest, reserve)
+        pinned = _pinned(host, guest, reserve)
         if isinstance(pinned, CellRefusal):
             return guest, pinned
-        guest = _pinned(host, guest, pinned)
+        guest = pinned
     if limits and guest.shares and (refused := _over_limits(host, guest, limits)):
         return guest, refused
     if guest.id != host.id:
@@ -111,7 +109,12 @@ def _short_of_cpus(
     return None
 
 
-def _pinned(host: HostCell, guest: GuestCell, pinned: PinnedCpus) -> GuestCell:
+def _pinned(host: HostCell, guest: GuestCell, reserve: int) -> GuestCell | CellRefusal:
+    if refused := _beyond_free_memory(host, guest):
+        return refused
+    pinned = pin_cpus(host, guest, reserve)
+    if isinstance(pinned, CellRefusal):
+        return pinned
     pairs = dict(guest.pinning or ())
     pairs.update(zip(sorted(guest.pcpuset), pinned.used, strict=True))
     return dataclasses.replace(
