@@ -171,7 +171,7 @@ def _asked(request: RequestSpec, name: str) -> tuple[str | None, str | None]:
 
 
 def _may_have_threads(topology: HostTopology | None) -> bool:
-    return not topology or topology.threads_per_core > 1
+    return not topology or topology.has_threads
 
 
 def _limits(hosts: HostTable, where: Mask, request: RequestSpec) -> Objects:

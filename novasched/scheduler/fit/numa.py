@@ -81,14 +81,6 @@ def examine(
     return guest, None
 
 
-def _beyond_free_memory(host: HostCell, guest: GuestCell) -> CellRefusal | None:
-    """Return why a guest cell that must be within all free memory is not, or None."""
-    have, want = host.free_memory, guest.memory
-    if not guest.within_free_memory or want <= have:
-        return None
-    return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, want, 'MiB free')
-
-
 def _short_of_cpus(
     host: HostCell, guest: GuestCell, reserve: int
 ) -> CellRefusal | None:
@@ -110,8 +102,9 @@ def _short_of_cpus(
 
 
 def _pinned(host: HostCell, guest: GuestCell, reserve: int) -> GuestCell | CellRefusal:
-    if refused := _beyond_free_memory(host, guest):
-        return refused
+    have, want = host.free_memory, guest.memory
+    if guest.within_free_memory and want > have:
+        return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, want, 'MiB free')
     pinned = pin_cpus(host, guest, reserve)
     if isinstance(pinned, CellRefusal):
         return pinned
