@@ -143,7 +143,7 @@ class DeviceRequest:
         return None
 
     def _asked(self, key: str) -> set[str | None]:
-        """Return what each alternative says of a key; None: nothing."""
+        """Return the values of a key in the alternatives, None where it is missing."""
         return {dict(alternative).get(key) for alternative in self.alternatives}
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from novasched import errors
 from novasched.objects import base
+from novasched.objects.filter_properties import (
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance import Instance
 from novasched.objects.instance_group import InstanceGroup
-from novasched.objects.legacy import (
-    filter_properties_dict,
-    from_legacy,
-    request_spec_dict,
-)
+from novasched.objects.legacy import from_legacy
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import (
     Destination,
