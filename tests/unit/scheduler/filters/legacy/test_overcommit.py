@@ -240,3 +240,9 @@ def test_hosts_that_report_no_cpus_are_named(totals, said):
     hosts = factories.hosts(vcpus_total=totals)
     found = CoreFilter().request_warnings(hosts, hosts, factories.request())
     assert list(found) == said
+
+
+def test_writing_filter_has_a_mask_over_columns():
+    hosts = factories.hosts(2, free_ram_mb=[8192, 1])
+    mask = RamFilter().mask(hosts, factories.request(memory_mb=512))
+    assert mask.tolist() == [True, False]
