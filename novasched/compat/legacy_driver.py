@@ -28,7 +28,6 @@ from novasched.drivers import (
     ScheduleResult,
 )
 from novasched.drivers.selections import SelectionMaker
-from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -188,11 +187,11 @@ def _arguments(
     answer = None if request.candidates is ALL_HOSTS else request.candidates
     if parameters is DICTS:
         request_spec = {
-            **legacy.request_spec_dict(spec),
+            **spec.to_legacy_request_spec_dict(),
             'num_instances': request.required,
             'instance_uuids': uuids,
         }
-        return [request_spec, legacy.filter_properties_dict(spec)]
+        return [request_spec, spec.to_legacy_filter_properties_dict()]
     values = {
         'spec_obj': spec,
         'instance_uuids': uuids,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dicts that requests were before RequestSpec, in both directions.
+"""Requests made of the dicts that they were before RequestSpec.
 
 Version 4.0 of the interface, old plugins and old notifications use them.
 ``request_spec`` has the image, the flavor and properties of the instance;
@@ -14,12 +14,7 @@ from typing import Any, TypeVar
 from novasched import errors
 from novasched.objects.base import NAME, NovaObject, parse
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
-from novasched.objects.filter_properties import (
-    AS_THEY_ARE,
-    HOST_LISTS,
-    filter_properties_dict,
-    request_spec_dict,
-)
+from novasched.objects.filter_properties import AS_THEY_ARE, HOST_LISTS
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance import Instance
@@ -33,8 +28,6 @@ from novasched.objects.request_spec import (
     SchedulerRetries,
 )
 from novasched.parsing import parse_json
-
-__all__ = ['filter_properties_dict', 'from_legacy', 'request_spec_dict']
 
 Kind = TypeVar('Kind', bound=NovaObject)
 

@@ -228,10 +228,7 @@ class _Rules:
             [i for i in range(at) if slots[i].resources.keys() & slot.resources.keys()]
             for at, slot in enumerate(slots)
         ]
-        places = {slot.suffix: at for at, slot in enumerate(slots) if slot.suffix}
-        asked = query.same_subtree if slots else ()
-        trees = [sorted(places[suffix] for suffix in each) for each in asked]
-        self._subtrees = [tree for tree in trees if len(tree) > 1]
+        self._subtrees = _subtrees(query, slots)
         plain = next((group for group in query.groups if not group.suffix), Group())
         self._union = [frozenset([name]) for name in plain.required]
         self._union += plain.required_any
@@ -314,6 +311,14 @@ class _Rules:
             if self._most(name, rows).sum() < wanted:
                 return True
         return False
+
+
+def _subtrees(query: Query, slots: Sequence[Slot]) -> list[list[int]]:
+    """Return the places of the slots that must share a subtree, where several must."""
+    places = {slot.suffix: at for at, slot in enumerate(slots) if slot.suffix}
+    asked = query.same_subtree if slots else ()
+    trees = [sorted(places[suffix] for suffix in each) for each in asked]
+    return [tree for tree in trees if len(tree) > 1]
 
 
 def _has_matching(choices: Sequence[Sequence[int]]) -> bool:

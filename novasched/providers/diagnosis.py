@@ -388,24 +388,24 @@ class _Judging:
             if inventory is not None:
                 has[inventory.rows] = True
             self._set(Condition(Code.CLASS_MISSING, name), pool.keep(has[pool.rows]))
-        for name, amount in resources.items():
-            inventory = self._table.inventories.get(name)
-            if inventory is not None:
-                condition = Condition(Code.AMOUNT_NOT_ALLOWED, name, amount)
-                places, there = _places(inventory, pool.rows)
-                most = np.where(there, inventory.max_unit[places], 0)
-                self.largest[condition] = pool.best(most)
-                good = ~there | _allows(inventory, amount)[places]
-                self._set(condition, pool.keep(good))
-        for name, amount in resources.items():
-            inventory = self._table.inventories.get(name)
-            if inventory is not None:
-                condition = Condition(Code.EXHAUSTED, name, amount)
-                places, there = _places(inventory, pool.rows)
-                left = np.where(there, inventory.most[places], 0)
-                self.largest[condition] = pool.best(left)
-                counts = there & _allows(inventory, amount)[places]
-                self._set(condition, pool.keep(~counts | (left >= amount)))
+        for code in (Code.AMOUNT_NOT_ALLOWED, Code.EXHAUSTED):
+            for name, amount in resources.items():
+                if name in self._table.inventories:
+                    self._amount(Condition(code, name, amount), pool)
+
+    def _amount(self, condition: Condition, pool: _ServingPairs) -> None:
+        """Judge whether a provider gives an amount in one piece, or has it left."""
+        inventory = self._table.inventories[condition.what]
+        places, there = _places(inventory, pool.rows)
+        allows = _allows(inventory, condition.amount)[places]
+        if condition.code is Code.EXHAUSTED:
+            most = np.where(there, inventory.most[places], 0)
+            good = ~there | ~allows | (most >= condition.amount)
+        else:
+            most = np.where(there, inventory.max_unit[places], 0)
+            good = ~there | allows
+        self.largest[condition] = pool.best(most)
+        self._set(condition, pool.keep(good))
 
     def _sums(self) -> None:
         """Judge what several groups take of one class, all together."""

@@ -17,6 +17,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.resources.features import FeatureDemand
 from novasched.resources.query import NONE
 
+_SOURCE = 'flavor extra specs'
 _POLICIES = ('dedicated', 'shared', 'mixed')
 _THREAD_POLICIES = ('prefer', 'isolate', 'require')
 _EMULATOR_POLICIES = ('share', 'isolate')
@@ -67,14 +68,9 @@ def cpu_policy(request: RequestSpec) -> str | None:
     of_image: str | None = request.image_properties.get('hw_cpu_policy')
     if not wanted:
         return of_image
-    if wanted not in _POLICIES:
-        what = "CPU policy requested from 'flavor extra specs'"
-        raise errors.InvalidCPUAllocationPolicy(
-            _invalid(what, wanted, _POLICIES),
-            source='flavor extra specs',
-            requested=wanted,
-            available=str(_POLICIES),
-        )
+    what = f"CPU policy requested from '{_SOURCE}'"
+    error = errors.InvalidCPUAllocationPolicy
+    _check(_POLICIES, wanted, error, what, source=_SOURCE)
     if of_image in _OVERRULED.get(wanted, ()):
         raise errors.ImageCPUPinningForbidden(
             "Image property 'hw_cpu_policy' is not permitted to override CPU pinning "
@@ -89,14 +85,10 @@ def thread_policy(request: RequestSpec) -> str | None:
     of_image: str | None = request.image_properties.get('hw_cpu_thread_policy')
     if wanted is None:
         return of_image
-    if wanted and wanted not in _THREAD_POLICIES:
-        what = "CPU thread policy requested from 'flavor extra specs'"
-        raise errors.InvalidCPUThreadAllocationPolicy(
-            _invalid(what, wanted, _THREAD_POLICIES),
-            source='flavor extra specs',
-            requested=wanted,
-            available=str(_THREAD_POLICIES),
-        )
+    if wanted:
+        what = f"CPU thread policy requested from '{_SOURCE}'"
+        error = errors.InvalidCPUThreadAllocationPolicy
+        _check(_THREAD_POLICIES, wanted, error, what, source=_SOURCE)
     if wanted != 'prefer' and of_image not in (None, wanted):
         raise errors.ImageCPUThreadPolicyForbidden(
             "Image property 'hw_cpu_thread_policy' is not permitted to override CPU "
@@ -108,19 +100,23 @@ def thread_policy(request: RequestSpec) -> str | None:
 def emulator_policy(request: RequestSpec) -> str | None:
     """Return the policy of the emulator's threads; raises as cpus()."""
     wanted = request.extra_specs.get('hw:emulator_threads_policy')
-    if wanted and wanted not in _EMULATOR_POLICIES:
-        raise errors.InvalidEmulatorThreadsPolicy(
-            _invalid(
-                'CPU emulator threads option requested', wanted, _EMULATOR_POLICIES
-            ),
-            requested=wanted,
-            available=str(_EMULATOR_POLICIES),
-        )
+    if wanted:
+        what = 'CPU emulator threads option requested'
+        _check(_EMULATOR_POLICIES, wanted, errors.InvalidEmulatorThreadsPolicy, what)
     return wanted
 
 
-def _invalid(what: str, given: str, available: tuple[str, ...]) -> str:
-    return f"{what} is invalid, given: '{given}', available: '{available}'."
+def _check(
+    available: tuple[str, ...],
+    given: str,
+    error: type[errors.InvalidDemand],
+    what: str,
+    **details: str,
+) -> None:
+    """Raise the error, in nova's words, if a value is not available."""
+    if given not in available:
+        text = f"{what} is invalid, given: '{given}', available: '{available}'."
+        raise error(text, requested=given, available=str(available), **details)
 
 
 def masked(request: RequestSpec) -> set[int]:

@@ -42,7 +42,8 @@ def required(trait: str) -> FeatureDemand:
 
 def flavor_name(request: RequestSpec) -> str | None:
     """Return the name of the flavor; None when it has none."""
-    return request.flavor.name if 'name' in request.flavor else None
+    name: str | None = request.flavor.if_set('name')
+    return name
 
 
 def agreed(request: RequestSpec, name: str) -> str | None:

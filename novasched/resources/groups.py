@@ -222,7 +222,7 @@ def _with_defaults(groups: Groups, request: RequestSpec) -> Groups:
 
 def _disk_gb(request: RequestSpec) -> int:
     swap_gb = -(-request.swap // 1024)
-    from_volume = 'is_bfv' in request and request.is_bfv
+    from_volume = request.if_set('is_bfv')
     return request.ephemeral_gb + swap_gb + (0 if from_volume else request.root_gb)
 
 

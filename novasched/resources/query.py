@@ -51,6 +51,12 @@ class Group:
             or self.not_member_of
         )
 
+    @property
+    def contradicts_itself(self) -> bool:
+        """It requires a trait that it forbids."""
+        required = (frozenset({name}) for name in self.required)
+        return any(names <= self.forbidden for names in (*required, *self.required_any))
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield the parameters; ``resources`` even where it is empty, as nova."""
         amounts = (f'{name}:{amount}' for name, amount in self.resources.items())
@@ -95,9 +101,7 @@ class Query:
                 raise errors.InvalidCandidateQuery(
                     f'group {group.suffix!r} has no resources and is in no same_subtree'
                 )
-            if group.required & group.forbidden or any(
-                names <= group.forbidden for names in group.required_any
-            ):
+            if group.contradicts_itself:
                 raise errors.InvalidCandidateQuery(
                     f'group {group.suffix!r} requires a trait that it forbids'
                 )
@@ -215,17 +219,21 @@ def _decode_pair(group: dict[str, Any], kind: str, value: str) -> None:
         group['required'] = group.get('required', NONE) | required
         group['forbidden'] = group.get('forbidden', NONE) | forbidden
     elif kind == 'member_of':
-        uuids = frozenset(value.removeprefix('!').removeprefix('in:').split(','))
-        if not all(map(_is_uuid, uuids)):
-            raise _malformed(kind)
-        if value.startswith('!'):
-            group['not_member_of'] = group.get('not_member_of', NONE) | uuids
-        else:
-            group['member_of'] = (*group.get('member_of', ()), uuids)
+        _decode_members(group, value)
     elif _is_uuid(value):
         group['in_tree'] = value
     else:
         raise _malformed(kind)
+
+
+def _decode_members(group: dict[str, Any], value: str) -> None:
+    uuids = frozenset(value.removeprefix('!').removeprefix('in:').split(','))
+    if not all(map(_is_uuid, uuids)):
+        raise _malformed('member_of')
+    if value.startswith('!'):
+        group['not_member_of'] = group.get('not_member_of', NONE) | uuids
+    else:
+        group['member_of'] = (*group.get('member_of', ()), uuids)
 
 
 def _signed(value: str) -> tuple[frozenset[str], frozenset[str]]:

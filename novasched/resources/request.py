@@ -78,18 +78,14 @@ class Target:
 
 def target_of(request: RequestSpec) -> Target | None:
     """Return where the request must go; a destination comes before force_hosts."""
-    host = node = None
-    destination = request.requested_destination
-    if destination is not None:
-        host = destination.host if 'host' in destination else None
-        node = destination.node if 'node' in destination else None
-    forced_hosts = request.force_hosts if 'force_hosts' in request else None
-    forced_nodes = request.force_nodes if 'force_nodes' in request else None
-    host = host or (forced_hosts[0] if forced_hosts else None)
-    node = node or (forced_nodes[0] if forced_nodes else None)
-    if not host and not node:
-        return None
-    return Target(host, node)
+    place = request.requested_destination or Destination()
+    host = place.if_set('host') or _first(request.if_set('force_hosts'))
+    node = place.if_set('node') or _first(request.if_set('force_nodes'))
+    return Target(host, node) if host or node else None
+
+
+def _first(names: Sequence[str] | None) -> str | None:
+    return names[0] if names else None
 
 
 def not_found(request: RequestSpec) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -137,7 +138,27 @@ class Lazy:
         return Lazy(self._make, (*self._changes, change))
 
 
-class PerHost:
+class ByRow(abc.ABC):
+    """A column of objects that are made, or changed, one by one."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def item(self, row: int) -> Any:
+        """Return the object of the host in a row."""
+
+    def __getitem__(self, rows: Rows) -> Objects:
+        found: Objects = np.empty(len(rows), object)
+        for position, row in enumerate(rows.tolist()):
+            found[position] = self.item(row)
+        return found
+
+    def tolist(self) -> list[Any]:
+        return [self.item(row) for row in range(len(self))]
+
+
+class PerHost(ByRow):
     """A column of an object for each host, made when the host is first looked at.
 
     ``make`` returns the object of a row. Copies share the objects made, not those set.
@@ -152,12 +173,6 @@ class PerHost:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, rows: Rows) -> Objects:
-        found: Objects = np.empty(len(rows), object)
-        for position, row in enumerate(rows.tolist()):
-            found[position] = self.item(row)
-        return found
-
     def __setitem__(self, row: int, value: Any) -> None:
         self._given[row] = value
 
@@ -168,18 +183,14 @@ class PerHost:
         return copied
 
     def item(self, row: int) -> Any:
-        """Return the object of the host in a row."""
         if row in self._given:
             return self._given[row]
         if row not in self._made:
             self._made[row] = self._make(row)
         return self._made[row]
 
-    def tolist(self) -> list[Any]:
-        return [self.item(row) for row in range(self._length)]
 
-
-class Instances:
+class Instances(ByRow):
     """The column of instances, by uuid, after a few hosts were given others.
 
     ``given`` is the column before; it is shared and stays as it is. Which of its
@@ -214,11 +225,7 @@ class Instances:
         return copied
 
     def item(self, row: int) -> dict[str, Any]:
-        """Return the instances of the host in a row."""
         return self._changed[row] if row in self._changed else self._given.item(row)
-
-    def tolist(self) -> list[dict[str, Any]]:
-        return [self.item(row) for row in range(len(self))]
 
     def having(self, uuids: frozenset[str], rows: Rows) -> Mask:
         """Return the mask of the rows whose host has any of the instances."""

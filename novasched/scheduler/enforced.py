@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from novasched.scheduler.columns import Floats, Lazy, Mask, Objects, Rows
+from novasched.scheduler.columns import ByRow, Floats, Lazy, Mask, Objects
 from novasched.scheduler.hosts import HostTable
 
 
-class Limits:
+class Limits(ByRow):
     """The column of limits after filters set some of them on many hosts.
 
     ``given`` is the column before. ``numbers`` has a number or another object for each
@@ -36,12 +36,6 @@ class Limits:
     def __len__(self) -> int:
         return len(self._given.column())
 
-    def __getitem__(self, rows: Rows) -> Objects:
-        found: Objects = np.empty(len(rows), object)
-        for position, row in enumerate(rows.tolist()):
-            found[position] = self.item(row)
-        return found
-
     def __setitem__(self, row: int, limits: dict[str, Any]) -> None:
         self._made[row] = limits
 
@@ -50,14 +44,10 @@ class Limits:
         return Limits(self._given, self._numbers, self._made)
 
     def item(self, row: int) -> dict[str, Any]:
-        """Return the limits of the host in a row."""
         if row not in self._made:
             given = self._given.column().item(row) or {}
             self._made[row] = {**given, **_finite(self._numbers, row)}
         return self._made[row]
-
-    def tolist(self) -> list[dict[str, Any]]:
-        return [self.item(row) for row in range(len(self))]
 
     def with_numbers(self, name: str, numbers: Floats | Objects) -> Limits:
         """Return the column with what is a limit of the numbers as one; others stay."""

@@ -43,16 +43,11 @@ def match(value: str | None, requirement: str) -> bool:
     if value is None:
         return False
     if name == '<or>':
-        return _any_alternative(value, words[1:])
+        if len(words) < 2:
+            raise IndexError('<or> needs at least one alternative')
+        return value in words[1::2]  # those between are not looked at
     if len(words) < 2:
         return False
     if name == '<all-in>':
         return all(word in value for word in words[1:])
     return OPERATORS[name](value, words[1])
-
-
-def _any_alternative(value: str, words: list[str]) -> bool:
-    """Every second word is an alternative; those between are not looked at."""
-    if not words:
-        raise IndexError('<or> needs at least one alternative')
-    return value in words[::2]

@@ -52,7 +52,7 @@ class HardPolicy:
     @classmethod
     def of(cls, request: RequestSpec) -> Self | None:
         """Return the policy of a request; None if another request cannot break it."""
-        group = request.instance_group if 'instance_group' in request else None
+        group = request.if_set('instance_group')
         if group is None:
             return None
         if group.policy == ANTI_AFFINITY:

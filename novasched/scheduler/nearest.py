@@ -90,27 +90,36 @@ def nearest(
     ]
     giving = [each for each in single if each.hosts]
     if not giving:
-        by_count = np.argsort(-fails.sum(axis=1), kind='stable')[:MOST_PAIRED]
-        giving = [
-            change
-            for one, other in itertools.combinations(sorted(by_count.tolist()), 2)
-            if (
-                change := _change(
-                    (listed[one], listed[other]),
-                    fails[one] & fails[other] & (number == 2),
-                    names,
-                )
-            ).hosts
-        ]
-        if giving:
-            giving.sort(key=_most_hosts)
-            return giving[:most]
+        pairs = _pairs(listed, fails, names)
+        if giving := [each for each in pairs if each.hosts]:
+            return sorted(giving, key=_most_hosts)[:most]
     without = [
         _hopeless(place, listed, fails)
-        for place in np.argsort(-fails.sum(axis=1), kind='stable').tolist()
+        for place in _by_count(fails)
         if not single[place].hosts
     ]
     return [*sorted(giving, key=_most_hosts), *without][:most]
+
+
+def _by_count(fails: np.ndarray) -> list[int]:
+    """Return the places of conditions, those that most hosts fail first."""
+    places: list[int] = np.argsort(-fails.sum(axis=1), kind='stable').tolist()
+    return places
+
+
+def _pairs(
+    listed: Sequence[str], fails: np.ndarray, names: Sequence[str]
+) -> list[Change]:
+    """Return the changes of two conditions, of those that most hosts fail."""
+    fail_two = fails.sum(axis=0) == 2
+    return [
+        _change(
+            (listed[one], listed[other]), fails[one] & fails[other] & fail_two, names
+        )
+        for one, other in itertools.combinations(
+            sorted(_by_count(fails)[:MOST_PAIRED]), 2
+        )
+    ]
 
 
 def _most_hosts(change: Change) -> tuple[int, tuple[str, ...]]:

@@ -7,7 +7,10 @@ import pathlib
 import pytest
 
 from novasched.objects.context import RequestContext
-from novasched.objects.legacy import filter_properties_dict, request_spec_dict
+from novasched.objects.filter_properties import (
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.notifications import request_spec
 from novasched.objects.selection import Selection
 from novasched.rpc.serializer import encode

@@ -27,7 +27,7 @@ def require_tenant_aggregate(
     ``filter_tenant_id``. A tenant that none names gets any host or, if ``strict``,
     no host.
     """
-    tenant = request.project_id if 'project_id' in request else None
+    tenant = request.if_set('project_id')
     uuids = [
         aggregate.uuid
         for aggregate in context.aggregates
@@ -63,7 +63,7 @@ def map_az_to_placement_aggregate(
 
     A zone without aggregates restricts nothing.
     """
-    zone = request.availability_zone if 'availability_zone' in request else None
+    zone = request.if_set('availability_zone')
     if not zone:
         return None
     uuids = [

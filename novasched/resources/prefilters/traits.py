@@ -59,8 +59,8 @@ def require_image_type_support(
 
     A volume has none, nor has a request without an image or without a format.
     """
-    image = request.image if 'image' in request else None
-    from_volume = 'is_bfv' in request and request.is_bfv
+    image = request.if_set('image')
+    from_volume = request.if_set('is_bfv')
     if from_volume or image is None or 'disk_format' not in image:
         return None
     trait = f'COMPUTE_IMAGE_TYPE_{image.disk_format.upper()}'
@@ -285,7 +285,7 @@ def _pci_suffixes(request: RequestSpec) -> list[str]:
     They are the id of the PCI request and the number of the device; a PCI
     request without an alias comes from a network port.
     """
-    pci = request.pci_requests if 'pci_requests' in request else None
+    pci = request.if_set('pci_requests')
     if pci is None:
         return []
     ids = {one.request_id for one in pci.requests if one.alias_name is not None}

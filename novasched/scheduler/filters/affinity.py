@@ -97,13 +97,15 @@ class _GroupHostsFilter(ColumnFilter):
         return () if request.instance_group is None else None
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        named = self.group_hosts(request)
+        return among(named, hosts) if named else np.ones(len(hosts), bool)
+
+    def group_hosts(self, request: RequestSpec) -> set[str]:
+        """Return the hosts of the group; none if its policy is another."""
         group = request.instance_group
         if group is None or self.policy_name not in (group.policies or ()):
-            return np.ones(len(hosts), bool)
-        allowed = set(group.hosts or ())
-        if not allowed:
-            return np.ones(len(hosts), bool)
-        return among(allowed, hosts)
+            return set()
+        return set(group.hosts or ())
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
@@ -142,10 +144,7 @@ class GroupAntiAffinityFilter(_GroupHostsFilter):
     policy_name = 'legacy'
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        group = request.instance_group
-        if group is None or self.policy_name not in (group.policies or ()):
-            return np.ones(len(hosts), bool)
-        return ~among(set(group.hosts or ()), hosts)
+        return ~among(self.group_hosts(request), hosts)
 
 
 def hinted(request: RequestSpec, name: str) -> list[str]:

@@ -81,7 +81,7 @@ class NUMATopologyFilter(WritingFilter):
         return found
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
-        nodes = request.numa_topology if 'numa_topology' in request else None
+        nodes = request.if_set('numa_topology')
         return None if nodes else ('numa_topology',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
@@ -171,7 +171,7 @@ def _asked(request: RequestSpec, name: str) -> tuple[str | None, str | None]:
 
 
 def _may_have_threads(topology: HostTopology | None) -> bool:
-    return not topology or topology.threads_per_core > 1
+    return not topology or topology.has_threads
 
 
 def _limits(hosts: HostTable, where: Mask, request: RequestSpec) -> Objects:

@@ -44,14 +44,6 @@ class Booked(NamedTuple):
     problem: RequestError | None = None
 
 
-class _FittedCells(NamedTuple):
-    """Cells of a host with a guest on them; ``guest`` is None if it did not fit."""
-
-    cells: tuple[HostCell, ...]
-    guest: Guest | None
-    problem: RequestError | None = None
-
-
 def book(hosts: HostTable, row: int, request: RequestSpec, fitting: Fitting) -> Booked:
     """Fit the instance once more on its host, and book what it takes.
 
@@ -59,7 +51,7 @@ def book(hosts: HostTable, row: int, request: RequestSpec, fitting: Fitting) -> 
     them, and the instance keeps those it asks for; for nova it has none then. What
     cannot be booked is left out; for nova, all that comes after it, too.
     """
-    topology = request.numa_topology if 'numa_topology' in request else None
+    topology = request.if_set('numa_topology')
     requirements = FitRequirements.of(request, fitting)
     if requirements.guest is None and not requirements.requests:
         return Booked(hosts, topology)
@@ -86,7 +78,7 @@ class BookedCapacity(NamedTuple):
 
     left: HostCapacity
     guest: Guest | None
-    problem: RequestError | None
+    problem: RequestError | None = None
 
 
 def book_on(
@@ -95,39 +87,38 @@ def book_on(
     mapping: ProviderMapping | None,
 ) -> BookedCapacity:
     """Fit a guest, and book its cells and devices; what has not changed is the same."""
-    fitted = _fitted(capacity, requirements, mapping)
-    free, problem = capacity.pools.free, fitted.problem
+    left, guest, problem = _fitted(capacity, requirements, mapping)
     if requirements.requests and not (problem and requirements.fitting.as_nova):
-        free, failed = _served(capacity, requirements, fitted.guest, mapping)
+        free, failed = _served(capacity, requirements, guest, mapping)
         problem = problem or failed
-    left = capacity
-    if fitted.cells is not capacity.topology.cells:
-        left = left._replace(topology=HostTopology.of(fitted.cells))
-    if free is not capacity.pools.free:
-        left = left._replace(pools=HostPools.of(free))
-    return BookedCapacity(left, fitted.guest, problem)
+        if free is not capacity.pools.free:
+            left = left._replace(pools=HostPools.of(free))
+    return BookedCapacity(left, guest, problem)
 
 
 def _fitted(
     capacity: HostCapacity,
     requirements: FitRequirements,
     mapping: ProviderMapping | None,
-) -> _FittedCells:
-    """Fit the guest, if it has cells and the host does, and add what it uses."""
-    cells = capacity.topology.cells
-    guest = requirements.guest
+) -> BookedCapacity:
+    """Fit the guest, if it has cells and the host does, and add what it uses of them.
+
+    The guest is None if it did not fit.
+    """
+    cells, guest = capacity.topology.cells, requirements.guest
     fitting = requirements.fitting
     if guest is None or not cells:
-        return _FittedCells(cells, guest)
+        return BookedCapacity(capacity, guest)
     devices = capacity.devices(requirements.requests, mapping)
     attempt = fitting.attempt(cells, guest, capacity.limits, devices)
     if not attempt.fits:
-        return _FittedCells(cells, None)
+        return BookedCapacity(capacity, None)
     try:
         after = with_usage(cells, attempt.guest, fitting.as_nova)
     except BookingFailed as problem:
-        return _FittedCells(cells, attempt.guest, problem)
-    return _FittedCells(after, attempt.guest)
+        return BookedCapacity(capacity, attempt.guest, problem)
+    left = capacity._replace(topology=HostTopology.of(after))
+    return BookedCapacity(left, attempt.guest)
 
 
 def _served(
@@ -147,12 +138,10 @@ def _served(
 
 def _providers(request: RequestSpec) -> Mapping[str, Sequence[str]] | None:
     """Return the providers of each requested group; None if groups were never set."""
-    if 'requested_resources' not in request or request.requested_resources is None:
+    groups = request.if_set('requested_resources')
+    if groups is None:
         return None
-    return {
-        group.requester_id or '': group.provider_uuids
-        for group in request.requested_resources
-    }
+    return {group.requester_id or '': group.provider_uuids for group in groups}
 
 
 class BookingFailed(RequestError):

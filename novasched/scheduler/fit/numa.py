@@ -70,25 +70,15 @@ def examine(
     if refused := _short_of_cpus(host, guest, reserve):
         return guest, refused
     if guest.pins:
-        if refused := _beyond_free_memory(host, guest):
-            return guest, refused
-        pinned = pin_cpus(host, guest, reserve)
+        pinned = _pinned(host, guest, reserve)
         if isinstance(pinned, CellRefusal):
             return guest, pinned
-        guest = _pinned(host, guest, pinned)
+        guest = pinned
     if limits and guest.shares and (refused := _over_limits(host, guest, limits)):
         return guest, refused
     if guest.id != host.id:
         guest = dataclasses.replace(guest, id=host.id)
     return guest, None
-
-
-def _beyond_free_memory(host: HostCell, guest: GuestCell) -> CellRefusal | None:
-    """Return why a guest cell that must be within all free memory is not, or None."""
-    have, want = host.free_memory, guest.memory
-    if not guest.within_free_memory or want <= have:
-        return None
-    return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, want, 'MiB free')
 
 
 def _short_of_cpus(
@@ -111,7 +101,13 @@ def _short_of_cpus(
     return None
 
 
-def _pinned(host: HostCell, guest: GuestCell, pinned: PinnedCpus) -> GuestCell:
+def _pinned(host: HostCell, guest: GuestCell, reserve: int) -> GuestCell | CellRefusal:
+    have, want = host.free_memory, guest.memory
+    if guest.within_free_memory and want > have:
+        return CellRefusal.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, want, 'MiB free')
+    pinned = pin_cpus(host, guest, reserve)
+    if isinstance(pinned, CellRefusal):
+        return pinned
     pairs = dict(guest.pinning or ())
     pairs.update(zip(sorted(guest.pcpuset), pinned.used, strict=True))
     return dataclasses.replace(

@@ -79,6 +79,13 @@ class PoolMismatch(enum.Enum):
         self.words = words
 
 
+ON_REQUEST: Mapping[object, PoolMismatch] = {
+    'type-PF': PoolMismatch.FUNCTION,
+    'vdpa': PoolMismatch.VDPA,
+}
+"""Types of devices that serve only requests for this type."""
+
+
 @dataclass(frozen=True)
 class DeviceRequest:
     """Devices that an instance asks for; each matches one of the alternatives.
@@ -121,25 +128,23 @@ class DeviceRequest:
 
     def _first_mismatch(self, pool: Pool) -> PoolMismatch | None:
         flat = pool.flat()
-        wanted = [dict(alternative) for alternative in self.alternatives]
-        if not any(_matches(alternative, flat) for alternative in wanted):
+        if not any(_matches(dict(wanted), flat) for wanted in self.alternatives):
             return PoolMismatch.SPEC
-        asked = {alternative.get('dev_type') for alternative in wanted}
-        if (kind := flat.get('dev_type')) not in asked:
-            if kind == 'type-PF':
-                return PoolMismatch.FUNCTION
-            if kind == 'vdpa':
-                return PoolMismatch.VDPA
-        if _is_true(flat.get('remote_managed')) and not any(
-            _is_true(alternative.get('remote_managed')) for alternative in wanted
-        ):
+        kind = flat.get('dev_type')
+        if kind in ON_REQUEST and kind not in self._asked('dev_type'):
+            return ON_REQUEST[kind]
+        is_remote = _is_true(flat.get('remote_managed'))
+        if is_remote and not any(map(_is_true, self._asked('remote_managed'))):
             return PoolMismatch.REMOTE
-        migrates = {alternative.get('live_migratable') for alternative in wanted}
+        migrates = self._asked('live_migratable')
         if migrates in ({'true'}, {'false'}):
-            return (
-                None if flat['live_migratable'] in migrates else PoolMismatch.MIGRATION
-            )
+            fits = flat['live_migratable'] in migrates
+            return None if fits else PoolMismatch.MIGRATION
         return None
+
+    def _asked(self, key: str) -> set[str | None]:
+        """Return the values of a key in the alternatives, None where it is missing."""
+        return {dict(alternative).get(key) for alternative in self.alternatives}
 
 
 def _words(alternative: Alternative) -> str:

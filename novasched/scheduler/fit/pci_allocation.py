@@ -117,15 +117,12 @@ class PciAllocation:
     ) -> list[Pool]:
         """Return the pools less what the request takes, if it fits."""
         admitted = self.admitted(cells, sockets)
-        near = [
-            i for i, pool in enumerate(self.pools) if pool.numa_node in admitted.cells
-        ]
-        rest = set(range(len(self.pools))).difference(near) if admitted.others else ()
+        is_far = [pool.numa_node not in admitted.cells for pool in self.pools]
         taken: dict[int, int] = {}
         wanted = self.request.count
-        for i in (*near, *sorted(rest)):
+        for i in sorted(range(len(self.pools)), key=is_far.__getitem__):
             pool = self.pools[i]
-            if self.mismatch(pool) is not None:
+            if (is_far[i] and not admitted.others) or self.mismatch(pool) is not None:
                 continue
             if self.providers:
                 taken[i] = self.providers[pool.rp_uuid]

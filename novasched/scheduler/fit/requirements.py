@@ -57,8 +57,8 @@ class FitRequirements:
     @classmethod
     def of(cls, request: RequestSpec, fitting: Fitting) -> FitRequirements:
         """Read the requirements out of a request."""
-        topology = request.numa_topology if 'numa_topology' in request else None
-        metadata = request.network_metadata if 'network_metadata' in request else None
+        topology = request.if_set('numa_topology')
+        metadata = request.if_set('network_metadata')
         return cls(
             guest_of(topology, fitting) if topology else None,
             device_requests(request),
@@ -146,7 +146,7 @@ class FitRequirements:
 
 def device_requests(request: RequestSpec) -> tuple[DeviceRequest, ...]:
     """Return the devices that a request asks for."""
-    return requests_of(request.pci_requests if 'pci_requests' in request else None)
+    return requests_of(request.if_set('pci_requests'))
 
 
 def _numbers(
@@ -220,6 +220,6 @@ def limits_of(limits: NUMATopologyLimits | None) -> CellLimits | None:
     """Read the limits that a filter recorded for the cells of a host."""
     if limits is None:
         return None
-    asked = limits.network_metadata if 'network_metadata' in limits else None
+    asked = limits.if_set('network_metadata')
     cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
     return CellLimits(cpu, ram, networks_of(asked))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
@@ -75,7 +77,18 @@ OPTS = {
 }
 
 
-class BuildFailureWeigher(Weigher):
+class ColumnWeigher(Weigher):
+    """A weigher whose raw weights are its only column."""
+
+    columns: ClassVar[tuple[str]]
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
+        (name,) = self.columns
+        column: Ints = getattr(hosts, name)
+        return column
+
+
+class BuildFailureWeigher(ColumnWeigher):
     """Avoid hosts where builds fail, the more the more of them failed.
 
     The multiplier, also one that an aggregate sets, counts with its sign changed.
@@ -85,9 +98,6 @@ class BuildFailureWeigher(Weigher):
     option = 'build_failure_weight_multiplier'
     columns = ('failed_builds',)
     multiplier = 1000000.0
-
-    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return hosts.failed_builds
 
     def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         return -super().aggregate_multipliers(hosts)
@@ -144,15 +154,12 @@ class CrossCellWeigher(Weigher):
         )
 
 
-class DiskWeigher(Weigher):
+class DiskWeigher(ColumnWeigher):
     """Prefer hosts with more free disk, in MiB; a negative multiplier stacks."""
 
     minval = 0
     option = 'disk_weight_multiplier'
     columns = ('free_disk_mb',)
-
-    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return hosts.free_disk_mb
 
 
 class HypervisorVersionWeigher(Weigher):
@@ -168,25 +175,19 @@ class HypervisorVersionWeigher(Weigher):
         return np.nan_to_num(hosts.hypervisor_version)
 
 
-class IoOpsWeigher(Weigher):
+class IoOpsWeigher(ColumnWeigher):
     """Prefer hosts with fewer heavy tasks; a positive multiplier prefers more."""
 
     minval = 0
     option = 'io_ops_weight_multiplier'
     columns = ('num_io_ops',)
 
-    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return hosts.num_io_ops
 
-
-class NumInstancesWeigher(Weigher):
+class NumInstancesWeigher(ColumnWeigher):
     """Prefer hosts with more instances; a negative multiplier prefers fewer."""
 
     option = 'num_instances_weight_multiplier'
     columns = ('num_instances',)
-
-    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return hosts.num_instances
 
 
 class PCIWeigher(Weigher):
@@ -207,12 +208,9 @@ class PCIWeigher(Weigher):
         return MOST_DEVICES + 1 - free
 
 
-class RAMWeigher(Weigher):
+class RAMWeigher(ColumnWeigher):
     """Prefer hosts with more free RAM, in MiB; a negative multiplier stacks."""
 
     minval = 0
     option = 'ram_weight_multiplier'
     columns = ('free_ram_mb',)
-
-    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
-        return hosts.free_ram_mb

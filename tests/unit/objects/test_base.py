@@ -115,97 +115,54 @@ def test_values_are_coerced(data, field, value):
     assert getattr(base.parse(primitive(**data)), field) == value
 
 
-@cases(
-    'received, text',
+@cases('received, text',
     ('text for int', primitive(num_instances='abc'), 'RequestSpec.num_instances: '),
     ('array for int', primitive(num_instances=[]), 'RequestSpec.num_instances: '),
-    (
-        'infinity for int',
-        primitive(num_instances=float('inf')),
-        'RequestSpec.num_instances: ',
-    ),
+    ('infinity for int', primitive(num_instances=float('inf')),
+     'RequestSpec.num_instances: '),
     ('dict for text', primitive(project_id={}), 'RequestSpec.project_id: '),
-    (
-        'null where not allowed',
-        primitive(instance_uuid=None),
-        "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None",
-    ),
+    ('null where not allowed', primitive(instance_uuid=None),
+     "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None"),
     ('array for uuid', primitive(instance_uuid=[]), 'RequestSpec.instance_uuid: '),
     ('text for list', primitive(ignore_hosts='abc'), 'RequestSpec.ignore_hosts: '),
     ('list for dict', primitive(scheduler_hints=[]), 'RequestSpec.scheduler_hints: '),
-    (
-        'text for object',
-        primitive(flavor='m1.small'),
-        'RequestSpec: an object is required, not a str',
-    ),
-    (
-        'object of another class',
-        primitive(flavor=primitive('Destination', '1.4')),
-        'RequestSpec.flavor: ',
-    ),
-    (
-        'number for object in a list',
-        primitive(requested_resources=[5]),
-        'an object is required, not a int',
-    ),
-    (
-        'inner object mistyped',
-        primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
-        'Flavor.vcpus: ',
-    ),
-    (
-        'unknown enum value',
-        primitive('InstancePCIRequest', '1.4', numa_policy='near'),
-        'InstancePCIRequest.numa_policy: Field value near is invalid',
-    ),
-    (
-        'text that is no time',
-        primitive('Flavor', '1.2', created_at='yesterday'),
-        'Flavor.created_at: ',
-    ),
-    (
-        'text that is no address',
-        primitive('NetworkRequest', '1.3', address='10.0.0.300'),
-        'NetworkRequest.address: ',
-    ),
+    ('text for object', primitive(flavor='m1.small'),
+     'RequestSpec: an object is required, not a str'),
+    ('object of another class', primitive(flavor=primitive('Destination', '1.4')),
+     'RequestSpec.flavor: '),
+    ('number for object in a list', primitive(requested_resources=[5]),
+     'an object is required, not a int'),
+    ('inner object mistyped', primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
+     'Flavor.vcpus: '),
+    ('unknown enum value', primitive('InstancePCIRequest', '1.4', numa_policy='near'),
+     'InstancePCIRequest.numa_policy: Field value near is invalid'),
+    ('text that is no time', primitive('Flavor', '1.2', created_at='yesterday'),
+     'Flavor.created_at: '),
+    ('text that is no address',
+     primitive('NetworkRequest', '1.3', address='10.0.0.300'),
+     'NetworkRequest.address: '),
     ('version is a word', primitive(version='one'), "'one' is no object version"),
     ('version of four parts', primitive(version='1.15.2.3'), 'is no object version'),
-    (
-        'version is a number',
-        primitive(version=1.15),
-        'RequestSpec: nova_object.version is missing or mistyped',
-    ),
-    (
-        'no envelope',
-        {'nova_object.name': 'RequestSpec'},
-        'RequestSpec: nova_object.namespace is missing or mistyped',
-    ),
-    (
-        'data is a list',
-        {**primitive(), 'nova_object.data': []},
-        'RequestSpec: nova_object.data is missing or mistyped',
-    ),
-)
+    ('version is a number', primitive(version=1.15),
+     'RequestSpec: nova_object.version is missing or mistyped'),
+    ('no envelope', {'nova_object.name': 'RequestSpec'},
+     'RequestSpec: nova_object.namespace is missing or mistyped'),
+    ('data is a list', {**primitive(), 'nova_object.data': []},
+     'RequestSpec: nova_object.data is missing or mistyped'),
+)  # fmt: skip
 def test_bad_input_is_refused_with_its_place(received, text):
     with pytest.raises(errors.InvalidRequest) as caught:
         base.parse(received)
     assert text in str(caught.value)
 
 
-@cases(
-    'received, name',
+@cases('received, name',
     ('unknown object', primitive('Sandwich', '1.0'), 'Sandwich'),
-    (
-        'unknown inner object',
-        primitive(flavor=primitive('Sandwich', '1.0')),
-        'Sandwich',
-    ),
-    (
-        'namespace of another project',
-        primitive(namespace='cinder'),
-        'cinder.RequestSpec',
-    ),
-)
+    ('unknown inner object', primitive(flavor=primitive('Sandwich', '1.0')),
+     'Sandwich'),
+    ('namespace of another project', primitive(namespace='cinder'),
+     'cinder.RequestSpec'),
+)  # fmt: skip
 def test_unknown_objects_are_named(received, name):
     with pytest.raises(errors.UnsupportedObject) as caught:
         base.parse(received)

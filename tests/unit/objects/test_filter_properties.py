@@ -217,28 +217,6 @@ def test_writing_changes_no_attribute_and_nothing_that_is_sent():
     assert bool(request)
 
 
-def test_writing():
-    request = factories.request(force_hosts=['h'])
-    assert request.setdefault('force_hosts', ['x']) == ['h']
-    mine = request.setdefault('mine', [])
-    mine.append(1)
-    assert request['mine'] == request.setdefault('mine') == [1]
-    request.update({'mine': 2}, yours=3)
-    assert (request['mine'], request['yours']) == (2, 3)
-    assert request.pop('force_hosts') == ['h']
-    assert request.pop('force_hosts', 5) == 5
-    assert 'force_hosts' not in list(request)
-    assert request.force_hosts == ['h']
-    del request['mine']
-    for key in ('mine', 'force_hosts', 'never'):
-        with pytest.raises(KeyError):
-            request.pop(key)
-        with pytest.raises(KeyError):
-            del request[key]
-    request['force_hosts'] = 'again'
-    assert request['force_hosts'] == 'again'
-
-
 def test_written_keys_follow_the_request():
     request = factories.request(instance_group=GROUP)
     request['mine'] = 1
@@ -406,24 +384,6 @@ def test_filters_weighers_and_instances_share_the_dict_of_a_request():
         following = request.for_instance(factories.INSTANCE)
         decide(profile, decision.ranked, following, random.Random(1), index=1)
         assert following['seen'] == ['h1', 'h2'] * 2 + ['h2', 'h1'] * 2
-
-
-def test_a_flavor_has_items():
-    flavor = request_of_everything().flavor
-    expected = {
-        'name': 'small',
-        'id': 1,
-        'flavorid': '1',
-        'memory_mb': 1024,
-        'vcpus': 1,
-        'root_gb': 1,
-        'ephemeral_gb': 0,
-        'swap': 0,
-        'rxtx_factor': 1.0,
-        'extra_specs': {'ssd': 'true'},
-    }
-    assert {key: flavor[key] for key in expected} == expected
-    assert {key: flavor.get(key) for key in expected} == expected
 
 
 def test_a_flavor_as_a_dict():

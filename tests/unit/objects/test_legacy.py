@@ -8,16 +8,15 @@ import pytest
 
 from novasched import errors
 from novasched.objects import base
-from novasched.objects.compute_node import ComputeNode, ComputeNodeList
+from novasched.objects.filter_properties import (
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance import Instance
 from novasched.objects.instance_group import InstanceGroup
-from novasched.objects.legacy import (
-    filter_properties_dict,
-    from_legacy,
-    request_spec_dict,
-)
+from novasched.objects.legacy import from_legacy
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import (
     Destination,
@@ -204,34 +203,24 @@ def test_no_group_unless_it_is_exactly_true(updated):
     assert from_legacy({}, wanted).instance_group is None
 
 
-@cases(
-    'asked, wanted',
+@cases('asked, wanted',
     ('text for a dict', 'x', {}),
     ('text for a number', {'num_instances': 'x'}, {}),
     ('a list', {'instance_properties': []}, {}),
     ('text for a flavor', {'instance_type': 'm1'}, {}),
     ('flavor', {'instance_type': {'vcpus': 'x'}}, {}),
     ('broken JSON', {'instance_properties': {'numa_topology': '{'}}, {}),
-    (
-        'dict that is no primitive',
-        {'instance_properties': {'pci_requests': {'requests': []}}},
-        {},
-    ),
-    (
-        'primitive of another class',
-        {'instance_properties': {'pci_requests': TOPOLOGY.obj_to_primitive()}},
-        {},
-    ),
-    (
-        'object of another class',
-        {'instance_properties': {'pci_requests': TOPOLOGY}},
-        {},
-    ),
+    ('dict that is no primitive',
+     {'instance_properties': {'pci_requests': {'requests': []}}}, {}),
+    ('primitive of another class',
+     {'instance_properties': {'pci_requests': TOPOLOGY.obj_to_primitive()}}, {}),
+    ('object of another class', {'instance_properties': {'pci_requests': TOPOLOGY}},
+     {}),
     ('host, no node', {}, {'retry': {'hosts': ['h']}}),
     ('bad host', {}, {'retry': {'hosts': [[{}, 'n']]}}),
     ('bad limit', {}, {'limits': {'vcpu': 'x'}}),
     ('bad hint', {}, {'scheduler_hints': {'a': {}}}),
-)
+)  # fmt: skip
 def test_bad_dicts_are_refused(asked, wanted):
     with pytest.raises(errors.InvalidRequest):
         from_legacy(asked, wanted)
@@ -250,15 +239,6 @@ def test_hints_are_wrapped():
     assert spec.scheduler_hints == {'a': ['x'], 'b': ['x', 'y'], 'c': ['1']}
 
 
-def test_request_spec_dict_of_nothing():
-    assert request_spec_dict(RequestSpec()) == {
-        'num_instances': 1,
-        'image': {},
-        'instance_properties': {},
-        'instance_type': {},
-    }
-
-
 def test_an_image_without_properties():
     made = request_spec_dict(RequestSpec(image=ImageMeta(name='cirros')))
     assert made['image'] == {'name': 'cirros'}
@@ -269,32 +249,6 @@ def test_a_flavor_as_a_dict():
     spec = from_legacy({'instance_type': flavor}, {})
     assert spec.vcpus == 2
     assert 'memory_mb' not in spec.flavor
-
-
-def test_request_spec_dict(spec_sample):
-    spec = base.parse(spec_sample('01-simple-boot'))
-    made = request_spec_dict(spec)
-    assert made['num_instances'] == 1
-    assert made['image']['name'] == 'cirros'
-    assert made['image']['properties'] == {
-        'hw_disk_bus': 'virtio',
-        'hw_machine_type': 'q35',
-        'hw_vif_model': 'virtio',
-    }
-    assert 'direct_url' not in made['image']
-    assert made['instance_type'] is spec.flavor
-    assert made['instance_properties'] == {
-        'numa_topology': None,
-        'pci_requests': spec.pci_requests,
-        'project_id': spec.project_id,
-        'user_id': spec.user_id,
-        'availability_zone': None,
-        'uuid': spec.instance_uuid,
-        'root_gb': 20,
-        'ephemeral_gb': 0,
-        'memory_mb': 2048,
-        'vcpus': 1,
-    }
 
 
 @cases(
@@ -314,44 +268,7 @@ def test_request_spec_dict(spec_sample):
         {},
     ),
     ('no limit set', RequestSpec(limits=SchedulerLimits()), {'limits': {}}),
-    (
-        'hosts',
-        RequestSpec(force_hosts=['h'], force_nodes=['n'], ignore_hosts=['i']),
-        {'force_hosts': ['h'], 'force_nodes': ['n'], 'ignore_hosts': ['i']},
-    ),
-    (
-        'hints',
-        RequestSpec(scheduler_hints={'a': ['x'], 'b': ['x', 'y']}),
-        {'scheduler_hints': {'a': 'x', 'b': ['x', 'y']}},
-    ),
-    (
-        'retry',
-        RequestSpec(
-            retry=SchedulerRetries(
-                num_attempts=2,
-                hosts=ComputeNodeList(
-                    objects=[ComputeNode(host='h', hypervisor_hostname='n')]
-                ),
-            )
-        ),
-        {'retry': {'num_attempts': 2, 'hosts': [['h', 'n']]}},
-    ),
     ('retry of nothing', RequestSpec(retry=SchedulerRetries()), {'retry': {}}),
-    (
-        'group',
-        RequestSpec(
-            instance_group=InstanceGroup(
-                policy='affinity', hosts=['h', 'h'], members=['m'], uuid=UUID
-            )
-        ),
-        {
-            'group_updated': True,
-            'group_hosts': {'h'},
-            'group_policies': {'affinity'},
-            'group_members': {'m'},
-            'group_uuid': UUID,
-        },
-    ),
     (
         'group of nothing',
         RequestSpec(instance_group=InstanceGroup()),
@@ -365,12 +282,6 @@ def test_request_spec_dict(spec_sample):
 )
 def test_filter_properties_dict(spec, expected):
     assert filter_properties_dict(spec) == expected
-
-
-def test_the_destination_stays_an_object():
-    destination = Destination(host='h')
-    spec = RequestSpec(requested_destination=destination)
-    assert filter_properties_dict(spec) == {'requested_destination': destination}
 
 
 @pytest.mark.parametrize('name', ['02-multi-create-anti-affinity', '04-pci-alias'])

@@ -157,21 +157,14 @@ def test_a_group_is_on_one_more_host(spec, hosts):
     assert spec.obj_to_primitive() == before
 
 
-@cases(
-    'destination, uuid',
+@cases('destination, uuid',
     ('no destination', None, None),
     ('a host, but no cell', Destination(allow_cross_cell_move=False), None),
-    (
-        'a cell',
-        Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
-        'a',
-    ),
-    (
-        'a move that may leave the cell',
-        Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True),
-        None,
-    ),
-)
+    ('a cell', Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
+     'a'),
+    ('a move that may leave the cell',
+     Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True), None),
+)  # fmt: skip
 def test_the_cell_that_the_hosts_must_be_of(destination, uuid):
     request = RequestSpec(requested_destination=destination)
     assert request.target_cell_uuid == uuid

@@ -12,7 +12,6 @@ from novasched.providers.candidates import FEW, search
 from novasched.providers.contents import build
 from novasched.resources.query import Group, Query
 from tests.support.clouds import recorded_worlds as worlds
-from tests.support.tables.cases import cases
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()
@@ -152,25 +151,6 @@ def test_one_host_after_the_other_before_the_second_of_any():
 def test_a_search_without_end_is_given_up():
     found = search(asking(3, 'isolate'), devices(1, 5), max_nodes=3)
     assert len(list(found)) < 5 * 4 * 3
-
-
-@cases(
-    'query',
-    ('no resources', Query((Group(in_tree='x'),))),
-    (
-        'no policy',
-        Query(
-            (
-                Group(resources={'VCPU': 1}),
-                Group('_1', {'VCPU': 1}),
-                Group('_2', {'VCPU': 1}),
-            )
-        ),
-    ),
-)
-def test_a_query_that_placement_refuses(query):
-    with pytest.raises(errors.InvalidCandidateQuery):
-        search(query, devices(1, 1))
 
 
 def test_the_tree_of_an_unknown_provider():

@@ -68,19 +68,13 @@ def same(table, other):
             assert np.array_equal(mine, theirs), field.name
 
 
-@cases(
-    'parents, uuids, tops, ends',
+@cases('parents, uuids, tops, ends',
     ('none', [], [], [], []),
     ('flat', [0, 0], ['p1', 'p2'], [0, 1], [1, 2]),
-    (
-        'a tree of three floors, and a single provider',
-        [0, 0, 1, 3, 1],
-        ['p1', 'p3', 'p4', 'p5', 'p2'],
-        [0, 0, 0, 0, 4],
-        [4, 3, 3, 4, 5],
-    ),
+    ('a tree of three floors, and a single provider', [0, 0, 1, 3, 1],
+     ['p1', 'p3', 'p4', 'p5', 'p2'], [0, 0, 0, 0, 4], [4, 3, 3, 4, 5]),
     ('a parent made later', [2, 0], ['p2', 'p1'], [0, 0], [2, 2]),
-)
+)  # fmt: skip
 def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, ends):
     table = build(contents(*parents))
     assert list(table.uuids) == uuids

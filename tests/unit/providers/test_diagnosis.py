@@ -105,40 +105,22 @@ def test_a_cloud_where_each_host_lacks_something_else():
     }
 
 
-@cases(
-    'query, expected',
+@cases('query, expected',
     ('in_tree', vcpus(in_tree='a'), [(Code.NOT_IN_TREE, 'a', 1, 1, None)]),
-    (
-        'a forbidden trait',
-        vcpus(forbidden=frozenset({GOLD})),
-        [(Code.TRAIT_FORBIDDEN, GOLD, 1, 1, None)],
-    ),
-    (
-        'a forbidden trait that nothing has',
-        vcpus(forbidden=frozenset({'CUSTOM_UNHEARD_OF'})),
-        [],
-    ),
-    (
-        'a required trait that nothing has',
-        vcpus(required=frozenset({'CUSTOM_UNHEARD_OF'})),
-        [(Code.TRAIT_MISSING, 'CUSTOM_UNHEARD_OF', 2, 2, None)],
-    ),
-    (
-        'one of two traits',
-        vcpus(required_any=(frozenset({GOLD, OFF}),)),
-        [(Code.TRAIT_MISSING, f'{OFF},{GOLD}', 1, 1, None)],
-    ),
-    (
-        'a class that nothing has',
-        Query((Group(resources={'PCPU': 1}),)),
-        [(Code.CLASS_MISSING, 'PCPU', 2, 2, None)],
-    ),
-    (
-        'offered for the fallback',
-        Query((Group(resources={'PCPU': 1}),), fallback=vcpus()),
-        [],
-    ),
-)
+    ('a forbidden trait', vcpus(forbidden=frozenset({GOLD})),
+     [(Code.TRAIT_FORBIDDEN, GOLD, 1, 1, None)]),
+    ('a forbidden trait that nothing has',
+     vcpus(forbidden=frozenset({'CUSTOM_UNHEARD_OF'})), []),
+    ('a required trait that nothing has',
+     vcpus(required=frozenset({'CUSTOM_UNHEARD_OF'})),
+     [(Code.TRAIT_MISSING, 'CUSTOM_UNHEARD_OF', 2, 2, None)]),
+    ('one of two traits', vcpus(required_any=(frozenset({GOLD, OFF}),)),
+     [(Code.TRAIT_MISSING, f'{OFF},{GOLD}', 1, 1, None)]),
+    ('a class that nothing has', Query((Group(resources={'PCPU': 1}),)),
+     [(Code.CLASS_MISSING, 'PCPU', 2, 2, None)]),
+    ('offered for the fallback',
+     Query((Group(resources={'PCPU': 1}),), fallback=vcpus()), []),
+)  # fmt: skip
 def test_single_conditions(query, expected):
     table = table_of(host('a', traits=[GOLD]), host('b'))
     assert reasons(query, table) == expected

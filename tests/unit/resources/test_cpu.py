@@ -20,56 +20,29 @@ def asked(extra_specs, image=None):
     return cpus(factories.request(vcpus=4, extra_specs=extra_specs, image=image))
 
 
-@cases(
-    'properties, amounts',
-    ('nothing', ({}, None), {}),
+@cases('properties, amounts',
     ('shared', ({POLICY: 'shared'}, {}), {}),
     ('an empty policy', ({POLICY: ''}, {}), {}),
-    ('dedicated', ({POLICY: 'dedicated'}, {}), {'PCPU': 4}),
-    (
-        'dedicated, and one for the emulator',
-        ({POLICY: 'dedicated', EMULATOR: 'isolate'}, {}),
-        {'PCPU': 5},
-    ),
-    (
-        'dedicated, and the emulator on shared ones',
-        ({POLICY: 'dedicated', EMULATOR: 'share'}, {}),
-        {'PCPU': 4},
-    ),
+    ('dedicated, and the emulator on shared ones',
+     ({POLICY: 'dedicated', EMULATOR: 'share'}, {}), {'PCPU': 4}),
     ('dedicated by the image', ({}, {'hw_cpu_policy': 'dedicated'}), {'PCPU': 4}),
-    (
-        'the flavor may ask for more than the image',
-        ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}),
-        {'PCPU': 4},
-    ),
-    ('mixed by mask', ({**MIXED, MASK: '0-1'}, {}), {'PCPU': 2, 'VCPU': 2}),
-    (
-        'mixed by the image, and one for the emulator',
-        ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
-        {'PCPU': 4, 'VCPU': 1},
-    ),
+    ('the flavor may ask for more than the image',
+     ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}), {'PCPU': 4}),
+    ('mixed by the image, and one for the emulator',
+     ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
+     {'PCPU': 4, 'VCPU': 1}),
     ('mixed without a mask', (MIXED, {}), {'PCPU': 0, 'VCPU': 4}),
-    (
-        'mixed by the realtime mask',
-        ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
-        {'PCPU': 3, 'VCPU': 1},
-    ),
-    (
-        'the realtime mask of the image comes first',
-        ({**REALTIME, 'hw:cpu_realtime_mask': '^1-2'}, {'hw_cpu_realtime_mask': '^0'}),
-        {'PCPU': 3, 'VCPU': 1},
-    ),
-    (
-        'all are realtime, and the emulator elsewhere',
-        ({**REALTIME, EMULATOR: 'share'}, {}),
-        {'PCPU': 4, 'VCPU': 0},
-    ),
-    (
-        'the dedicated mask comes first',
-        ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
-        {'PCPU': 1, 'VCPU': 3},
-    ),
-)
+    ('mixed by the realtime mask', ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
+     {'PCPU': 3, 'VCPU': 1}),
+    ('the realtime mask of the image comes first',
+     ({**REALTIME, 'hw:cpu_realtime_mask': '^1-2'}, {'hw_cpu_realtime_mask': '^0'}),
+     {'PCPU': 3, 'VCPU': 1}),
+    ('all are realtime, and the emulator elsewhere',
+     ({**REALTIME, EMULATOR: 'share'}, {}), {'PCPU': 4, 'VCPU': 0}),
+    ('the dedicated mask comes first',
+     ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
+     {'PCPU': 1, 'VCPU': 3}),
+)  # fmt: skip
 def test_amounts(properties, amounts):
     found = asked(*properties)
     assert found == CPUs(FeatureDemand(resources=amounts), found.are_dedicated)
@@ -118,88 +91,49 @@ ONE_LEFT = (
 )
 
 
-@cases(
-    'properties, problem, text',
-    (
-        'no such policy',
-        ({POLICY: 'odd'}, {}),
-        errors.InvalidCPUAllocationPolicy,
-        "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
-        "available: '('dedicated', 'shared', 'mixed')'.",
-    ),
-    (
-        'the image asks for some dedicated ones',
-        ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}),
-        errors.ImageCPUPinningForbidden,
-        IMAGE_POLICY,
-    ),
-    (
-        'the image asks for all dedicated ones',
-        ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
-        errors.ImageCPUPinningForbidden,
-        IMAGE_POLICY,
-    ),
-    (
-        'no such thread policy',
-        ({THREADS: 'odd'}, {}),
-        errors.InvalidCPUThreadAllocationPolicy,
-        "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
-        "'odd', available: '('prefer', 'isolate', 'require')'.",
-    ),
-    (
-        'the image asks for another thread policy',
-        ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
-        errors.ImageCPUThreadPolicyForbidden,
-        IMAGE_THREADS,
-    ),
-    (
-        'an empty thread policy is one',
-        ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
-        errors.ImageCPUThreadPolicyForbidden,
-        IMAGE_THREADS,
-    ),
-    (
-        'no such emulator policy',
-        ({EMULATOR: 'odd'}, {}),
-        errors.InvalidEmulatorThreadsPolicy,
-        "CPU emulator threads option requested is invalid, given: 'odd', "
-        "available: '('share', 'isolate')'.",
-    ),
-    (
-        'none is shared',
-        ({**MIXED, MASK: '0-3'}, {}),
-        errors.InvalidMixedInstanceDedicatedMask,
-        ONE_OF_EACH,
-    ),
-    (
-        'none is dedicated',
-        ({**MIXED, MASK: ' '}, {}),
-        errors.InvalidMixedInstanceDedicatedMask,
-        ONE_OF_EACH,
-    ),
-    (
-        'a dedicated one that is not there',
-        ({**MIXED, MASK: '0,9'}, {}),
-        errors.InvalidMixedInstanceDedicatedMask,
-        'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
-        'flavor. See "hw:cpu_dedicated_mask"',
-    ),
+@cases('properties, problem, text',
+    ('no such policy', ({POLICY: 'odd'}, {}), errors.InvalidCPUAllocationPolicy,
+     "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
+     "available: '('dedicated', 'shared', 'mixed')'."),
+    ('the image asks for some dedicated ones',
+     ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}), errors.ImageCPUPinningForbidden,
+     IMAGE_POLICY),
+    ('the image asks for all dedicated ones',
+     ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
+     errors.ImageCPUPinningForbidden, IMAGE_POLICY),
+    ('no such thread policy', ({THREADS: 'odd'}, {}),
+     errors.InvalidCPUThreadAllocationPolicy,
+     "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
+     "'odd', available: '('prefer', 'isolate', 'require')'."),
+    ('the image asks for another thread policy',
+     ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
+     errors.ImageCPUThreadPolicyForbidden, IMAGE_THREADS),
+    ('an empty thread policy is one',
+     ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
+     errors.ImageCPUThreadPolicyForbidden, IMAGE_THREADS),
+    ('no such emulator policy', ({EMULATOR: 'odd'}, {}),
+     errors.InvalidEmulatorThreadsPolicy,
+     "CPU emulator threads option requested is invalid, given: 'odd', "
+     "available: '('share', 'isolate')'."),
+    ('none is shared', ({**MIXED, MASK: '0-3'}, {}),
+     errors.InvalidMixedInstanceDedicatedMask, ONE_OF_EACH),
+    ('none is dedicated', ({**MIXED, MASK: ' '}, {}),
+     errors.InvalidMixedInstanceDedicatedMask, ONE_OF_EACH),
+    ('a dedicated one that is not there', ({**MIXED, MASK: '0,9'}, {}),
+     errors.InvalidMixedInstanceDedicatedMask,
+     'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
+     'flavor. See "hw:cpu_dedicated_mask"'),
     ('no mask', (REALTIME, {}), errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
-    (
-        'none is realtime',
-        ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
-        errors.RealtimeMaskNotFoundOrInvalid,
-        ONE_LEFT,
-    ),
-    (
-        'a realtime one that is not there',
-        ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
-        errors.RealtimeMaskNotFoundOrInvalid,
-        'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
-        'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
-        'hw_cpu_realtime_mask',
-    ),
-)
+    ('none is realtime',
+     ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
+     errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
+    ('a realtime one that is not there',
+     ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
+     errors.RealtimeMaskNotFoundOrInvalid,
+     'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
+     'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
+     'hw_cpu_realtime_mask'),
+)  # fmt: skip
 def test_invalid_cpu_policy_is_refused_in_novas_words(properties, problem, text):
     with pytest.raises(problem) as raised:
         asked(*properties)
@@ -233,25 +167,19 @@ def test_cpus(mask, cpus):
     assert cpus_in(mask, 4) == cpus
 
 
-@pytest.mark.parametrize(
-    ('mask', 'text'),
-    [
-        ('x', "Invalid inclusion expression 'x'"),
-        ('1.5', "Invalid inclusion expression '1.5'"),
-        ('0-1,^', "Invalid exclusion expression '^'"),
-        ('^x', "Invalid exclusion expression '^x'"),
-        ('3-1', "Invalid range expression '3-1'"),
-        ('-1', "Invalid range expression '-1'"),
-        ('0-', "Invalid range expression '0-'"),
-        ('0-1-2', "Invalid range expression '0-1-2'"),
-        ('^0-', "Invalid range expression '^0-'"),
-        (
-            '0-65536',
-            "Invalid range expression '0-65536': CPUs are numbered below 65536",
-        ),
-        ('0-65535,0', 'Invalid CPU mask: more than 65536 CPUs are named'),
-    ],
-)
+@pytest.mark.parametrize(('mask', 'text'), [
+    ('x', "Invalid inclusion expression 'x'"),
+    ('1.5', "Invalid inclusion expression '1.5'"),
+    ('0-1,^', "Invalid exclusion expression '^'"),
+    ('^x', "Invalid exclusion expression '^x'"),
+    ('3-1', "Invalid range expression '3-1'"),
+    ('-1', "Invalid range expression '-1'"),
+    ('0-', "Invalid range expression '0-'"),
+    ('0-1-2', "Invalid range expression '0-1-2'"),
+    ('^0-', "Invalid range expression '^0-'"),
+    ('0-65536', "Invalid range expression '0-65536': CPUs are numbered below 65536"),
+    ('0-65535,0', 'Invalid CPU mask: more than 65536 CPUs are named'),
+])  # fmt: skip
 def test_invalid_cpu_mask_is_refused_in_novas_words(mask, text):
     with pytest.raises(errors.InvalidDemand) as raised:
         cpus_in(mask, 4)

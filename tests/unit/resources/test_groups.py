@@ -24,36 +24,18 @@ def asked(extra_specs=None, shares_cpus=False, more=(), **fields):
     return asked_by(request, dict(more), shares_cpus)
 
 
-@cases(
-    'extra_specs, cpus, shared',
-    ('no policy', {}, {'VCPU': 1}, {'VCPU': 1}),
+@cases('extra_specs, cpus, shared',
     ('dedicated', PINNED, {'PCPU': 1}, {'VCPU': 1}),
-    (
-        'a policy replaces an amount',
-        {**PINNED, 'resources:PCPU': '7'},
-        {'PCPU': 1},
-        {'PCPU': 7},
-    ),
-    (
-        'but not that of the other kind',
-        {**PINNED, 'resources:VCPU': '2'},
-        {'PCPU': 1, 'VCPU': 2},
-        {'VCPU': 2},
-    ),
-    (
-        'a mixed policy without dedicated ones',
-        {**MIXED, 'resources:PCPU': '7'},
-        {'VCPU': 1},
-        {'PCPU': 7},
-    ),
+    ('a policy replaces an amount', {**PINNED, 'resources:PCPU': '7'}, {'PCPU': 1},
+     {'PCPU': 7}),
+    ('but not that of the other kind', {**PINNED, 'resources:VCPU': '2'},
+     {'PCPU': 1, 'VCPU': 2}, {'VCPU': 2}),
+    ('a mixed policy without dedicated ones', {**MIXED, 'resources:PCPU': '7'},
+     {'VCPU': 1}, {'PCPU': 7}),
     ('none at all', {'resources:PCPU': '0'}, {}, {}),
-    (
-        'more than there can be',
-        {'resources:VCPU': '9' * 30},
-        {'VCPU': 2**31},
-        {'VCPU': 2**31},
-    ),
-)
+    ('more than there can be', {'resources:VCPU': '9' * 30}, {'VCPU': 2**31},
+     {'VCPU': 2**31}),
+)  # fmt: skip
 def test_cpus(extra_specs, cpus, shared):
     assert asked(extra_specs).groups[''].resources == {**DISK_AND_MEMORY, **cpus}
     found = asked(extra_specs, shares_cpus=True)
@@ -111,34 +93,17 @@ def test_all_that_a_requested_group_says():
     assert found.own_suffixes == frozenset()
 
 
-@cases(
-    'groups, problem, text',
-    (
-        'without a name',
-        [group(None, {'VGPU': 1})],
-        errors.InvalidRequestGroup,
-        'Missing requester_id in RequestGroup! This is probably a programmer error',
-    ),
-    (
-        'empty',
-        [group('X', {}, in_tree='h0')],
-        errors.InvalidRequestGroup,
-        'Refusing to add no-op RequestGroup with requester_id=X. This is a '
-        'probably a programmer error.',
-    ),
-    (
-        'twice the same name',
-        [group('X', {'VGPU': 1})] * 2,
-        errors.RequestGroupSuffixConflict,
-        'Duplicate request group suffix X.',
-    ),
-    (
-        'a name that the flavor uses, if only for nonsense',
-        [group('1', {'VGPU': 1})],
-        errors.RequestGroupSuffixConflict,
-        'Duplicate request group suffix 1.',
-    ),
-)
+@cases('groups, problem, text',
+    ('without a name', [group(None, {'VGPU': 1})], errors.InvalidRequestGroup,
+     'Missing requester_id in RequestGroup! This is probably a programmer error'),
+    ('empty', [group('X', {}, in_tree='h0')], errors.InvalidRequestGroup,
+     'Refusing to add no-op RequestGroup with requester_id=X. This is a '
+     'probably a programmer error.'),
+    ('twice the same name', [group('X', {'VGPU': 1})] * 2,
+     errors.RequestGroupSuffixConflict, 'Duplicate request group suffix X.'),
+    ('a name that the flavor uses, if only for nonsense', [group('1', {'VGPU': 1})],
+     errors.RequestGroupSuffixConflict, 'Duplicate request group suffix 1.'),
+)  # fmt: skip
 def test_invalid_requested_groups_are_refused(groups, problem, text):
     with pytest.raises(problem) as raised:
         asked({'resources1:VGPU': 'many'}, groups=groups)

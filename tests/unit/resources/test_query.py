@@ -13,19 +13,8 @@ def some(*words):
 
 @cases(
     'query, text',
-    ('nothing at all', Query(()), ''),
     (
-        'classes are sorted',
-        Query((Group(resources={'VCPU': 2, 'DISK_GB': 1}),), limit=5),
-        'limit=5&resources=DISK_GB%3A1%2CVCPU%3A2',
-    ),
-    (
-        'a group without resources is written, too',
-        Query((Group(in_tree='H0'),)),
-        'in_tree=H0&resources=',
-    ),
-    (
-        'but others are asked instead where there are others',
+        'groups with resources are asked instead of a bare one',
         Query(
             (
                 Group(in_tree='H0', required=some('A'), forbidden=some('B')),
@@ -39,48 +28,14 @@ def some(*words):
         '&resources2=VGPU%3A1&root_required=A%2CC%2C%21B',
     ),
     (
-        'which cannot be asked for aggregates',
+        'but not for its aggregates',
         Query((Group(in_tree='H0', member_of=(some('A1'),)), Group('1', {'X': 1}))),
         'in_tree=H0&member_of=in%3AA1&resources=&resources1=X%3A1',
     ),
     (
-        'nor for their absence',
+        'nor for their absence, with resources or not',
         Query((Group(not_member_of=some('A1')), Group('1', {'X': 1}))),
         'member_of=%21in%3AA1&resources=&resources1=X%3A1',
-    ),
-    (
-        'forbidden traits come after required ones',
-        Query(
-            (Group('_NET1', {'VGPU': 1}, some('B', 'A'), some('D', 'C')),),
-            group_policy='none',
-        ),
-        'group_policy=none&required_NET1=A%2CB%2C%21C%2C%21D&resources_NET1=VGPU%3A1',
-    ),
-    (
-        'aggregates repeat, the forbidden ones first',
-        Query(
-            (
-                Group(
-                    resources={'VCPU': 1},
-                    member_of=(some('A2', 'A1'), some('A3')),
-                    not_member_of=some('A9', 'A8'),
-                ),
-            )
-        ),
-        'member_of=%21in%3AA8%2CA9&member_of=in%3AA1%2CA2&member_of=in%3AA3'
-        '&resources=VCPU%3A1',
-    ),
-    (
-        'what holds for the whole request',
-        Query(
-            (Group('P', {'NET': 1}), Group('Q', {'PPS': 10})),
-            same_subtree=(some('Q', 'P'),),
-            root_required=some('OWNER_NOVA'),
-            root_forbidden=some('COMPUTE_STATUS_DISABLED'),
-        ),
-        'resourcesP=NET%3A1&resourcesQ=PPS%3A10'
-        '&root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
-        '&same_subtree=P%2CQ',
     ),
 )
 def test_query(query, text):

@@ -2,7 +2,6 @@
 """Columns that are more than an array."""
 
 import numpy as np
-import pytest
 
 from novasched.scheduler.columns import Categories, Instances, Lazy, PerHost, PerValue
 from tests.support.clouds import factories
@@ -25,19 +24,6 @@ def test_map_asks_once_per_value_that_occurs():
 
     assert COLOURS.map(is_red).tolist() == [True, False, True]
     assert asked == ['red', 'blue']
-
-
-@pytest.mark.parametrize(
-    ('answer', 'dtype'),
-    [pytest.param(len, int, id='numbers'), pytest.param(list, object, id='lists')],
-)
-def test_map_returns_what_was_answered(answer, dtype):
-    expected = [answer('red'), answer('blue'), answer('red')]
-    assert COLOURS.map(answer, dtype).tolist() == expected
-
-
-def test_map_of_no_hosts():
-    assert len(Categories([], np.array([], np.intp)).map(bool)) == 0
 
 
 def counting(made):
@@ -88,13 +74,6 @@ def test_derived_value_is_computed_once_for_all_tables():
     values.append('yellow')
     assert lengths.of(Categories(values, np.array([3, 0]))).tolist() == [6, 3]
     assert asked == ['red', 'blue', 'yellow']
-
-
-def test_derived_values_of_other_categories_are_computed_again():
-    lengths = PerValue(len)
-    assert lengths.of(COLOURS).tolist() == [3, 4, 3]
-    others = Categories(['yellow', 'pink'], np.array([0, 1]))
-    assert lengths.of(others).tolist() == [6, 4]
 
 
 def test_several_numbers_may_follow_from_a_value():

@@ -14,63 +14,27 @@ APART, TWO, TOGETHER = (
 )
 
 
-@cases(
-    'policy, mine, others, expected',
+@cases('policy, mine, others, expected',
     ('alone', APART, {'b': 'h1'}, {}, None),
     ('others elsewhere', APART, {'b': 'h1'}, {'a': ['h2']}, None),
-    (
-        'the senior, apart',
-        APART,
-        {'a': 'h1'},
-        {'b': ['h1'], 'c': ['h2']},
-        Conflict({'b': ['h1']}, True, 0),
-    ),
-    (
-        'the third of one host takes the second best',
-        APART,
-        {'c': 'h1'},
-        {'a': ['h1'], 'b': ['h1']},
-        Conflict({'a': ['h1'], 'b': ['h1']}, False, 1),
-    ),
+    ('the senior, apart', APART, {'a': 'h1'}, {'b': ['h1'], 'c': ['h2']},
+     Conflict({'b': ['h1']}, True, 0)),
+    ('the third of one host takes the second best', APART, {'c': 'h1'},
+     {'a': ['h1'], 'b': ['h1']}, Conflict({'a': ['h1'], 'b': ['h1']}, False, 1)),
     ('two on a host', TWO, {'c': 'h1'}, {'a': ['h1']}, None),
-    (
-        'one too many, which is senior all the same',
-        TWO,
-        {'b': 'h1'},
-        {'a': ['h1'], 'c': ['h1']},
-        Conflict({'a': ['h1'], 'c': ['h1']}, True, 1),
-    ),
-    (
-        'two of one request, each on a host of another',
-        APART,
-        {'b': 'h1', 'd': 'h2'},
-        {'a': ['h1'], 'e': ['h2']},
-        Conflict({'a': ['h1'], 'e': ['h2']}, False, 0),
-    ),
+    ('one too many, which is senior all the same', TWO, {'b': 'h1'},
+     {'a': ['h1'], 'c': ['h1']}, Conflict({'a': ['h1'], 'c': ['h1']}, True, 1)),
+    ('two of one request, each on a host of another', APART, {'b': 'h1', 'd': 'h2'},
+     {'a': ['h1'], 'e': ['h2']}, Conflict({'a': ['h1'], 'e': ['h2']}, False, 0)),
     ('its own are not the business of this', APART, {'a': 'h1', 'b': 'h1'}, {}, None),
-    (
-        'one that moves holds two hosts',
-        APART,
-        {'a': 'h1'},
-        {'b': ['h0', 'h1']},
-        Conflict({'b': ['h0', 'h1']}, True, 0),
-    ),
+    ('one that moves holds two hosts', APART, {'a': 'h1'}, {'b': ['h0', 'h1']},
+     Conflict({'b': ['h0', 'h1']}, True, 0)),
     ('together', TOGETHER, {'b': 'h1'}, {'a': ['h1'], 'c': ['h0', 'h1']}, None),
-    (
-        'the host of the senior one is where to go',
-        TOGETHER,
-        {'c': 'h1'},
-        {'b': ['h2'], 'a': ['h3'], 'd': ['h1']},
-        Conflict({'a': ['h3']}, False),
-    ),
-    (
-        'beside the senior one',
-        TOGETHER,
-        {'c': 'h1'},
-        {'b': ['h2'], 'a': ['h1']},
-        Conflict({'b': ['h2']}, True),
-    ),
-)
+    ('the host of the senior one is where to go', TOGETHER, {'c': 'h1'},
+     {'b': ['h2'], 'a': ['h3'], 'd': ['h1']}, Conflict({'a': ['h3']}, False)),
+    ('beside the senior one', TOGETHER, {'c': 'h1'}, {'b': ['h2'], 'a': ['h1']},
+     Conflict({'b': ['h2']}, True)),
+)  # fmt: skip
 def test_conflicts(policy, mine, others, expected):
     assert policy.conflict(mine, others) == expected
 

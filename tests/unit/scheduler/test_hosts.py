@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from novasched.scheduler.hosts import Columns, HostTable, Lazy, Snapshot
+from novasched.scheduler.hosts import Lazy, Snapshot
 from tests.support.clouds import factories
 
 
@@ -56,22 +56,6 @@ def test_the_text_form_is_novas():
     )
 
 
-def test_every_column_says_what_it_is():
-    column = Columns.free_ram_mb
-    assert (column.name, column.__doc__) == (
-        'free_ram_mb',
-        'MiB; negative when oversubscribed.',
-    )
-
-
-def test_attribute_set_on_a_host_is_seen_there_only():
-    hosts = factories.hosts(2)
-    first, second = hosts.states()
-    first.num_instances = 9
-    assert (first.num_instances, second.num_instances) == (9, 0)
-    assert hosts.num_instances.tolist() == [0, 0]
-
-
 def test_keep_returns_the_hosts_with_what_was_set_on_them():
     nan = float('nan')
     hosts = factories.hosts(
@@ -104,27 +88,7 @@ def test_replace_changes_one_row_in_a_new_table():
     assert changed.snapshot.column('host') is hosts.snapshot.column('host')
 
 
-def test_a_lazy_column_is_made_once_for_all_tables_of_a_request():
-    made = []
-
-    def instances():
-        made.append(1)
-        return factories.objects([{'a': 1}, {}])
-
-    hosts = factories.hosts(2).with_columns(instances=Lazy(instances))
-    other = hosts.replace(0, num_instances=1)
-    assert not made
-    assert [host.instances for host in other.states()] == [{'a': 1}, {}]
-    assert hosts.instances.tolist() == [{'a': 1}, {}]
-    assert made == [1]
-
-
 @pytest.mark.parametrize('column', [np.array(['h1'], object), Lazy(lambda: ['h1'])])
 def test_every_column_can_be_had_as_a_lazy_one(column):
     snapshot = Snapshot({'host': np.array(['h1'], object), 'name': column})
     assert list(snapshot.lazy('name').column()) == ['h1']
-
-
-def test_a_table_of_all_rows():
-    snapshot = Snapshot({'host': np.array(['a', 'b'], object)})
-    assert HostTable(snapshot).rows.tolist() == [0, 1]

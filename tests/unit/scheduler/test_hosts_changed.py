@@ -93,27 +93,18 @@ def test_json_filter(change, query, passes):
     assert left(change, JsonFilter(), queried(*query)) == passes
 
 
-@cases(
-    'change, key, passes',
-    (
-        'a key of an attribute',
-        setting('rack', {'row': 'a'}),
-        'capabilities:rack:row',
-        ['h2'],
-    ),
+@cases('change, key, passes',
+    ('a key of an attribute', setting('rack', {'row': 'a'}), 'capabilities:rack:row',
+     ['h2']),
     ('an attribute', setting('rack', 'a'), 'capabilities:rack', ['h2']),
     ('another attribute', setting('rack', 'b'), 'capabilities:rack', []),
     ('an attribute of None', setting('rack', None), 'capabilities:rack', []),
     ('a name counts where it is known', setting('rack', 'b'), 'rack', ['h1']),
     ('None is a name that is known', setting('rack', None), 'rack', ['h1']),
     ('a new stat', put('stats', 'gpu', 'a'), 'capabilities:gpu', ['h2']),
-    (
-        'a stat that is a dict',
-        put('stats', 'gpu', {'type': 'a'}),
-        'capabilities:gpu:type',
-        ['h2'],
-    ),
-)
+    ('a stat that is a dict', put('stats', 'gpu', {'type': 'a'}),
+     'capabilities:gpu:type', ['h2']),
+)  # fmt: skip
 def test_compute_capabilities_filter(change, key, passes):
     assert left(change, ComputeCapabilitiesFilter(), capable(key)) == passes
 
@@ -142,25 +133,16 @@ MEASURED, IMAGES = MetricsFilter([LOAD]), ImagePropertiesFilter()
 IN_SSD = AggregateInstanceExtraSpecsFilter()
 
 
-@cases(
-    'change, filter_, passes',
-    (
-        'a metric',
-        lambda h: h.metrics.append(MonitorMetric(name=LOAD, value=5)),
-        MEASURED,
-        ['h2'],
-    ),
-    (
-        'metrics',
-        setting('metrics', [MonitorMetric(name=LOAD, value=5)]),
-        MEASURED,
-        ['h2'],
-    ),
+@cases('change, filter_, passes',
+    ('a metric', lambda h: h.metrics.append(MonitorMetric(name=LOAD, value=5)),
+     MEASURED, ['h2']),
+    ('metrics', setting('metrics', [MonitorMetric(name=LOAD, value=5)]), MEASURED,
+     ['h2']),
     ('an aggregate', lambda h: h.aggregates.append(SSD), IN_SSD, ['h2']),
     ('no architecture', lambda h: h.supported_instances[0].remove(X86), IMAGES, ['h1']),
     ('disabled', setting('service', {'disabled': True}), ComputeFilter(), ['h1']),
     ('up', setting('service', {'forced_down': False}), ComputeFilter(), ['h1', 'h2']),
-)
+)  # fmt: skip
 def test_other_filters(change, filter_, passes):
     asked = {'extra_specs': {'ssd': 'true'}, 'image': {'hw_architecture': X86}}
     assert left(change, filter_, factories.request(**asked)) == passes

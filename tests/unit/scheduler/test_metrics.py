@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that computes report."""
+"""The metrics that computes report, and lists of name=ratio."""
 
 import json
 
 import pytest
 
-from novasched.scheduler.metrics import HostMetric, parse
+from novasched.scheduler.metrics import HostMetric, invalid_ratios, parse, ratios
 from tests.support.tables.cases import cases
 
 
@@ -64,3 +64,22 @@ def test_metrics_keep_their_order_and_may_come_twice():
 def test_nonsense_raises_as_in_nova(text):
     with pytest.raises(ValueError):
         parse(text)
+
+
+@cases(
+    'items, found',
+    ('empty', [], []),
+    ('two', ['a=1', 'b=-0.5'], [('a', 1.0), ('b', -0.5)]),
+    ('one twice', ['a=1', 'a=2'], [('a', 1.0), ('a', 2.0)]),
+    ('blanks around the number', ['a= 2 '], [('a', 2.0)]),
+    ('a blank in the name', ['b = 2'], [('b ', 2.0)]),
+    ('two equals signs', ['a=b=2', 'c=1'], [('c', 1.0)]),
+    ('no name or no number', ['bad', '=1', 'a=', 'a=x'], []),
+)
+def test_ratios(items, found):
+    assert list(ratios(items)) == found
+
+
+def test_invalid_ratios():
+    items = ['a=1', 'bad', '=1', 'a=x', 'b=2']
+    assert invalid_ratios(items) == ('bad', '=1', 'a=x')

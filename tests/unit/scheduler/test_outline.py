@@ -369,21 +369,6 @@ def test_totals_that_are_no_numbers_decide_nothing():
     assert made.decisive == {}
 
 
-@cases(
-    'weighers, decisive',
-    ('without it they tie', [('a', [0, 1, 2])], {}),
-    ('one of two', [('a', [0, 4, 2]), ('b', [4, 3, 0])], {'a': 'h1'}),
-    ('both', [('a', [4, 3, 0]), ('b', [0, 3, 4])], {'a': 'h3', 'b': 'h1'}),
-    ('either will do', [('a', [0, 1, 2]), ('b', [0, 1, 2])], {}),
-    ('one has no say', [('a', [0, 1, 2]), ('b', [2, 2, 2])], {}),
-)
-def test_weighers_without_which_another_host_had_won(weighers, decisive):
-    made = summarize(
-        decided((), [Plain(*each) for each in weighers], factories.hosts(3))
-    )
-    assert made.decisive == decisive
-
-
 def test_of_hosts_that_tie_without_a_weigher_the_first_would_have_won():
     """The first of those that were weighed, whose order changes with the instance."""
     hosts = factories.hosts(

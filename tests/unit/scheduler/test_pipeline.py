@@ -334,21 +334,6 @@ def test_an_infinite_multiplier_is_no_error():
     assert weighed.totals.tolist() == [float('inf'), 1.0]
 
 
-@pytest.mark.parametrize(
-    ('totals', 'order'),
-    [
-        ([], []),
-        ([1.0], [0]),
-        ([1.0, 3.0, 3.0, 2.0], [1, 2, 3, 0]),
-        ([0.0, -0.0, 0.0], [0, 1, 2]),
-        ([float('inf'), 1.0, float('inf')], [0, 2, 1]),
-        ([2.0] * 40 + [3.0] + [2.0] * 40, [40, *range(40), *range(41, 81)]),
-    ],
-)
-def test_descending_keeps_ties_in_order(totals, order):
-    assert descending(np.array(totals)).tolist() == order
-
-
 @pytest.mark.parametrize('totals', [[0.05, NAN, 0.1], [NAN, 0.05, 0.1]])
 def test_nan_orders_as_a_sort_of_this_python_does(totals):
     """As in nova. Python 3.13 sorts otherwise than those before."""
@@ -410,15 +395,3 @@ def test_chance(shuffle, size, expected):
 def test_pick_of_few(count):
     profile = Profile((), (), 5, True)
     assert pick(profile, np.zeros(count), random.Random(1)).tolist() == [*range(count)]
-
-
-def test_totals_belong_to_the_ranked_hosts():
-    decision = decide(
-        Profile((), (RAMWeigher(),)),
-        factories.hosts(free_ram_mb=[1, 4, 2]),
-        factories.request(),
-        random.Random(1),
-    )
-    assert decision.ranked.host.tolist() == ['h2', 'h3', 'h1']
-    assert decision.totals.tolist() == [1.0, 0.5, 0.25]
-    assert decision.weighed.hosts.host.tolist() == ['h1', 'h2', 'h3']

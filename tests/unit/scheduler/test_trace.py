@@ -123,19 +123,13 @@ class Multiplies(Unclear):
 FIVE, TIMES = 'h1, h2, h3, h4, h5', 'times its multiplier is no number'
 
 
-@cases(
-    'filters, count, weighers, lines',
+@cases('filters, count, weighers, lines',
     ('twice', [Odd()], 7, [], [f'Odd gave more than once: {FIVE} and 2 more']),
     ('no weights', [], 2, [RAMWeigher(), Lazy()], ['Lazy gave no weight: h1, h2']),
-    (
-        'odd weights',
-        [],
-        4,
-        [Unclear()],
-        ['Unclear gave no weight: h4', 'Unclear gave what is no number: h3'],
-    ),
+    ('odd weights', [], 4, [Unclear()],
+     ['Unclear gave no weight: h4', 'Unclear gave what is no number: h3']),
     ('odd multipliers', [], 2, [Multiplies()], [f'Multiplies {TIMES}: h1, h2']),
-)
+)  # fmt: skip
 def test_plugin_with_an_odd_result_is_named(filters, count, weighers, lines):
     assert said(decide_on(filters, factories.hosts(count), *weighers)) == lines
 

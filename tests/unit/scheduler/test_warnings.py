@@ -177,19 +177,13 @@ def ignoring(option, items):
 SETTING = ['bad', 'cpu.percent=x', 'cpu.percent=3', '=1']
 
 
-@cases(
-    'plugins, option',
-    (
-        'metrics, for both who read it',
-        [MetricsFilter([], SETTING[:2]), MetricsWeigher(1.0, SETTING[:3])],
-        'metrics.weight_setting',
-    ),
-    (
-        'image properties',
-        [ImagePropertiesWeigher(1.0, iter(SETTING[:3]))],
-        'filter_scheduler.image_props_weight_setting',
-    ),
-)
+@cases('plugins, option',
+    ('metrics, for both who read it',
+     [MetricsFilter([], SETTING[:2]), MetricsWeigher(1.0, SETTING[:3])],
+     'metrics.weight_setting'),
+    ('image properties', [ImagePropertiesWeigher(1.0, iter(SETTING[:3]))],
+     'filter_scheduler.image_props_weight_setting'),
+)  # fmt: skip
 def test_settings(plugins, option):
     assert warned_of(plugins, []) == ignoring(option, 'bad, cpu.percent=x')
 

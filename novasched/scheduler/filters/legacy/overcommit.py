@@ -44,27 +44,51 @@ class OvercommitFilter(WritingFilter):
         return f'{self.ratio} {self.ratios(host.as_table()).item(0)}'
 
 
-class RoomFilter(OvercommitFilter):
-    """What the filters of RAM and disk share: hosts with room for the request.
+class _SizeFilter(WritingFilter):
+    """What the filters of RAM and disk share.
 
     ``total`` and ``free`` are columns, ``unit_mb`` is how many MiB one of the total
-    is, and ``limit`` is set in units. ``room`` and ``whole`` are the words for what
-    is free and for the total.
+    is, and ``limit`` is set in units.
     """
 
+    writes = ('limits',)
     total: ClassVar[str]
     free: ClassVar[str]
     unit_mb: ClassVar[int]
     limit: ClassVar[str]
+
+    @abc.abstractmethod
+    def asked(self, request: RequestSpec) -> int:
+        """Return how much is asked for, in the unit of ``free``."""
+
+
+class _OfRam(_SizeFilter):
+    total, free, unit_mb = 'total_usable_ram_mb', 'free_ram_mb', 1
+    limit = 'memory_mb'
+
+    def asked(self, request: RequestSpec) -> int:
+        return request.memory_mb
+
+
+class _OfDisk(_SizeFilter):
+    total, free, unit_mb = 'total_usable_disk_gb', 'free_disk_mb', 1024
+    limit = 'disk_gb'
+
+    def asked(self, request: RequestSpec) -> int:
+        return asked_disk_mb(request)
+
+
+class _RoomFilter(OvercommitFilter, _SizeFilter):
+    """What the filters of RAM and disk share: hosts with room for the request.
+
+    ``room`` and ``whole`` are the words for what is free and for the total.
+    """
+
     room: ClassVar[str]
     whole: ClassVar[str]
 
-    @abc.abstractmethod
-    def asked_mb(self, request: RequestSpec) -> int:
-        """Return the memory of the request, in MiB."""
-
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
-        asked = self.asked_mb(request)
+        asked = self.asked(request)
         total: Ints = getattr(hosts, self.total) * self.unit_mb
         free: Ints = getattr(hosts, self.free)
         with np.errstate(over='ignore', invalid='ignore'):
@@ -73,7 +97,7 @@ class RoomFilter(OvercommitFilter):
         return passes, limited(hosts, self.limit, limits / self.unit_mb, passes)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
-        asked, total = self.asked_mb(request), getattr(host, self.total) * self.unit_mb
+        asked, total = self.asked(request), getattr(host, self.total) * self.unit_mb
         if total < asked:
             text = (
                 f'does not have {asked} MB usable {self.whole} before overcommit, it '
@@ -194,7 +218,7 @@ class AggregateCoreFilter(AggregateRatios, CoreFilter):
     deprecated = _superseded('AggregateCoreFilter', TRAIN, 'CPUs')
 
 
-class RamFilter(RoomFilter):
+class RamFilter(_OfRam, _RoomFilter):
     """Pass hosts with enough memory, oversubscribed by their ``ram_allocation_ratio``.
 
     No instance may be larger than the host. The compute gets the oversubscribed
@@ -204,12 +228,7 @@ class RamFilter(RoomFilter):
     codes = (Code.NOT_ENOUGH_RAM,)
     deprecated = _superseded('RamFilter', STEIN, 'memory')
     ratio = 'ram_allocation_ratio'
-    total, free, unit_mb = 'total_usable_ram_mb', 'free_ram_mb', 1
-    limit = 'memory_mb'
     room = whole = 'ram'
-
-    def asked_mb(self, request: RequestSpec) -> int:
-        return request.memory_mb
 
 
 class AggregateRamFilter(AggregateRatios, RamFilter):
@@ -222,7 +241,7 @@ class AggregateRamFilter(AggregateRatios, RamFilter):
     deprecated = _superseded('AggregateRamFilter', TRAIN, 'memory')
 
 
-class DiskFilter(RoomFilter):
+class DiskFilter(_OfDisk, _RoomFilter):
     """Pass hosts with enough disk, oversubscribed by their ``disk_allocation_ratio``.
 
     Swap counts. No instance may be larger than the host. The compute gets the
@@ -233,12 +252,7 @@ class DiskFilter(RoomFilter):
     codes = (Code.NOT_ENOUGH_DISK,)
     deprecated = _superseded('DiskFilter', STEIN, 'disk')
     ratio = 'disk_allocation_ratio'
-    total, free, unit_mb = 'total_usable_disk_gb', 'free_disk_mb', 1024
-    limit = 'disk_gb'
     room, whole = 'disk', 'disk space'
-
-    def asked_mb(self, request: RequestSpec) -> int:
-        return asked_disk_mb(request)
 
 
 class AggregateDiskFilter(AggregateRatios, DiskFilter):
@@ -251,29 +265,22 @@ class AggregateDiskFilter(AggregateRatios, DiskFilter):
     deprecated = _superseded('AggregateDiskFilter', TRAIN, 'disk')
 
 
-class _ExactFilter(WritingFilter):
-    """Base of filters for hosts that one instance fills, such as bare-metal nodes.
+class _ExactFilter(_SizeFilter):
+    """Pass hosts that one instance fills, such as bare-metal nodes.
 
-    ``total`` is a column; the compute gets it as its limit ``limit``. ``words`` is the
-    text of the reason.
+    The compute gets all of the host as its limit. ``words`` is the text of the reason.
     """
 
-    writes = ('limits',)
-    total: ClassVar[str]
-    limit: ClassVar[str]
     words: ClassVar[str]
 
-    @abc.abstractmethod
-    def asked(self, request: RequestSpec) -> int:
-        """Return how much of the host is asked for."""
-
-    @abc.abstractmethod
-    def free(self, hosts: HostTable) -> Ints:
-        """Return how much each host has free, in the same unit."""
+    def free_of(self, hosts: HostTable) -> Ints:
+        """Return how much each host has free."""
+        free: Ints = getattr(hosts, self.free)
+        return free
 
     def passing(self, hosts: HostTable, request: RequestSpec) -> Mask:
         """Return the mask of the hosts that pass."""
-        passes: Mask = self.free(hosts) == self.asked(request)
+        passes: Mask = self.free_of(hosts) == self.asked(request)
         return passes
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
@@ -282,7 +289,7 @@ class _ExactFilter(WritingFilter):
         return passes, limited(hosts, self.limit, total.astype(np.float64), passes)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
-        asked, free = self.asked(request), self.free(host.as_table()).item(0)
+        asked, free = self.asked(request), self.free_of(host.as_table()).item(0)
         return Reason(self.codes[0], self.words.format(asked=asked, free=free))
 
 
@@ -293,7 +300,7 @@ def _bare_metal(name: str) -> str:
     )
 
 
-class ExactRamFilter(_ExactFilter):
+class ExactRamFilter(_OfRam, _ExactFilter):
     """Pass hosts with exactly the free memory that is asked for.
 
     The compute gets all memory of the host as its limit ``memory_mb``. Nova 17:
@@ -302,14 +309,7 @@ class ExactRamFilter(_ExactFilter):
 
     codes = (Code.RAM_DIFFERS,)
     deprecated = _bare_metal('ExactRamFilter')
-    total, limit = 'total_usable_ram_mb', 'memory_mb'
     words = 'does not have exactly {asked} MB usable RAM, it has {free} MB'
-
-    def asked(self, request: RequestSpec) -> int:
-        return request.memory_mb
-
-    def free(self, hosts: HostTable) -> Ints:
-        return hosts.free_ram_mb
 
 
 class ExactCoreFilter(_ExactFilter):
@@ -327,7 +327,7 @@ class ExactCoreFilter(_ExactFilter):
     def asked(self, request: RequestSpec) -> int:
         return request.vcpus
 
-    def free(self, hosts: HostTable) -> Ints:
+    def free_of(self, hosts: HostTable) -> Ints:
         return hosts.vcpus_total - hosts.vcpus_used
 
     def passing(self, hosts: HostTable, request: RequestSpec) -> Mask:
@@ -341,7 +341,7 @@ class ExactCoreFilter(_ExactFilter):
         return super().why(host, request)
 
 
-class ExactDiskFilter(_ExactFilter):
+class ExactDiskFilter(_OfDisk, _ExactFilter):
     """Pass hosts with exactly the free disk that is asked for; swap counts.
 
     The compute gets all disk of the host as its limit ``disk_gb``. Nova 17:
@@ -350,11 +350,4 @@ class ExactDiskFilter(_ExactFilter):
 
     codes = (Code.DISK_DIFFERS,)
     deprecated = _bare_metal('ExactDiskFilter')
-    total, limit = 'total_usable_disk_gb', 'disk_gb'
     words = 'does not have exactly {asked} MB usable disk, it has {free}'
-
-    def asked(self, request: RequestSpec) -> int:
-        return asked_disk_mb(request)
-
-    def free(self, hosts: HostTable) -> Ints:
-        return hosts.free_disk_mb

@@ -5,7 +5,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects.flavor import Flavor
-from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from novasched.objects.image_meta import ImageMeta
 from novasched.objects.machine import ARCHITECTURES, DISK_BUSES, VIF_MODELS
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestGroup, RequestLevelParams, RequestSpec
@@ -219,233 +219,127 @@ def test_each_property_may_be_looked_at_by_itself():
     )
 
 
-def virtqueue_added(of_flavor, of_image):
-    extra_specs = {} if of_flavor is None else {'hw:virtio_packed_ring': of_flavor}
-    image = {} if of_image is None else {'hw_virtio_packed_ring': of_image}
+RING, RING_OF_IMAGE = 'hw:virtio_packed_ring', 'hw_virtio_packed_ring'
+CRYPT, CRYPT_OF_IMAGE = 'hw:ephemeral_encryption', 'hw_ephemeral_encryption'
+FORMAT, FORMAT_OF_IMAGE = f'{CRYPT}_format', f'{CRYPT_OF_IMAGE}_format'
+SOUND, SOUND_OF_IMAGE = 'hw:sound_model', 'hw_sound_model'
+SECRET = 'hw:tpm_secret_security'
+ENCRYPTED, TPM = {CRYPT: 'true'}, {'hw:tpm_version': '2.0'}
+virtqueue, encryption = packed_virtqueue_filter, ephemeral_encryption_filter
+sound, tpm = virtio_sound_filter, tpm_secret_security_filter
+WORDS = {
+    virtqueue: ('virtqueue_filter request filter added required trait', None),
+    encryption: ('ephemeral_encryption_filter added trait', encryption.__name__),
+    sound: ('virtio_sound_filter added trait', sound.__name__),
+    tpm: (None, tpm.__name__),
+}
+"""The words before a trait, and the name of a prefilter that says it was skipped."""
+
+
+def added(prefilter, extra_specs=None, image=None):
     request = factories.request(extra_specs=extra_specs, image=image)
-    return packed_virtqueue_filter(request, PrefilterContext())
+    return prefilter(request, PrefilterContext())
 
 
-@pytest.mark.parametrize(
-    ('of_flavor', 'of_image', 'wanted'),
-    [
-        (None, None, False),
-        ('true', None, True),
-        (' Yes ', None, True),
-        ('perhaps', None, False),
-        ('', None, False),
-        (None, True, True),
-        (None, False, False),
-        ('on', True, True),
-        ('perhaps', False, False),
-    ],
-)
-def test_packed_virtqueues(of_flavor, of_image, wanted):
-    assert virtqueue_added(of_flavor, of_image) == (
-        Requirements(
-            root_required=frozenset({'COMPUTE_NET_VIRTIO_PACKED'}),
-            notes=(
-                'virtqueue_filter request filter added required trait '
-                'COMPUTE_NET_VIRTIO_PACKED',
-            ),
-        )
-        if wanted
-        else None
+@cases('prefilter, extra_specs, image, traits',
+    ('packed rings', virtqueue, {RING: 'true'}, {}, 'NET_VIRTIO_PACKED'),
+    ('with blanks', virtqueue, {RING: ' Yes '}, {}, 'NET_VIRTIO_PACKED'),
+    ('without an image', virtqueue, {RING: 'true'}, None, 'NET_VIRTIO_PACKED'),
+    ('by the image', virtqueue, {}, {RING_OF_IMAGE: True}, 'NET_VIRTIO_PACKED'),
+    ('by both', virtqueue, {RING: 'on'}, {RING_OF_IMAGE: True}, 'NET_VIRTIO_PACKED'),
+    ('no packed rings', virtqueue, {}, {}, ''),
+    ('nonsense', virtqueue, {RING: 'perhaps'}, {}, ''),
+    ('empty', virtqueue, {RING: ''}, {}, ''),
+    ('the image does not', virtqueue, {}, {RING_OF_IMAGE: False}, ''),
+    ('neither does', virtqueue, {RING: 'perhaps'}, {RING_OF_IMAGE: False}, ''),
+    ('encryption', encryption, ENCRYPTED, {}, 'EPHEMERAL_ENCRYPTION'),
+    ('without an image, too', encryption, ENCRYPTED, None, 'EPHEMERAL_ENCRYPTION'),
+    ('encryption by both', encryption, ENCRYPTED, {CRYPT_OF_IMAGE: True},
+     'EPHEMERAL_ENCRYPTION'),
+    ('encryption by the image', encryption, {}, {CRYPT_OF_IMAGE: True},
+     'EPHEMERAL_ENCRYPTION'),
+    ('an empty format', encryption, {**ENCRYPTED, FORMAT: ''}, {},
+     'EPHEMERAL_ENCRYPTION'),
+    ('a format', encryption, {**ENCRYPTED, FORMAT: 'plain'}, {},
+     'EPHEMERAL_ENCRYPTION EPHEMERAL_ENCRYPTION_PLAIN'),
+    ('a format of the image', encryption, ENCRYPTED, {FORMAT_OF_IMAGE: 'luksv2'},
+     'EPHEMERAL_ENCRYPTION EPHEMERAL_ENCRYPTION_LUKSV2'),
+    ('no encryption', encryption, {}, {}, ''),
+    ('the flavor says no', encryption, {CRYPT: 'no'}, {}, ''),
+    ('only a format', encryption, {FORMAT: 'bad'}, {}, ''),
+    ('the image says no', encryption, {}, {CRYPT_OF_IMAGE: False}, ''),
+    ('no sound', sound, {}, None, ''),
+    ('an empty model', sound, {SOUND: ''}, None, ''),
+    ('another model', sound, {SOUND: 'usb'}, None, ''),
+    ('another model of the image', sound, {}, {SOUND_OF_IMAGE: 'ich6'}, ''),
+    ('virtio sound', sound, {SOUND: 'virtio'}, None, 'SOUND_MODEL_VIRTIO'),
+    ('by image', sound, {SOUND: ''}, {SOUND_OF_IMAGE: 'virtio'}, 'SOUND_MODEL_VIRTIO'),
+    ('virtio sound by both', sound, {SOUND: 'virtio'}, {SOUND_OF_IMAGE: 'virtio'},
+     'SOUND_MODEL_VIRTIO'),
+    ('no TPM', tpm, {SECRET: 'bad'}, None, ''),
+    ('no level', tpm, TPM, None, 'SECURITY_TPM_SECRET_SECURITY_USER'),
+    ('a TPM of the image', tpm, {}, {'hw_tpm_version': '1.2'},
+     'SECURITY_TPM_SECRET_SECURITY_USER'),
+    ('an empty level', tpm, {**TPM, SECRET: ''}, None,
+     'SECURITY_TPM_SECRET_SECURITY_USER'),
+    ('a level', tpm, {**TPM, SECRET: 'deployment'}, {},
+     'SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT'),
+)  # fmt: skip
+def test_flavor_and_image_ask_for_traits(prefilter, extra_specs, image, traits):
+    words, skipped = WORDS[prefilter]
+    traits = [f'COMPUTE_{trait}' for trait in traits.split()]
+    expected = Requirements(
+        root_required=frozenset(traits),
+        notes=tuple(f'{words} {trait}' for trait in traits if words),
     )
+    if not traits:
+        expected = skipped and Requirements(notes=(f'{skipped} skipped',))
+    assert added(prefilter, extra_specs, image) == expected
 
 
-@pytest.mark.parametrize(
-    ('of_flavor', 'of_image', 'said'),
-    [('true', False, True), ('no', True, False), ('', True, False)],
-)
-def test_flavor_and_image_must_agree_on_virtqueues(of_flavor, of_image, said):
-    with pytest.raises(errors.FlavorImageConflict) as raised:
-        virtqueue_added(of_flavor, of_image)
-    assert str(raised.value) == (
-        f'Flavor has hw:virtio_packed_ring extra spec explicitly set to {said}, '
-        'conflicting with image which has hw_virtio_packed_ring explicitly set to '
-        f'{of_image}.'
-    )
-
-
-def test_a_request_without_an_image_has_the_virtqueues_of_its_flavor():
-    extra_specs = {'hw:virtio_packed_ring': 'true'}
-    found = packed_virtqueue_filter(
-        factories.request(extra_specs=extra_specs), PrefilterContext()
-    )
-    assert found.adds
-
-
-ENCRYPTION_TRAIT = 'COMPUTE_EPHEMERAL_ENCRYPTION'
-ENCRYPTED = {'hw:ephemeral_encryption': 'true'}
-ENCRYPTION_SKIPPED = Requirements(notes=('ephemeral_encryption_filter skipped',))
-
-
-def encryption_added(extra_specs, properties=None):
-    image = ImageMeta(name='cirros', properties=ImageMetaProps(**(properties or {})))
-    request = factories.request(extra_specs=extra_specs)
-    request.assign(image=image)
-    return ephemeral_encryption_filter(request, PrefilterContext())
-
-
-@cases(
-    'extra_specs, properties',
-    ('nobody says so', {}, {}),
-    ('the flavor does not', {'hw:ephemeral_encryption': 'no'}, {}),
-    ('format only', {'hw:ephemeral_encryption_format': 'bad'}, {}),
-    ('the image does not', {}, {'hw_ephemeral_encryption': False}),
-)
-def test_no_encryption(extra_specs, properties):
-    assert encryption_added(extra_specs, properties) == ENCRYPTION_SKIPPED
-
-
-@pytest.mark.parametrize(
-    ('extra_specs', 'properties', 'format_'),
-    [
-        (ENCRYPTED, {}, None),
-        (ENCRYPTED, {'hw_ephemeral_encryption': True}, None),
-        ({}, {'hw_ephemeral_encryption': True}, None),
-        ({**ENCRYPTED, 'hw:ephemeral_encryption_format': ''}, {}, None),
-        ({**ENCRYPTED, 'hw:ephemeral_encryption_format': 'plain'}, {}, 'PLAIN'),
-        ({**ENCRYPTED, 'hw:ephemeral_encryption_format': 'luks'}, {}, 'LUKS'),
-        (ENCRYPTED, {'hw_ephemeral_encryption_format': 'luksv2'}, 'LUKSV2'),
-    ],
-)
-def test_encryption(extra_specs, properties, format_):
-    found = encryption_added(extra_specs, properties)
-    traits = [ENCRYPTION_TRAIT] + ([f'{ENCRYPTION_TRAIT}_{format_}'] if format_ else [])
-    assert found.root_required == {*traits}
-    assert list(found.notes) == [
-        f'ephemeral_encryption_filter added trait {trait}' for trait in traits
-    ]
-
-
-@pytest.mark.parametrize(
-    ('extra_specs', 'properties', 'kind', 'text'),
-    [
-        (
-            ENCRYPTED,
-            {'hw_ephemeral_encryption': False},
-            errors.FlavorImageConflict,
-            'Flavor small has hw:ephemeral_encryption extra spec explicitly set to '
-            'true, conflicting with image cirros which has hw_eph_encryption property '
-            'explicitly set to False',
-        ),
-        (
-            {**ENCRYPTED, 'hw:ephemeral_encryption_format': 'luks'},
-            {'hw_ephemeral_encryption_format': 'plain'},
-            errors.FlavorImageConflict,
-            'Flavor small has hw:ephemeral_encryption_format extra spec explicitly set '
-            'to luks, conflicting with image cirros which has '
-            'hw_ephemeral_encryption_format explicitly set to plain.',
-        ),
-        (
-            {**ENCRYPTED, 'hw:ephemeral_encryption_format': 'LUKS'},
-            {},
-            errors.InvalidDemand,
-            'Invalid ephemeral encryption format LUKS. Allowed values: plain, luks, '
-            'luksv2',
-        ),
-    ],
-    ids=['one wants it', 'two formats', 'an unknown format'],
-)
-def test_nonsense(extra_specs, properties, kind, text):
+@cases('prefilter, extra_specs, image, kind, text',
+    ('only the flavor has packed rings', virtqueue, {RING: 'true'},
+     {RING_OF_IMAGE: False}, errors.FlavorImageConflict,
+     'Flavor has hw:virtio_packed_ring extra spec explicitly set to True, '
+     'conflicting with image which has hw_virtio_packed_ring explicitly set to '
+     'False.'),
+    ('an empty extra spec says no', virtqueue, {RING: ''}, {RING_OF_IMAGE: True},
+     errors.FlavorImageConflict,
+     'Flavor has hw:virtio_packed_ring extra spec explicitly set to False, '
+     'conflicting with image which has hw_virtio_packed_ring explicitly set to '
+     'True.'),
+    ('only the flavor encrypts', encryption, ENCRYPTED, {CRYPT_OF_IMAGE: False},
+     errors.FlavorImageConflict,
+     'Flavor small has hw:ephemeral_encryption extra spec explicitly set to '
+     'true, conflicting with image None which has hw_eph_encryption property '
+     'explicitly set to False'),
+    ('two formats', encryption, {**ENCRYPTED, FORMAT: 'luks'},
+     {FORMAT_OF_IMAGE: 'plain'}, errors.FlavorImageConflict,
+     'Flavor small has hw:ephemeral_encryption_format extra spec explicitly set '
+     'to luks, conflicting with image None which has '
+     'hw_ephemeral_encryption_format explicitly set to plain.'),
+    ('an unknown format', encryption, {**ENCRYPTED, FORMAT: 'LUKS'}, {},
+     errors.InvalidDemand,
+     'Invalid ephemeral encryption format LUKS. Allowed values: plain, luks, '
+     'luksv2'),
+    ('an unknown sound model', sound, {SOUND: 'VIRTIO'}, None, errors.InvalidDemand,
+     "Invalid sound device model 'VIRTIO'. Allowed values: sb16, es1370, pcspk, "
+     'ac97, ich6, ich9, usb, virtio.'),
+    ('two sound models', sound, {SOUND: 'virtio'}, {SOUND_OF_IMAGE: 'usb'},
+     errors.FlavorImageConflict,
+     'Flavor small has hw:sound_model extra spec explicitly set to virtio, '
+     'conflicting with image None which has hw_sound_model explicitly set to usb.'),
+    ('an odd TPM', tpm, {'hw:tpm_version': '3'}, None, errors.InvalidDemand,
+     "Invalid TPM version '3'. Allowed values: 1.2, 2.0."),
+)  # fmt: skip
+def test_nonsense_is_refused_in_novas_words(prefilter, extra_specs, image, kind, text):
     with pytest.raises(kind) as raised:
-        encryption_added(extra_specs, properties)
+        added(prefilter, extra_specs, image)
     assert str(raised.value) == text
-
-
-def test_a_request_without_an_image_has_its_flavor():
-    request = factories.request(extra_specs=ENCRYPTED)
-    assert ephemeral_encryption_filter(request, PrefilterContext()).root_required == {
-        ENCRYPTION_TRAIT
-    }
-
-
-SOUND_TRAIT = 'COMPUTE_SOUND_MODEL_VIRTIO'
-SOUND_ADDED = Requirements(
-    root_required=frozenset({SOUND_TRAIT}),
-    notes=(f'virtio_sound_filter added trait {SOUND_TRAIT}',),
-)
-SOUND_SKIPPED = Requirements(notes=('virtio_sound_filter skipped',))
-
-
-def sound_added(of_flavor, of_image):
-    extra_specs = {} if of_flavor is None else {'hw:sound_model': of_flavor}
-    image = None if of_image is None else {'hw_sound_model': of_image}
-    request = factories.request(extra_specs=extra_specs, image=image)
-    return virtio_sound_filter(request, PrefilterContext())
-
-
-@pytest.mark.parametrize(
-    ('of_flavor', 'of_image', 'outcome'),
-    [
-        (None, None, SOUND_SKIPPED),
-        ('', None, SOUND_SKIPPED),
-        ('usb', None, SOUND_SKIPPED),
-        (None, 'ich6', SOUND_SKIPPED),
-        ('virtio', None, SOUND_ADDED),
-        (None, 'virtio', SOUND_ADDED),
-        ('', 'virtio', SOUND_ADDED),
-        ('virtio', 'virtio', SOUND_ADDED),
-    ],
-)
-def test_sound(of_flavor, of_image, outcome):
-    assert sound_added(of_flavor, of_image) == outcome
-
-
-def test_an_unknown_model():
-    with pytest.raises(errors.InvalidDemand) as raised:
-        sound_added('VIRTIO', None)
-    assert str(raised.value) == (
-        "Invalid sound device model 'VIRTIO'. Allowed values: sb16, es1370, pcspk, "
-        'ac97, ich6, ich9, usb, virtio.'
-    )
-
-
-def test_flavor_and_image_must_agree():
-    with pytest.raises(errors.FlavorImageConflict):
-        sound_added('virtio', 'usb')
-
-
-TPM = {'hw:tpm_version': '2.0'}
-TPM_TRAIT = 'COMPUTE_SECURITY_TPM_SECRET_SECURITY_'
-
-
-def tpm_added(extra_specs, image=None):
-    request = factories.request(extra_specs=extra_specs, image=image)
-    return tpm_secret_security_filter(request, PrefilterContext())
-
-
-@pytest.mark.parametrize(
-    ('extra_specs', 'image', 'level'),
-    [
-        (TPM, None, 'USER'),
-        ({}, {'hw_tpm_version': '1.2'}, 'USER'),
-        ({**TPM, 'hw:tpm_secret_security': ''}, None, 'USER'),
-        ({**TPM, 'hw:tpm_secret_security': 'user'}, None, 'USER'),
-        ({**TPM, 'hw:tpm_secret_security': 'host'}, None, 'HOST'),
-        ({**TPM, 'hw:tpm_secret_security': 'deployment'}, {}, 'DEPLOYMENT'),
-    ],
-)
-def test_levels(extra_specs, image, level):
-    expected = Requirements(root_required=frozenset({f'{TPM_TRAIT}{level}'}))
-    assert tpm_added(extra_specs, image) == expected
-
-
-@pytest.mark.parametrize('extra_specs', [{}, {'hw:tpm_secret_security': 'bad'}])
-def test_no_tpm(extra_specs):
-    skipped = Requirements(notes=('tpm_secret_security_filter skipped',))
-    assert tpm_added(extra_specs) == skipped
 
 
 def test_an_unknown_level_gets_no_host():
     problem = "TPM secret security 'USER' is not supported."
-    assert tpm_added({**TPM, 'hw:tpm_secret_security': 'USER'}) == Requirements(
+    assert added(tpm, {**TPM, SECRET: 'USER'}) == Requirements(
         warnings=(problem,), refused=problem
     )
-
-
-def test_an_odd_tpm_is_an_error():
-    with pytest.raises(errors.InvalidDemand, match='Invalid TPM version'):
-        tpm_added({'hw:tpm_version': '3'})

@@ -110,23 +110,14 @@ def test_a_subclass_may_be_for_another_policy(filter_, policy, expected):
     assert passes(filter_, hosts, group) is expected
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'group', 'reason'),
-    [
-        (
-            ANTI,
-            factories.group(members=['U5']),
-            (Code.GROUP_LIMIT, '1 member of the group, limit 1'),
-        ),
-        (ANTI, None, REJECTED),
-        (
-            TOGETHER,
-            factories.group('affinity', hosts=['b', 'a']),
-            (Code.NOT_IN_GROUP, 'the group is on a, b'),
-        ),
-        (TOGETHER, None, REJECTED),
-    ],
-)
+@pytest.mark.parametrize(('filter_', 'group', 'reason'), [
+    (ANTI, factories.group(members=['U5']),
+     (Code.GROUP_LIMIT, '1 member of the group, limit 1')),
+    (ANTI, None, REJECTED),
+    (TOGETHER, factories.group('affinity', hosts=['b', 'a']),
+     (Code.NOT_IN_GROUP, 'the group is on a, b')),
+    (TOGETHER, None, REJECTED),
+])  # fmt: skip
 def test_why_of_groups(filter_, group, reason):
     host = factories.hosts(instances=[{'U5': None, 'U6': None}]).state(0)
     assert filter_.why(host, factories.request(instance_group=group)) == reason

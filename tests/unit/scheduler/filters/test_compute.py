@@ -3,7 +3,7 @@
 
 import datetime
 
-from novasched.scheduler.filters.compute import ComputeFilter
+from novasched.scheduler.filters.compute import AllHostsFilter, ComputeFilter
 from novasched.scheduler.reasons import Code
 from tests.support.clouds import factories
 from tests.support.tables.cases import cases
@@ -57,3 +57,8 @@ def test_hosts_are_grouped_by_the_state_of_their_service():
     first, second, third, fourth = FILTER.reason_groups(hosts, factories.request())
     assert first == fourth
     assert len({first, second, third}) == 3
+
+
+def test_all_hosts_filter_passes_every_host():
+    hosts = factories.hosts(2, service_up=[False, False])
+    assert AllHostsFilter().apply(hosts, factories.request()) is hosts

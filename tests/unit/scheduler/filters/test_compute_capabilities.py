@@ -119,24 +119,14 @@ def test_equal_stats_are_asked_once_and_answered_for_each():
     assert FILTER.apply(hosts, request).host.tolist() == ['h1', 'h3']
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'code', 'text'),
-    [
-        (
-            {'capabilities:vcpus_total': '8', 'capabilities:cpu_info:model': 'p4'},
-            Code.CAPABILITY_DIFFERS,
-            'cpu_info:model is core2duo, not p4',
-        ),
-        (
-            {'capabilities:bool': 'true'},
-            Code.CAPABILITY_DIFFERS,
-            'bool is True, not true',
-        ),
-        ({'capabilities:nokey': '1'}, Code.CAPABILITY_MISSING, 'nokey is None, not 1'),
-        ({'capabilities:vcpus_total': '8'}, Code.REJECTED, 'rejected'),
-        ({}, Code.REJECTED, 'rejected'),
-    ],
-)
+@pytest.mark.parametrize(('extra_specs', 'code', 'text'), [
+    ({'capabilities:vcpus_total': '8', 'capabilities:cpu_info:model': 'p4'},
+     Code.CAPABILITY_DIFFERS, 'cpu_info:model is core2duo, not p4'),
+    ({'capabilities:bool': 'true'}, Code.CAPABILITY_DIFFERS, 'bool is True, not true'),
+    ({'capabilities:nokey': '1'}, Code.CAPABILITY_MISSING, 'nokey is None, not 1'),
+    ({'capabilities:vcpus_total': '8'}, Code.REJECTED, 'rejected'),
+    ({}, Code.REJECTED, 'rejected'),
+])  # fmt: skip
 def test_why(extra_specs, code, text):
     request = factories.request(extra_specs=extra_specs)
     assert FILTER.why(host().state(0), request) == (code, text)

@@ -124,20 +124,6 @@ def test_the_lowest_limit_of_aggregates_holds(values, limit):
 
 @cases(
     'filter_, passes',
-    ('of its own', TwoForEach(), [True, True, False]),
-    ('on top of ours', OneMore(2), [True, False, False]),
-    ('of its own, for tasks', TwoTasksForEach(), [True, True, False]),
-)
-def test_a_subclass_may_have_its_own_limit(filter_, passes):
-    hosts = factories.hosts(num_instances=[2, 3, 4], num_io_ops=[2, 3, 4])
-    request = factories.request(vcpus=2)
-    passed = adapted(filter_).apply(hosts, request).rows.tolist()
-    assert [row in passed for row in hosts.rows.tolist()] == passes
-    assert [filter_.host_passes(h, request) for h in hosts.states()] == passes
-
-
-@cases(
-    'filter_, passes',
     ('the option', IoOpsFilter(3), [True, False, False, False]),
     ('aggregates', AggregateIoOpsFilter(9), [True, False, False, False]),
     ('a hook', Hooked(9), [True, True, False, False]),

@@ -6,7 +6,6 @@ import pytest
 from novasched.scheduler.filters.image_props import (
     ImagePropertiesFilter,
     address_bits,
-    version_text,
 )
 from novasched.scheduler.reasons import Code
 from tests.support.clouds import factories
@@ -122,43 +121,19 @@ def test_default_architecture(image, expected):
     assert passes(image, [['aarch64', 'kvm', 'hvm']], filter_=filter_) is expected
 
 
-@pytest.mark.parametrize(
-    ('number', 'text'),
-    [(6002000, '6.2.0'), (1006001, '1.6.1'), (10005, '10.5'), (7, '7'), (-1, '')],
-)
-def test_version_text(number, text):
-    assert version_text(number) == text
-
-
-@pytest.mark.parametrize(
-    ('image', 'columns', 'code', 'text'),
-    [
-        (
-            {},
-            {'supported_instances': [[]]},
-            Code.IMAGE_NOT_SUPPORTED,
-            'image needs kvm, x86_64, host advertises no supported instances',
-        ),
-        (
-            {},
-            {'supported_instances': [XEN]},
-            Code.IMAGE_NOT_SUPPORTED,
-            'image needs kvm, x86_64, in no supported instance type of the host',
-        ),
-        (
-            {'img_hv_requested_version': '>=9'},
-            {'supported_instances': [K], 'hypervisor_version': [6002000]},
-            Code.HYPERVISOR_VERSION_DIFFERS,
-            'image needs hypervisor version >=9, host has 6.2.0',
-        ),
-        (
-            {'img_hv_requested_version': '>=6', 'hw_maxphysaddr_bits': 43},
-            {'supported_instances': [K], 'cpu_info': [BITS]},
-            Code.ADDRESS_TOO_NARROW,
-            'image needs 43 bits of physical address, host has 42',
-        ),
-    ],
-)
+@pytest.mark.parametrize(('image', 'columns', 'code', 'text'), [
+    ({}, {'supported_instances': [[]]}, Code.IMAGE_NOT_SUPPORTED,
+     'image needs kvm, x86_64, host advertises no supported instances'),
+    ({}, {'supported_instances': [XEN]}, Code.IMAGE_NOT_SUPPORTED,
+     'image needs kvm, x86_64, in no supported instance type of the host'),
+    ({'img_hv_requested_version': '>=9'},
+     {'supported_instances': [K], 'hypervisor_version': [6002000]},
+     Code.HYPERVISOR_VERSION_DIFFERS,
+     'image needs hypervisor version >=9, host has 6.2.0'),
+    ({'img_hv_requested_version': '>=6', 'hw_maxphysaddr_bits': 43},
+     {'supported_instances': [K], 'cpu_info': [BITS]}, Code.ADDRESS_TOO_NARROW,
+     'image needs 43 bits of physical address, host has 42'),
+])  # fmt: skip
 def test_why(image, columns, code, text):
     image = {'hw_architecture': 'x86_64', 'img_hv_type': 'kvm', **image}
     host = factories.hosts(**columns).state(0)

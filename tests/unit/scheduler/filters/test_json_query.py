@@ -149,22 +149,15 @@ def test_a_query_may_be_large(query):
     assert_verdict(FILTER, HOSTS, request(query), True)
 
 
-@cases(
-    'query, bound',
-    (
-        'too many arguments',
-        json.dumps(['and', *[1] * 1000]),
-        '1000 commands and arguments',
-    ),
-    (
-        'too many arguments of nested queries',
-        json.dumps(['and', *[['and', *[1] * 99]] * 10]),
-        '1000 commands and arguments',
-    ),
+@cases('query, bound',
+    ('too many arguments', json.dumps(['and', *[1] * 1000]),
+     '1000 commands and arguments'),
+    ('too many arguments of nested queries',
+     json.dumps(['and', *[['and', *[1] * 99]] * 10]), '1000 commands and arguments'),
     ('too deeply nested', nested(51), '50 nested queries'),
     ('too deeply nested to be read', '[' * 50_000 + ']' * 50_000, '50 nested queries'),
     ('too long', json.dumps(['or', 'x' * 131_072]), '131072 characters'),
-)
+)  # fmt: skip
 def test_no_host_is_valid_for_a_query_that_is_too_large(query, bound):
     with pytest.raises(errors.NoValidHost, match=f'"query" has more than {bound}'):
         FILTER.apply(HOSTS, request(query))

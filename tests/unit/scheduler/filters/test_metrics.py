@@ -68,11 +68,3 @@ def test_why():
     reason = filter_.why(host('cpu.percent').state(0), factories.request())
     text = 'does not report cpu.frequency, cpu.user.time'
     assert reason == (Code.METRIC_MISSING, text)
-
-
-def test_ignored_elements_of_the_option_are_a_warning():
-    filter_ = filter_of('bad', 'cpu.percent=x', 'cpu.percent=3')
-    assert [str(warning) for warning in filter_.config_warnings([])] == [
-        'Ignoring the invalid elements of the option metrics.weight_setting: '
-        'bad, cpu.percent=x'
-    ]

@@ -122,40 +122,21 @@ def test_threads_are_asked_for_even_without_nodes(extra_specs, image, passes):
         assert why(table, asked).code is Code.THREADS_MISSING
 
 
-@cases(
-    'table, code, text',
+@cases('table, code, text',
     ('no nodes', hosts(None), Code.NUMA_MISSING, 'reports no NUMA nodes'),
-    (
-        'nonsense',
-        hosts('nonsense'),
-        Code.NODE_DATA_MISSING,
-        'numa_topology of the compute cannot be read: JSONDecodeError: ',
-    ),
-    (
-        'no CPU ratio',
-        hosts(FOUR, cpu_allocation_ratio=[float('nan')]),
-        Code.RATIO_UNKNOWN,
-        'cpu_allocation_ratio is unknown',
-    ),
-    (
-        'no memory ratio',
-        hosts(FOUR, ram_allocation_ratio=[float('nan')]),
-        Code.RATIO_UNKNOWN,
-        'ram_allocation_ratio is unknown',
-    ),
-    (
-        'no candidates',
-        hosts(FOUR, candidates=[]),
-        Code.CANDIDATE_MISSING,
-        'no allocation candidate is left',
-    ),
-    (
-        'too few CPUs',
-        hosts(numa_topology(numa_cell(0, range(2)), numa_cell(1, range(2, 5)))),
-        Code.NOT_ENOUGH_DEDICATED_CPUS,
-        '2 of 4 dedicated CPUs in cell 0, 3 in cell 1; no cell holds 4',
-    ),
-)
+    ('nonsense', hosts('nonsense'), Code.NODE_DATA_MISSING,
+     'numa_topology of the compute cannot be read: JSONDecodeError: '),
+    ('no CPU ratio', hosts(FOUR, cpu_allocation_ratio=[float('nan')]),
+     Code.RATIO_UNKNOWN, 'cpu_allocation_ratio is unknown'),
+    ('no memory ratio', hosts(FOUR, ram_allocation_ratio=[float('nan')]),
+     Code.RATIO_UNKNOWN, 'ram_allocation_ratio is unknown'),
+    ('no candidates', hosts(FOUR, candidates=[]), Code.CANDIDATE_MISSING,
+     'no allocation candidate is left'),
+    ('too few CPUs',
+     hosts(numa_topology(numa_cell(0, range(2)), numa_cell(1, range(2, 5)))),
+     Code.NOT_ENOUGH_DEDICATED_CPUS,
+     '2 of 4 dedicated CPUs in cell 0, 3 in cell 1; no cell holds 4'),
+)  # fmt: skip
 @pytest.mark.parametrize('as_nova', [False, True])
 def test_a_host_that_is_rejected_says_why(table, code, text, as_nova):
     reason = why(table, request(dedicated(4)), Fitting(as_nova=as_nova))

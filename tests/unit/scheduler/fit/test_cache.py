@@ -24,7 +24,6 @@ from tests.support.clouds.factories import (
     guest_topology,
     numa_cell,
     numa_topology,
-    pools,
 )
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
@@ -194,27 +193,3 @@ def left(table, hopeful=None, **asked):
     passes, after = filter_candidates(table, question, FitCache(), hopeful)
     assert len(after) == len(table)
     return passes.tolist(), [host.allocation_candidates for host in after.states()]
-
-
-def test_candidates_are_kept_one_by_one():
-    table = hosts(
-        pools({'rp_uuid': 'near'}), pools({'rp_uuid': 'x'}), candidates=[NEAR, FAR]
-    )
-    assert left(table) == ([True, False], [[NEAR], []])
-    assert [host.allocation_candidates for host in table.states()] == [[NEAR, FAR]] * 2
-
-
-def test_candidates_that_are_all_the_same_stay():
-    table = hosts(pools(1), None, candidates=[NEAR, FAR])
-    assert left(table, alias=None) == ([True, False], [[NEAR, FAR]] * 2)
-
-
-def test_a_host_without_candidates_is_not_left():
-    table = hosts(pools(1), candidates=[])
-    assert left(table, alias=None) == ([False], [[]])
-    assert left(table) == ([False], [[]])
-
-
-def test_hosts_without_hope_are_not_asked():
-    table = hosts(pools({'rp_uuid': 'x'}), pools(1), candidates=[NEAR])
-    assert left(table, [False, False]) == ([False, False], [[NEAR]] * 2)

@@ -185,36 +185,6 @@ CORES = ((0, 4), (1, 5), (2, 6), (3, 7))
 PAGES = (Pages(2048, 600, 1), Pages(4, 1048576))
 
 
-@pytest.mark.parametrize('as_nova', [False, True])
-@cases('host, guest, after',
-    ('shared CPUs and the smallest pages', {}, {'shared': {0, 1}},
-     {'cpu_usage': 2, 'memory_usage': 1024, 'mempages': (Pages(4, 1048576, 262144),)}),
-    ('the pages that were chosen',
-     {'mempages': PAGES, 'cpu_usage': 1, 'memory_usage': 5},
-     {'shared': {0}, 'pagesize': 2048},
-     {'cpu_usage': 2, 'memory_usage': 1029,
-      'mempages': (Pages(2048, 600, 513), Pages(4, 1048576))}),
-    ('dedicated CPUs and that of the emulator', {},
-     {'dedicated': {0, 1}, 'pinning': ((0, 2), (1, 3)), 'pagesize': 2048,
-      'reserved': frozenset({1})}, {'memory_usage': 1024, 'pinned_cpus': {1, 2, 3}}),
-    ('some of both', {},
-     {'dedicated': {0}, 'shared': {1, 2}, 'pinning': ((0, 2),), 'pagesize': 1},
-     {'memory_usage': 1024, 'cpu_usage': 2, 'pinned_cpus': {2}}),
-    ('whole cores', {'cores': CORES},
-     {'dedicated': {0, 1}, 'pinning': ((0, 0), (1, 1)), 'pagesize': 1,
-      'cpu_thread_policy': 'isolate'},
-     {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}),
-    ('mixed without dedicated CPUs', {},
-     {'dedicated': (), 'shared': {0}, 'cpu_policy': 'mixed', 'pagesize': 1},
-     {'memory_usage': 1024, 'cpu_usage': 1}),
-    ('on another node', {}, {'id': 8, 'shared': {0}}, {}),
-)  # fmt: skip
-def test_guest_adds_its_usage_to_the_host_cell(host, guest, after, as_nova):
-    cells = (topologies.host_cell(**host),)
-    used = with_usage(cells, topologies.guest(topologies.guest_cell(**guest)), as_nova)
-    assert used == (topologies.host_cell(**{**host, **after}),)
-
-
 @cases('host, guest, error, after',
     ('no page data', {'mempages': ()}, {'shared': {0}},
      'IndexError: cell 0: the compute reports no memory pages',

@@ -10,11 +10,6 @@ from novasched.scheduler.reasons import Code
 from tests.support.tables.cases import cases
 
 INTEL = {'vendor_id': '8086'}
-A = {'rp_uuid': 'rpA'}
-LIVE = {'live_migratable': 'true'}
-NVIDIA = {'vendor_id': '10de'}
-OF_PLACEMENT = {'resource_class': 'X', 'traits': 'Y'}
-TWICE_A = {'R-0': ['rpA'], 'R-1': ['rpA']}
 
 
 def pool(count=1, numa_node=None, rp_uuid=None, **tags):
@@ -29,74 +24,6 @@ def asked(count=1, *alternatives, **fields):
 def devices(pools, requests, mapping=None, sockets=None):
     wanted = requests_of(InstancePCIRequests(requests=list(requests)))
     return HostDevices(tuple(pools), wanted, mapping, sockets or {})
-
-
-def kind(name, value, wanted=None):
-    """A pool of devices with a tag, and a request for them."""
-    return [pool(**{name: value})], [asked(1, {name: wanted or value})]
-
-
-@cases(
-    'pools, requests, passes',
-    ('no pools', [], [asked()], False),
-    ('as many as asked for', [pool(2)], [asked(2)], True),
-    ('one too few', [pool(1)], [asked(2)], False),
-    ('two pools', [pool(x='a'), pool(x='b')], [asked(2)], True),
-    ('in other letters', *kind('net', 'PhysNet1', 'physnet1'), True),
-    ('no such tag', [pool()], [asked(1, {'net': 'n'})], False),
-    ('one of two', [pool(**NVIDIA)], [asked(1, INTEL, NVIDIA)], True),
-    ('a function', [pool(dev_type='type-PF')], [asked()], False),
-    ('a function asked for', *kind('dev_type', 'type-PF'), True),
-    ('vDPA', [pool(dev_type='vdpa')], [asked()], False),
-    ('vDPA asked for', *kind('dev_type', 'vdpa'), True),
-    ('remote-managed', [pool(remote_managed='true')], [asked()], False),
-    ('remote-managed asked for', *kind('remote_managed', 'True', 'true'), True),
-    ('two want the one', [pool(1)], [asked(), asked()], False),
-    ('one for each', [pool(2)], [asked(), asked()], True),
-    ('what placement looks at', [pool()], [asked(1, {**INTEL, **OF_PLACEMENT})], True),
-    ('an earlier claim', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpA'})], True),
-    ('another one', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpB'})], False),
-    ('migrates live', [pool(**LIVE)], [asked(1, LIVE)], True),
-    ('may not migrate live', [pool()], [asked(1, LIVE)], False),
-)
-def test_support_without_nodes(pools, requests, passes):
-    found = devices(pools, requests, {})
-    assert found.wanted
-    assert found.supports(frozenset()) is passes
-    assert found.supports(frozenset()) is passes
-
-
-@cases(
-    'pools, wanted, mapping, passes',
-    ('the provider', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpA']}, True),
-    ('another', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpZ']}, False),
-    ('not tracked', [pool()], asked(), {'R-0': ['rpA']}, False),
-    ('two of one provider', [pool(2, **A)], asked(2), TWICE_A, True),
-    ('two of one that has one', [pool(1, **A)], asked(2), TWICE_A, False),
-    ('a port', [pool()], asked(alias_name=None), {'R-0': ['rpA']}, True),
-    ('no group: any', [pool()], asked(), {'': ['rpCN']}, True),
-    ('two pools', [pool(**A), pool(x='y', **A)], asked(), {'R-0': ['rpA']}, False),
-)
-def test_support_of_a_candidate(pools, wanted, mapping, passes):
-    assert devices(pools, [wanted], mapping).supports(frozenset()) is passes
-
-
-@cases(
-    'node, policies',
-    ('same', 0, {None, 'legacy', 'required', 'preferred', 'socket'}),
-    ('same socket', 1, {'preferred', 'socket'}),
-    ('another socket', 2, {'preferred'}),
-    ('no node', None, {None, 'legacy', 'preferred'}),
-)
-def test_policies(node, policies):
-    sockets = {0: 0, 1: 0, 2: 1}
-    assert policies == {
-        policy
-        for policy in (None, 'legacy', 'required', 'preferred', 'socket')
-        if devices(
-            [pool(numa_node=node)], [asked(numa_policy=policy)], None, sockets
-        ).supports(frozenset({0}))
-    }
 
 
 @pytest.mark.parametrize('requests', [1, 2])
@@ -135,17 +62,6 @@ def test_devices_on_a_cell():
     assert not found.wanted
     assert [found.on_cell(n) for n in (0, 1)] == [5, 0]
     assert found.supports(frozenset({7}))
-
-
-def test_nothing_asked_for_takes_nothing():
-    pools = (pool(2, 0), pool())
-    assert devices(pools, []).apply(frozenset({0})) == pools
-
-
-@pytest.mark.parametrize('nodes', [None, frozenset()])
-def test_apply_without_nodes(nodes):
-    found = devices([pool(1), pool(2, x='y')], [asked(2)])
-    assert found.apply(nodes) == (pool(1, x='y'),)
 
 
 def test_apply_takes_for_one_request_after_the_other():

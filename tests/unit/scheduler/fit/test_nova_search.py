@@ -7,13 +7,10 @@ import math
 import pytest
 
 from novasched.scheduler.fit.nova_search import fit_as_nova, following
-from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
+from novasched.scheduler.fit.topology import SMALL
 from tests.support.clouds import topologies
 from tests.support.clouds.topologies import hosts
 from tests.support.tables.cases import cases
-
-HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)
 
 
 def shares(*counts, **given):
@@ -27,46 +24,6 @@ def shares(*counts, **given):
 
 def cpus(count):
     return {'cpuset': set(range(count))}
-
-
-@cases('cells, guest, where',
-    ('the only node', hosts({}), shares(1), [0]),
-    ('the other way round', hosts({}, cpus(3)), shares(3, 4), [1, 0]),
-    ('no room', hosts({}), shares(5), None),
-    ('more nodes than the host has', hosts({}), shares(1, 1), None),
-    ('a host without nodes', [], shares(1), None),
-    ('a guest without nodes', hosts({}), shares(), None),
-    ('a place is missed for the sake of another pair', hosts(cpus(1), cpus(8), cpus(2)),
-     shares(2, 4), None),
-    ('and found if asked for in another order', hosts(cpus(1), cpus(8), cpus(2)),
-     shares(4, 2), [1, 2]),
-)  # fmt: skip
-def test_where_a_guest_goes(cells, guest, where):
-    attempt = fit_as_nova(cells, guest, None, None, False)
-    found = [cell.id for cell in attempt.guest.cells] if attempt.fits else None
-    assert found == where
-
-
-def test_a_page_size_stays_when_the_node_is_refused():
-    huge = {'mempages': (Pages(4, 9), HUGE), 'cpuset': {0}}
-    large = {'mempages': (Pages(4, 9), LARGE_PAGES), 'cpu_usage': 1}
-    guest = shares(2, pagesize=LARGE)
-    attempt = fit_as_nova(hosts(huge, large), guest, None, None, False)
-    assert attempt == Attempt(False, shares(2, pagesize=1048576))
-
-
-def test_the_emulator_gets_a_cpu_beside_the_first_guest_node():
-    nodes = [topologies.guest_cell(n, dedicated={n}) for n in range(2)]
-    guest = topologies.guest(*nodes, isolates_emulator=True)
-    attempt = fit_as_nova(hosts({}, {}), guest, None, None, False)
-    assert [cell.reserved for cell in attempt.guest.cells] == [{1}, None]
-
-
-def test_devices_are_asked_for_each_choice():
-    devices = topologies.FakeDevices(supported=[{1, 2}])
-    cells = hosts({}, {}, {})
-    attempt = fit_as_nova(cells, shares(1, 1), None, devices, False)
-    assert [cell.id for cell in attempt.guest.cells] == [1, 2]
 
 
 def test_refusals_that_repeat_are_left_out():

@@ -27,36 +27,6 @@ CODES = (
 NO_DATA, DEDICATED, SHARED, MEMORY = CODES
 
 
-@cases('host, guest, fitted',
-    ('shared CPUs: on that node, nothing else', {'id': 8}, {'shared': {0, 1}},
-     {'id': 8, 'shared': {0, 1}}),
-    ('the size of pages is chosen', {'id': 8, 'mempages': HUGE},
-     {'shared': {0}, 'pagesize': LARGE}, {'id': 8, 'shared': {0}, 'pagesize': 2048}),
-    ('the size of pages was given', {'mempages': HUGE},
-     {'shared': {0}, 'pagesize': 2048}, {'shared': {0}, 'pagesize': 2048}),
-    ('dedicated CPUs, in the order of the guest', {'pinned_cpus': {0}},
-     {'dedicated': {6, 5}}, {'dedicated': {5, 6}, 'pinning': ((5, 1), (6, 2))}),
-    ('some of both', {'cpuset': {8}, 'pcpuset': {0, 1}},
-     {'shared': {0}, 'dedicated': {1, 2}},
-     {'shared': {0}, 'dedicated': {1, 2}, 'pinning': ((1, 0), (2, 1))}),
-    ('mixed without dedicated CPUs', {},
-     {'shared': {0}, 'cpu_policy': 'mixed', 'reserved': frozenset({3})},
-     {'shared': {0}, 'cpu_policy': 'mixed'}),
-    ('CPUs of before are replaced', {}, {'dedicated': {0}, 'pinning': ((0, 3), (9, 2))},
-     {'dedicated': {0}, 'pinning': ((0, 0), (9, 2))}),
-    ('exactly full', {'cpu_usage': 3, 'memory_usage': 3072}, {'shared': {0}},
-     {'shared': {0}}),
-    ('ratios are not for dedicated CPUs',
-     {'cpu_usage': 99, 'memory_usage': 4096, 'mempages': HUGE},
-     {'dedicated': {0}, 'pagesize': 2048},
-     {'dedicated': {0}, 'pagesize': 2048, 'pinning': ((0, 0),)}),
-)  # fmt: skip
-def test_it_fits(host, guest, fitted):
-    cell = topologies.host_cell(**host)
-    wanted = topologies.guest_cell(**guest)
-    assert fit_pair(cell, wanted, STRICT, 0) == topologies.guest_cell(**fitted)
-
-
 @cases('host, guest, code, text',
     ('more shared CPUs than the node has', {}, {'shared': range(5)}, SHARED,
      '4 of 5 shared CPUs'),
@@ -101,11 +71,6 @@ def test_the_product_with_the_ratio_is_not_rounded():
     )
 
 
-def test_without_limits_there_are_no_ratios():
-    host = topologies.host_cell(cpu_usage=99, memory_usage=9999)
-    assert fit_pair(host, topologies.guest_cell(shared={0}), None, 0).id == 0
-
-
 def test_how_far_a_guest_node_got_before_it_was_refused():
     host = topologies.host_cell(id=8, mempages=HUGE, cpu_usage=4)
     wanted = topologies.guest_cell(shared={0}, dedicated={1}, pagesize=LARGE)
@@ -114,32 +79,12 @@ def test_how_far_a_guest_node_got_before_it_was_refused():
     assert (got.id, got.pagesize, got.pinning) == (8, 2048, ((1, 0),))
 
 
-def test_numbers_are_apart_and_in_the_text():
-    refused = CellRefusal.too_few(Code.NOT_ENOUGH_PAGES, 3, 4, 'pages')
-    assert refused == (Code.NOT_ENOUGH_PAGES, '3 of 4 pages', '3', '4')
-
-
 def test_negative_amount_is_shown_as_zero():
     assert CellRefusal.too_few(Code.NOT_ENOUGH_PAGES, -3, 4, 'pages').have == '0'
 
 
 SMALL_PAGES, MIDDLE, HUGE_PAGES = Pages(4, 300000), Pages(2048, 600), Pages(1048576, 1)
 ALL = (MIDDLE, SMALL_PAGES, HUGE_PAGES)
-
-
-@cases('asked, memory, host, size_kb',
-    ('small is the smallest there is', SMALL, 1024, ALL, 4),
-    ('large begins with the largest', LARGE, 1024, ALL, 1048576),
-    ('memory that is no whole huge page', LARGE, 1026, ALL, 2048),
-    ('any goes down to the smallest', ANY, 1025, ALL, 4),
-    ('as many as are free', 2048, 1200, ALL, 2048),
-    ('the smallest, by its size', 4, 1024, (Pages(4, 262144),), 4),
-    ('the first of two entries counts', 4, 4, (Pages(4, 1024), Pages(4, 0)), 4),
-)  # fmt: skip
-def test_largest_suitable_page_size_is_chosen(asked, memory, host, size_kb):
-    cell = topologies.host_cell(mempages=host)
-    wanted = topologies.guest_cell(shared={0}, memory=memory, pagesize=asked)
-    assert choose_page_size(cell, wanted) == size_kb
 
 
 @cases('asked, memory, host, code, text',

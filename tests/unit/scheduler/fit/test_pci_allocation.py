@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation of one PCI request, and the equivalence classes of cells."""
 
-import pytest
-
 from novasched.scheduler.fit.pci import DeviceRequest, Pool
 from novasched.scheduler.fit.pci_allocation import PciAllocation, cell_classes
 from novasched.scheduler.reasons import Code
@@ -33,23 +31,7 @@ def taken(served, *nodes, sockets=TWO_SOCKETS):
     }
 
 
-POLICIES = ('legacy', 'required', 'preferred', 'socket')
-
-
-@pytest.mark.parametrize('policy', POLICIES)
-def test_near_devices_serve_every_policy(policy):
-    served = serving([pool(2), pool(), pool(0)], policy=policy)
-    assert taken(served, 0) == {0: 1}
-
-
-@pytest.mark.parametrize('policy', POLICIES)
-def test_a_guest_without_nodes_has_no_policy(policy):
-    served = serving([pool(2), pool(), pool(0)], count=2, policy=policy)
-    assert taken(served) == {2: 1, None: 1}
-
-
-@cases(
-    'policy, nodes_with_devices, count, by_node',
+@cases('policy, nodes_with_devices, count, by_node',
     ('legacy, another node', 'legacy', [1], 1, None),
     ('legacy, no node', 'legacy', [None], 1, {None: 1}),
     ('legacy, both', 'legacy', [None, 0], 2, {None: 1, 0: 1}),
@@ -57,18 +39,13 @@ def test_a_guest_without_nodes_has_no_policy(policy):
     ('required, another node', 'required', [1], 1, None),
     ('preferred, another node', 'preferred', [1], 1, {1: 1}),
     ('preferred, near ones do', 'preferred', [1, None, 0], 2, {None: 1, 0: 1}),
-    (
-        'preferred, near ones first',
-        'preferred',
-        [3, 1, None, 0],
-        3,
-        {None: 1, 0: 1, 3: 1},
-    ),
+    ('preferred, near ones first', 'preferred', [3, 1, None, 0], 3,
+     {None: 1, 0: 1, 3: 1}),
     ('socket, another node of it', 'socket', [1], 1, {1: 1}),
     ('socket, another one', 'socket', [2], 1, None),
     ('socket, no node', 'socket', [None], 1, None),
     ('socket, both nodes of it', 'socket', [1, 0], 2, {1: 1, 0: 1}),
-)
+)  # fmt: skip
 def test_policy(policy, nodes_with_devices, count, by_node):
     served = serving([pool(node) for node in nodes_with_devices], count, policy)
     assert taken(served, 0) == by_node
@@ -110,26 +87,17 @@ def test_devices_are_taken_in_order(counts, wanted, left):
     assert [each.count for each in served.left(frozenset(), {})] == left
 
 
-@cases(
-    'pools, providers, left',
+@cases('pools, providers, left',
     ('the one', [pool(0, 2, 'A'), pool(1, 1, 'B')], {'B': 1}, {0: 2}),
     ('twice the same', [pool(0, 3, 'A')], {'A': 2}, {0: 1}),
     ('twice, but there is one', [pool(0, 1, 'A')], {'A': 2}, None),
     ('a pool of no provider', [pool(0, 9)], {'A': 1}, None),
     ('ambiguous', [pool(0, 2, 'A'), pool(1, 1, 'A', x='y')], {'A': 1}, None),
-    (
-        'another is ambiguous',
-        [pool(0, 2, 'A'), pool(1, 1, 'A'), pool(2, 1, 'B')],
-        {'B': 1},
-        None,
-    ),
-    (
-        'two of no provider',
-        [pool(0, 2), pool(1, 1), pool(2, 1, 'B')],
-        {'B': 1},
-        {0: 2, 1: 1},
-    ),
-)
+    ('another is ambiguous', [pool(0, 2, 'A'), pool(1, 1, 'A'), pool(2, 1, 'B')],
+     {'B': 1}, None),
+    ('two of no provider', [pool(0, 2), pool(1, 1), pool(2, 1, 'B')], {'B': 1},
+     {0: 2, 1: 1}),
+)  # fmt: skip
 def test_providers(pools, providers, left):
     served = serving(pools, sum(providers.values()), **providers)
     fits = served.fits(frozenset(), {})
@@ -145,66 +113,35 @@ def test_a_provider_on_the_wrong_node_goes_unnoticed():
 NIC = frozenset({('vendor', 'x')})
 
 
-@cases(
-    'pools, fields, code, text',
+@cases('pools, fields, code, text',
     ('no pools', [], {}, Code.PCI_DEVICES_MISSING, 'a (any): 0 of 2 free'),
-    (
-        'too few that match',
-        [pool(0, 1, vendor='x'), pool(0, 5, vendor='y')],
-        {'alternatives': (NIC,)},
-        Code.PCI_DEVICES_MISSING,
-        'a (vendor=x): 1 of 2 free, 5 do not match',
-    ),
-    (
-        'too few that match, and elsewhere',
-        [pool(1, 1, vendor='x'), pool(0, 5, vendor='y')],
-        {'alternatives': (NIC,)},
-        Code.PCI_DEVICES_MISSING,
-        'a (vendor=x): 0 of 2 free, 5 do not match, 1 on other NUMA nodes',
-    ),
-    (
-        'another node',
-        [pool(0), pool(1, 3, dev_type='vdpa'), pool(2, 3)],
-        {'policy': 'required'},
-        Code.PCI_WRONG_NODE,
-        'a (any): 1 of 2 free, 6 on other NUMA nodes',
-    ),
-    (
-        'too few once functions and vDPA are left out',
-        [pool(0), pool(0, dev_type='type-PF'), pool(0, dev_type='vdpa')],
-        {},
-        Code.PCI_KIND_DIFFERS,
-        'a (any): 1 of 2 free, 1 are physical functions, 1 are vDPA',
-    ),
-    (
-        'remote',
-        [pool(0, 3, remote_managed='true')],
-        {},
-        Code.PCI_KIND_DIFFERS,
-        'a (any): 0 of 2 free, 3 are remote-managed',
-    ),
-    (
-        'another provider',
-        [pool(0, 3, 'A'), pool(0, 1, 'B')],
-        {'B': 2},
-        Code.PCI_WRONG_PROVIDER,
-        'a (any): 0 of 2 free of resource provider B, 4 of other resource providers',
-    ),
-    (
-        'ambiguous',
-        [pool(0, 3, 'A'), pool(0, 1, 'A')],
-        {'A': 2},
-        Code.PCI_PROVIDER_AMBIGUOUS,
-        'a (any): two pools of the host have one resource provider',
-    ),
-    (
-        'live migration',
-        [pool(0, 3, live_migratable='True')],
-        {'alternatives': (frozenset({('live_migratable', 'true')}),)},
-        Code.PCI_DEVICES_MISSING,
-        'a (live_migratable=true): 0 of 2 free, 3 do not match in live_migratable',
-    ),
-)
+    ('too few that match', [pool(0, 1, vendor='x'), pool(0, 5, vendor='y')],
+     {'alternatives': (NIC,)}, Code.PCI_DEVICES_MISSING,
+     'a (vendor=x): 1 of 2 free, 5 do not match'),
+    ('too few that match, and elsewhere',
+     [pool(1, 1, vendor='x'), pool(0, 5, vendor='y')], {'alternatives': (NIC,)},
+     Code.PCI_DEVICES_MISSING,
+     'a (vendor=x): 0 of 2 free, 5 do not match, 1 on other NUMA nodes'),
+    ('another node', [pool(0), pool(1, 3, dev_type='vdpa'), pool(2, 3)],
+     {'policy': 'required'}, Code.PCI_WRONG_NODE,
+     'a (any): 1 of 2 free, 6 on other NUMA nodes'),
+    ('too few once functions and vDPA are left out',
+     [pool(0), pool(0, dev_type='type-PF'), pool(0, dev_type='vdpa')], {},
+     Code.PCI_KIND_DIFFERS,
+     'a (any): 1 of 2 free, 1 are physical functions, 1 are vDPA'),
+    ('remote', [pool(0, 3, remote_managed='true')], {}, Code.PCI_KIND_DIFFERS,
+     'a (any): 0 of 2 free, 3 are remote-managed'),
+    ('another provider', [pool(0, 3, 'A'), pool(0, 1, 'B')], {'B': 2},
+     Code.PCI_WRONG_PROVIDER,
+     'a (any): 0 of 2 free of resource provider B, 4 of other resource providers'),
+    ('ambiguous', [pool(0, 3, 'A'), pool(0, 1, 'A')], {'A': 2},
+     Code.PCI_PROVIDER_AMBIGUOUS,
+     'a (any): two pools of the host have one resource provider'),
+    ('live migration', [pool(0, 3, live_migratable='True')],
+     {'alternatives': (frozenset({('live_migratable', 'true')}),)},
+     Code.PCI_DEVICES_MISSING,
+     'a (live_migratable=true): 0 of 2 free, 3 do not match in live_migratable'),
+)  # fmt: skip
 def test_why(pools, fields, code, text):
     served = serving(pools, 2, **fields)
     assert not served.fits(frozenset({0}), TWO_SOCKETS)

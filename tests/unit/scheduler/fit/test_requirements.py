@@ -11,7 +11,6 @@ from novasched.scheduler.fit.requirements import (
     FitRequirements,
     HostCapacity,
     guest_of,
-    networks_of,
     topology_of,
 )
 from novasched.scheduler.fit.topology import CellLimits, Networks
@@ -136,23 +135,6 @@ def wanted(**given):
     return InstanceNUMATopology(cells=[cell])
 
 
-def test_a_guest_that_was_never_fitted():
-    guest = guest_of(wanted(cpu_policy='mixed', cpu_thread_policy='prefer'))
-    cell = topologies.guest_cell(
-        shared={0}, dedicated={1, 2}, memory=512, cpu_thread_policy='prefer'
-    )
-    assert guest == topologies.guest(cell)
-
-
-@pytest.mark.parametrize(('policy', 'isolates'), [
-    ('isolate', True), ('share', False), (None, False)
-])  # fmt: skip
-def test_the_policy_for_the_emulator(policy, isolates):
-    topology = wanted()
-    topology.emulator_threads_policy = policy
-    assert guest_of(topology).isolates_emulator is isolates
-
-
 def test_a_fitted_guest_goes_there_and_back():
     asked = wanted(cpu_policy='mixed', pagesize=-1)
     asked.emulator_threads_policy = 'isolate'
@@ -173,9 +155,3 @@ def test_a_fitted_guest_goes_there_and_back():
 def test_a_guest_without_pinning_goes_there_and_back():
     asked = wanted()
     assert guest_of(topology_of(guest_of(asked), asked)) == guest_of(asked)
-
-
-def test_networks():
-    metadata = NetworkMetadata(physnets={'fast'}, tunneled=False)
-    assert networks_of(metadata) == Networks(frozenset({'fast'}), False)
-    assert networks_of(None) is None

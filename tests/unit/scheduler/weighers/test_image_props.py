@@ -48,27 +48,18 @@ def test_weights(multiplier, setting, aggregates, weights):
     assert weigh([weigher], hosts, request).totals.tolist() == weights
 
 
-@cases(
-    'asked, kept, like',
+@cases('asked, kept, like',
     ('yes', {'hw_boot_menu': 'true'}, {'hw_boot_menu': 'yes'}, 1),
     ('no', {'hw_boot_menu': 'true'}, {'hw_boot_menu': 'no'}, 0),
     ('an old name', {'hw_architecture': 'amd64'}, {'architecture': 'x86_64'}, 1),
     ('a name nova lacks', {'custom': 'x'}, {'custom': 'x'}, 0),
-    (
-        'a list',
-        {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
-        {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
-        1,
-    ),
-    (
-        'another list',
-        {'trait:A': 'required', 'trait:B': 'required'},
-        {'trait:A': 'required'},
-        0,
-    ),
+    ('a list', {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
+     {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'}, 1),
+    ('another list', {'trait:A': 'required', 'trait:B': 'required'},
+     {'trait:A': 'required'}, 0),
     ('nothing asked', {}, {'os_distro': 'x'}, 0),
     ('no image', None, {'os_distro': 'x'}, 0),
-)
+)  # fmt: skip
 def test_properties_compare_as_texts(asked, kept, like):
     hosts = hosts_with([[kept], []])
     weigher = ImagePropertiesWeigher(1.0)

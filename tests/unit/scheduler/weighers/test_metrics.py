@@ -59,34 +59,21 @@ ZERO = ['cpu.frequency=0']
 PERCENT = [text(percent=0.03), text(percent=0.1)]
 
 
-@cases(
-    'weigher, metrics, weights',
+@cases('weigher, metrics, weights',
     ('one metric', MetricsWeigher(1.0, ONE), several(512, 1024, 3072), [0.0, 0.2, 1.0]),
-    (
-        'two metrics',
-        MetricsWeigher(1.0, BOTH),
-        [text(frequency=100, percent=0.1), text(frequency=90, percent=0)],
-        [0.0, 1.0],
-    ),
+    ('two metrics', MetricsWeigher(1.0, BOTH),
+     [text(frequency=100, percent=0.1), text(frequency=90, percent=0)], [0.0, 1.0]),
     ('one metric twice adds up', MetricsWeigher(1.0, TWICE), several(1, 2), [0, 0]),
     ('only one host', MetricsWeigher(1.0, ONE), several(None), [0.0]),
     ('absent', lenient(1.0, ONE), several(512, None), [1.0, 0.0]),
     ('it does not count', lenient(1.0, ZERO), several(512, None), [0, 0]),
-    (
-        'the one that is absent does not count',
-        lenient(1.0, ['cpu.percent=5', *ZERO]),
-        PERCENT,
-        [0.0, 1.0],
-    ),
+    ('the one that is absent does not count', lenient(1.0, ['cpu.percent=5', *ZERO]),
+     PERCENT, [0.0, 1.0]),
     ('nothing counts', lenient(0.0, ONE), several(512, None), [0, 0]),
-    (
-        'absent is better',
-        lenient(1.0, ONE, unavailable=600),
-        [text(frequency=512), None],
-        [0.0, 1.0],
-    ),
+    ('absent is better', lenient(1.0, ONE, unavailable=600),
+     [text(frequency=512), None], [0.0, 1.0]),
     ('empty', MetricsWeigher(), [text(frequency=1), None], [0, 0]),
-)
+)  # fmt: skip
 def test_weights(weigher, metrics, weights):
     hosts = factories.hosts(metrics=metrics)
     assert weigh([weigher], hosts, factories.request()).totals.tolist() == weights

@@ -112,23 +112,17 @@ def test_without_an_end_there_is_no_limit():
     assert limits(AggregateRamFilter(), ram(1024, 0, 1.0, 'inf'), request) == {}
 
 
-@cases(
-    'filter_, hosts, asked, limit',
+@cases('filter_, hosts, asked, limit',
     ('enough', DiskFilter(), disk(13, 11264, 1.0, '99'), (1, 1, 512), 13.0),
     ('swap counts', DiskFilter(), disk(13, 2048, 1.0, '99'), (1, 1, 1024), None),
     ('more', DiskFilter(), disk(12, -10240, 10.0, '99'), (10, 1, 1024), 120.0),
     ('larger than the host', DiskFilter(), disk(1, 1024, 10.0, '99'), (1, 0, 1), None),
     ('unknown', DiskFilter(), disk(13, 11264, NAN, '99'), (1, 1, 512), None),
-    (
-        'of the aggregate',
-        AggregateDiskFilter(),
-        disk(16, 1024, 1.0, '2'),
-        (2, 1, 0),
-        32,
-    ),
+    ('of the aggregate', AggregateDiskFilter(), disk(16, 1024, 1.0, '2'), (2, 1, 0),
+     32),
     ('broken', AggregateDiskFilter(), disk(10, 0, 1.0, '1.25'), (2, 0, 512), 12.5),
     ('no number', AggregateDiskFilter(), disk(10, 0, 1.0, 'XX'), (2, 0, 512), None),
-)
+)  # fmt: skip
 def test_disk(filter_, hosts, asked, limit):
     expected = None if limit is None else {'disk_gb': limit}
     assert limits(filter_, hosts, disk_request(*asked)) == expected
@@ -140,23 +134,17 @@ def test_the_selection_has_whole_gigabytes():
     assert selected_limits(passed.state(0)).disk_gb == 12
 
 
-@cases(
-    'filter_, columns, asked, expected',
+@cases('filter_, columns, asked, expected',
     ('RAM', ExactRamFilter(), {'free_ram_mb': 512}, {}, {'memory_mb': 16384}),
     ('less RAM', ExactRamFilter(), {'free_ram_mb': 511}, {}, None),
     ('more RAM', ExactRamFilter(), {'free_ram_mb': 513}, {}, None),
     ('CPUs', ExactCoreFilter(), {'vcpus_used': 5}, {'vcpus': 3}, {'vcpu': 8}),
     ('more CPUs', ExactCoreFilter(), {'vcpus_used': 5}, {'vcpus': 2}, None),
     ('no CPUs', ExactCoreFilter(), {'vcpus_total': 0}, {'vcpus': 0}, None),
-    (
-        'disk',
-        ExactDiskFilter(),
-        {'free_disk_mb': 1536},
-        {'swap': 512},
-        {'disk_gb': 100},
-    ),
+    ('disk', ExactDiskFilter(), {'free_disk_mb': 1536}, {'swap': 512},
+     {'disk_gb': 100}),
     ('more disk', ExactDiskFilter(), {'free_disk_mb': 2048}, {}, None),
-)
+)  # fmt: skip
 def test_hosts_that_are_filled(filter_, columns, asked, expected):
     hosts = factories.hosts(**{name: [value] for name, value in columns.items()})
     assert limits(filter_, hosts, factories.request(**asked)) == expected
@@ -183,87 +171,38 @@ def test_a_subclass_goes_host_by_host_and_keeps_the_limits():
     assert passed.limits.tolist() == [{'memory_mb': 16384.0}]
 
 
-@cases(
-    'filter_, hosts, text',
-    (
-        'more CPUs than the host',
-        CoreFilter(),
-        cpus(1, 0, 16.0),
-        'does not have 2 total cpus before overcommit, it only has 1',
-    ),
-    (
-        'too few CPUs left',
-        CoreFilter(),
-        cpus(4, 7, 2.0),
-        'does not have 2 usable vcpus, it only has 1.0 usable vcpus '
-        '(cpu_allocation_ratio 2.0)',
-    ),
-    (
-        'more RAM than the host',
-        RamFilter(),
-        ram(512, 512, 4.0),
-        'does not have 1024 MB usable ram before overcommit, it only has 512 MB',
-    ),
-    (
-        'too little RAM left',
-        RamFilter(),
-        ram(2048, -1025, 2.0),
-        'does not have 1024 MB usable ram, it only has 1023.0 MB usable ram '
-        '(ram_allocation_ratio 2.0)',
-    ),
-    (
-        'the ratio of the aggregate',
-        AggregateRamFilter(),
-        ram(1024, 0, 1.0, '1.5'),
-        'does not have 1024 MB usable ram, it only has 512.0 MB usable ram '
-        '(ram_allocation_ratio 1.5)',
-    ),
-    (
-        'a ratio that is no number',
-        AggregateRamFilter(),
-        ram(1024, 0, 1.0, 'XX', '2'),
-        'does not have 1024 MB usable ram, it only has 0.0 MB usable ram '
-        '(ram_allocation_ratio 1.0, as 2, XX of its aggregates is no number)',
-    ),
-    (
-        'more disk than the host',
-        DiskFilter(),
-        disk(1, 1024, 10.0),
-        'does not have 1025 MB usable disk space before overcommit, it only has '
-        '1024 MB',
-    ),
-    (
-        'too little disk left',
-        DiskFilter(),
-        disk(2, 0, 1.5),
-        'does not have 1025 MB usable disk, it only has 1024.0 MB usable disk '
-        '(disk_allocation_ratio 1.5)',
-    ),
-    (
-        'not exactly the RAM',
-        ExactRamFilter(),
-        ram(1024, 5, 1.0),
-        'does not have exactly 1024 MB usable RAM, it has 5 MB',
-    ),
-    (
-        'not exactly the CPUs',
-        ExactCoreFilter(),
-        cpus(8, 5, 1.0),
-        'does not have exactly 2 cores of usable vcpu, it has 3',
-    ),
-    (
-        'no CPUs',
-        ExactCoreFilter(),
-        cpus(0, 0, 1.0),
-        'VCPUs not set; assuming CPU collection broken',
-    ),
-    (
-        'not exactly the disk',
-        ExactDiskFilter(),
-        disk(1, 3, 1.0),
-        'does not have exactly 1025 MB usable disk, it has 3',
-    ),
-)
+@cases('filter_, hosts, text',
+    ('more CPUs than the host', CoreFilter(), cpus(1, 0, 16.0),
+     'does not have 2 total cpus before overcommit, it only has 1'),
+    ('too few CPUs left', CoreFilter(), cpus(4, 7, 2.0),
+     'does not have 2 usable vcpus, it only has 1.0 usable vcpus '
+     '(cpu_allocation_ratio 2.0)'),
+    ('more RAM than the host', RamFilter(), ram(512, 512, 4.0),
+     'does not have 1024 MB usable ram before overcommit, it only has 512 MB'),
+    ('too little RAM left', RamFilter(), ram(2048, -1025, 2.0),
+     'does not have 1024 MB usable ram, it only has 1023.0 MB usable ram '
+     '(ram_allocation_ratio 2.0)'),
+    ('the ratio of the aggregate', AggregateRamFilter(), ram(1024, 0, 1.0, '1.5'),
+     'does not have 1024 MB usable ram, it only has 512.0 MB usable ram '
+     '(ram_allocation_ratio 1.5)'),
+    ('a ratio that is no number', AggregateRamFilter(), ram(1024, 0, 1.0, 'XX', '2'),
+     'does not have 1024 MB usable ram, it only has 0.0 MB usable ram '
+     '(ram_allocation_ratio 1.0, as 2, XX of its aggregates is no number)'),
+    ('more disk than the host', DiskFilter(), disk(1, 1024, 10.0),
+     'does not have 1025 MB usable disk space before overcommit, it only has '
+     '1024 MB'),
+    ('too little disk left', DiskFilter(), disk(2, 0, 1.5),
+     'does not have 1025 MB usable disk, it only has 1024.0 MB usable disk '
+     '(disk_allocation_ratio 1.5)'),
+    ('not exactly the RAM', ExactRamFilter(), ram(1024, 5, 1.0),
+     'does not have exactly 1024 MB usable RAM, it has 5 MB'),
+    ('not exactly the CPUs', ExactCoreFilter(), cpus(8, 5, 1.0),
+     'does not have exactly 2 cores of usable vcpu, it has 3'),
+    ('no CPUs', ExactCoreFilter(), cpus(0, 0, 1.0),
+     'VCPUs not set; assuming CPU collection broken'),
+    ('not exactly the disk', ExactDiskFilter(), disk(1, 3, 1.0),
+     'does not have exactly 1025 MB usable disk, it has 3'),
+)  # fmt: skip
 def test_why(filter_, hosts, text):
     asked = {'vcpus': 2, 'memory_mb': 1024, 'root_gb': 1, 'ephemeral_gb': 0, 'swap': 1}
     reason = filter_.why(hosts.state(0), factories.request(**asked))
@@ -301,3 +240,9 @@ def test_hosts_that_report_no_cpus_are_named(totals, said):
     hosts = factories.hosts(vcpus_total=totals)
     found = CoreFilter().request_warnings(hosts, hosts, factories.request())
     assert list(found) == said
+
+
+def test_writing_filter_has_a_mask_over_columns():
+    hosts = factories.hosts(2, free_ram_mb=[8192, 1])
+    mask = RamFilter().mask(hosts, factories.request(memory_mb=512))
+    assert mask.tolist() == [True, False]

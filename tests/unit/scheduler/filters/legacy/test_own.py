@@ -62,24 +62,13 @@ def test_dedicated_cloud(hosts, request_, passes):
     assert_verdict(CLOUD, hosts, request_, passes)
 
 
-@cases(
-    'hosts, request_, code, text',
-    (
-        'no pool is asked',
-        pools(('a', None), ('b', None)),
-        asks_pool(),
-        Code.WRONG_POOL,
-        'in pool a, b, not None',
-    ),
+@cases('hosts, request_, code, text',
+    ('no pool is asked', pools(('a', None), ('b', None)), asks_pool(), Code.WRONG_POOL,
+     'in pool a, b, not None'),
     ('in none', pools(), asks_pool(['a']), Code.WRONG_POOL, 'in pool None, not a'),
-    (
-        'of another project',
-        pools(('a', 'p2')),
-        asks_pool(['a']),
-        Code.PROJECT_NOT_ALLOWED,
-        'pool a is not for project p1',
-    ),
-)
+    ('of another project', pools(('a', 'p2')), asks_pool(['a']),
+     Code.PROJECT_NOT_ALLOWED, 'pool a is not for project p1'),
+)  # fmt: skip
 def test_why_of_clouds(hosts, request_, code, text):
     assert CLOUD.why(hosts.state(0), request_) == (code, text)
 
@@ -141,37 +130,16 @@ def test_local_disk(hosts, request_, passes):
     assert_verdict(DISK, hosts, request_, passes)
 
 
-@cases(
-    'hosts, request_, code, text',
-    (
-        'a size of no number',
-        disks(),
-        asks_disk('big'),
-        Code.EXTRA_SPEC_INVALID,
-        "local_disk:size_gb is 'big', not a number of GiB",
-    ),
-    (
-        'another type',
-        disks(200, NVME),
-        asks_disk(type_='hdd'),
-        Code.LOCAL_DISK_DIFFERS,
-        'local disks are of type nvme, ssd, not hdd',
-    ),
-    (
-        'no local disks',
-        disks(200, NVME),
-        asks_disk('1', 'ssd'),
-        Code.LOCAL_DISK_MISSING,
-        'no aggregate says local_disk=true',
-    ),
-    (
-        'too little',
-        disks(1, LOCAL),
-        asks_disk('1'),
-        Code.NOT_ENOUGH_DISK,
-        '2048 MB of local disk asked, 1024 MB free',
-    ),
-)
+@cases('hosts, request_, code, text',
+    ('a size of no number', disks(), asks_disk('big'), Code.EXTRA_SPEC_INVALID,
+     "local_disk:size_gb is 'big', not a number of GiB"),
+    ('another type', disks(200, NVME), asks_disk(type_='hdd'), Code.LOCAL_DISK_DIFFERS,
+     'local disks are of type nvme, ssd, not hdd'),
+    ('no local disks', disks(200, NVME), asks_disk('1', 'ssd'), Code.LOCAL_DISK_MISSING,
+     'no aggregate says local_disk=true'),
+    ('too little', disks(1, LOCAL), asks_disk('1'), Code.NOT_ENOUGH_DISK,
+     '2048 MB of local disk asked, 1024 MB free'),
+)  # fmt: skip
 def test_why_of_local_disks(hosts, request_, code, text):
     assert DISK.why(hosts.state(0), request_) == (code, text)
 
