@@ -151,12 +151,9 @@ class Database:
         try:
             yield
         except FAILURES as problem:
-            failure = (
-                errors.StoreInterrupted
-                if isinstance(problem, INTERRUPTIONS)
-                else errors.StoreFailed
-            )
-            service = ''
+            failure, service = errors.StoreFailed, ''
+            if isinstance(problem, INTERRUPTIONS):
+                failure = errors.StoreInterrupted
             if is_unavailable(problem):
                 service = self.name[:1].lower() + self.name[1:]
             text = describe(problem, self.engine)
@@ -246,14 +243,11 @@ def _is_exhausted(pool: sa.Pool) -> bool:
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:
     """Return the time of day of a server, UTC without a zone."""
-    functions: dict[str, sa.Function[datetime.datetime]] = {
-        'mysql': sa.func.utc_timestamp(type_=sa.DateTime),
-        'mariadb': sa.func.utc_timestamp(type_=sa.DateTime),
-        'postgresql': sa.func.timezone(
-            'UTC', sa.func.clock_timestamp(), type_=sa.DateTime
-        ),
-    }
-    now = functions.get(connection.dialect.name, sa.func.current_timestamp())
+    now: sa.Function[datetime.datetime] = sa.func.current_timestamp()
+    if connection.dialect.name in ('mysql', 'mariadb'):
+        now = sa.func.utc_timestamp(type_=sa.DateTime)
+    elif connection.dialect.name == 'postgresql':
+        now = sa.func.timezone('UTC', sa.func.clock_timestamp(), type_=sa.DateTime)
     return connection.execute(sa.select(now)).scalar_one()
 
 

@@ -63,14 +63,9 @@ def read(
         _try_file('--config-file', path)
     for path in directories:
         _try_directory('--config-dir', path)
+    found = {'default_config_files': files, 'default_config_dirs': directories}
     try:
-        conf(
-            list(argv),
-            project='nova',
-            prog=prog or service,
-            default_config_files=files,
-            default_config_dirs=directories,
-        )
+        conf(list(argv), project='nova', prog=prog or service, **found)
     except cfg.ConfigFileParseError as problem:
         raise _unparsable(problem) from problem
     _check_references(conf)
@@ -94,23 +89,24 @@ def _check_references(conf: cfg.ConfigOpts) -> None:
 
     What oslo.config raises holds what is behind the $: a part of the password.
     """
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         is_secret = 'password' in each.name or '://' in each.value
         if not (is_secret and '$' in each.value):
             continue
-        if each.group == 'DEFAULT' or each.group in conf:
-            values = conf if each.group == 'DEFAULT' else conf[each.group]
-            if each.name in values:
-                _check_reference(values, each.group, each.name)
-
-
-def _check_reference(values: Any, group: str, name: str) -> None:
-    try:
-        values[name]
-    except (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError):
-        problem = 'what stands behind a $ in its value is no option'
-        remedy = 'Write $$ for a $'
-        raise errors.OptionError(f'[{group}] {name}', problem, remedy) from None
+        if each.group != 'DEFAULT' and each.group not in conf:
+            continue
+        if each.name not in (conf if each.group == 'DEFAULT' else conf[each.group]):
+            continue
+        try:
+            _value(conf, each.group, each.name)
+        except (
+            cfg.NoSuchOptError,
+            cfg.NoSuchGroupError,
+            cfg.TemplateSubstitutionError,
+        ):
+            problem = 'what stands behind a $ in its value is no option'
+            option, remedy = f'[{each.group}] {each.name}', 'Write $$ for a $'
+            raise errors.OptionError(option, problem, remedy) from None
 
 
 def copied(
@@ -124,30 +120,25 @@ def copied(
     made = cfg.ConfigOpts()
     for group, opts in known.items():
         made.register_opts(opts, None if group == 'DEFAULT' else group)
-    files, directories = (
-        list(conf[name] or ()) if name in conf else []
+    files = {
+        f'default_{name}s': list(conf[name] or ()) if name in conf else []
         for name in ('config_file', 'config_dir')
-    )
-    made(
-        [],
-        project='nova',
-        default_config_files=files,
-        default_config_dirs=directories,
-    )
+    }
+    made([], project='nova', **files)
     for group, opts in known.items():
-        name = None if group == 'DEFAULT' else group
         for opt in opts:
             try:
-                value = _value(conf, name, opt.dest)
+                value = _value(conf, group, opt.dest)
             except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
                 continue
-            if value != _value(made, name, opt.dest):
+            if value != _value(made, group, opt.dest):
+                name = None if group == 'DEFAULT' else group
                 made.set_override(opt.dest, literal(value), name)
     return made
 
 
-def _value(conf: cfg.ConfigOpts, group: str | None, name: str) -> Any:
-    return conf[name] if group is None else conf[group][name]
+def _value(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
+    return conf[name] if group == 'DEFAULT' else conf[group][name]
 
 
 def literal(value: Any) -> Any:
@@ -209,39 +200,29 @@ def misspelt(
     are not known here, so an option that resembles none of these is no mistake.
     """
     for group, names in held(conf).items():
+        unread = sorted(name for name in names if not instead_of(group, name))
         if group in known:
-            for name in sorted(names - set(known[group])):
-                yield from _misspelt_option(group, name, known[group])
+            for name in unread:
+                is_known = name in known[group] or (group, name) in OTHER_OPTIONS
+                if not is_known and (meant := errors.did_you_mean(name, known[group])):
+                    yield f'[{group}] {name} is no option and does nothing.{meant}'
         elif group not in OTHERS and not FAMILIES.fullmatch(group):
             if meant := errors.closest(group, {*known, *OTHERS}):
                 yield (
                     f'[{group}] is no group of options and does nothing. '
                     f'Did you mean [{meant}]?'
                 )
-            elif group not in conf:  # plugins may have registered theirs
-                yield from _unread(group, names)
-
-
-def _unread(group: str, names: Collection[str]) -> Iterator[str]:
-    unread = sorted(name for name in names if not instead_of(group, name))
-    if unread:
-        yield (
-            f'[{group}] is no group of options of nova. Nothing reads '
-            f'{", ".join(unread)} there, unless a plugin does.'
-        )
-
-
-def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[str]:
-    meant = errors.did_you_mean(name, known)
-    is_other = (group, name) in OTHER_OPTIONS or instead_of(group, name)
-    if meant and not is_other:
-        yield f'[{group}] {name} is no option and does nothing.{meant}'
+            elif unread and group not in conf:  # plugins may have registered theirs
+                yield (
+                    f'[{group}] is no group of options of nova. Nothing reads '
+                    f'{", ".join(unread)} there, unless a plugin does.'
+                )
 
 
 def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the options that stand in the files, by group."""
     found: dict[str, set[str]] = {}
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         found.setdefault(each.group, set()).update({each.name} - {''})
     return found
 
@@ -250,7 +231,7 @@ def values(conf: cfg.ConfigOpts) -> dict[tuple[str, str], list[str]]:
     """Return the values that stand on the lines of options in the files, by group and
     name, in their order."""
     found: dict[tuple[str, str], list[str]] = {}
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         if each.name:
             found.setdefault((each.group, each.name), []).append(each.value.strip())
     return found
@@ -266,12 +247,10 @@ class _Assignment(NamedTuple):
     value: str = ''
 
 
-def _assignments(
-    files: Iterable[str], directories: Iterable[str]
-) -> Iterator[_Assignment]:
-    """Yield what stands in files that oslo.config has read, in its order."""
-    paths = list(files)
-    for directory in directories:
+def _assignments(conf: cfg.ConfigOpts) -> Iterator[_Assignment]:
+    """Yield what stands in the files that oslo.config has read, in its order."""
+    paths = list(conf.config_file or ())
+    for directory in conf.config_dir or ():
         paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
     for path in paths:
         group = ''
@@ -296,7 +275,7 @@ def invalid(
     for group, options in listed:
         for opt in options:
             try:
-                value = _value(conf, None if group == 'DEFAULT' else group, opt.dest)
+                value = _value(conf, group, opt.dest)
                 if value is not None or opt.default is None or group not in OWN_GROUPS:
                     continue
                 problem = 'it has no value'
@@ -306,7 +285,7 @@ def invalid(
                 problem = str(error)
             places = places or {
                 (each.group, each.name): f'{each.path}, line {each.line}: '
-                for each in _assignments(conf.config_file or (), conf.config_dir or ())
+                for each in _assignments(conf)
             }
             yield _invalid(group, opt, places, problem)
 
