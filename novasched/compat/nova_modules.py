@@ -414,13 +414,17 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
         return
     for finder in installed:
         sys.meta_path.remove(finder)
-    for name, module in list(sys.modules.items()):
-        if name.partition('.')[0] == NOVA and _is_ours(module):
-            del sys.modules[name]
+    _forget()
     contents = _contents(conf, all_filters, all_weighers)
     sys.meta_path.insert(0, NovaImporter(conf, contents))
     if beside:
         real_nova.start(conf)
+
+
+def _forget() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.partition('.')[0] == NOVA and _is_ours(module):
+            del sys.modules[name]
 
 
 def _is_ours(module: ModuleType) -> bool:

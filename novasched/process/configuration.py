@@ -202,10 +202,7 @@ def misspelt(
     for group, names in held(conf).items():
         unread = sorted(name for name in names if not instead_of(group, name))
         if group in known:
-            for name in unread:
-                is_known = name in known[group] or (group, name) in OTHER_OPTIONS
-                if not is_known and (meant := errors.did_you_mean(name, known[group])):
-                    yield f'[{group}] {name} is no option and does nothing.{meant}'
+            yield from _misspelt_options(group, unread, known[group])
         elif group not in OTHERS and not FAMILIES.fullmatch(group):
             if meant := errors.closest(group, {*known, *OTHERS}):
                 yield (
@@ -217,6 +214,15 @@ def misspelt(
                     f'[{group}] is no group of options of nova. Nothing reads '
                     f'{", ".join(unread)} there, unless a plugin does.'
                 )
+
+
+def _misspelt_options(
+    group: str, names: Iterable[str], known: Collection[str]
+) -> Iterator[str]:
+    for name in names:
+        meant = errors.did_you_mean(name, known)
+        if meant and name not in known and (group, name) not in OTHER_OPTIONS:
+            yield f'[{group}] {name} is no option and does nothing.{meant}'
 
 
 def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
@@ -314,11 +320,11 @@ def _allowed(kind: Any) -> str:
         return 'true or false'
     if isinstance(kind, types.Number):
         words = 'a whole number' if isinstance(kind, types.Integer) else 'a number'
-        if kind.min is not None and kind.max is not None:
-            return f'{words} from {kind.min} to {kind.max}'
-        if kind.min is not None:
-            return f'{words} of at least {kind.min}'
-        return words if kind.max is None else f'{words} of at most {kind.max}'
-    if isinstance(kind, types.String):
-        return 'text'
-    return str(kind)
+        return f'{words}{_bounds(kind.min, kind.max)}'
+    return 'text' if isinstance(kind, types.String) else str(kind)
+
+
+def _bounds(least: float | None, most: float | None) -> str:
+    if least is None:
+        return '' if most is None else f' of at most {most}'
+    return f' of at least {least}' if most is None else f' from {least} to {most}'
