@@ -63,9 +63,14 @@ def read(
         _try_file('--config-file', path)
     for path in directories:
         _try_directory('--config-dir', path)
-    found = {'default_config_files': files, 'default_config_dirs': directories}
     try:
-        conf(list(argv), project='nova', prog=prog or service, **found)
+        conf(
+            list(argv),
+            project='nova',
+            prog=prog or service,
+            default_config_files=files,
+            default_config_dirs=directories,
+        )
     except cfg.ConfigFileParseError as problem:
         raise _unparsable(problem) from problem
     _check_references(conf)
@@ -120,7 +125,7 @@ def copied(
     made = cfg.ConfigOpts()
     for group, opts in known.items():
         made.register_opts(opts, None if group == 'DEFAULT' else group)
-    files = {
+    files: dict[str, Any] = {
         f'default_{name}s': list(conf[name] or ()) if name in conf else []
         for name in ('config_file', 'config_dir')
     }

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.process.workers import Worker
 from tests.support.clouds.fakes import Part
+from tests.support.suite.waiting import eventually
 
 LIMIT_S = 20
 
@@ -38,21 +39,6 @@ class Slow(Part):
 @pytest.fixture
 def told():
     return []
-
-
-@pytest.fixture
-def wait(told):
-    """Wait until something has been told, however often it is to be."""
-    changed = threading.Event()
-
-    def until(line, count=1):
-        for _ in range(LIMIT_S * 100):
-            if told.count(line) >= count:
-                return
-            changed.wait(0.01)
-        raise AssertionError((line, told))
-
-    return until
 
 
 class Lines:
@@ -148,10 +134,10 @@ def test_a_worker_may_stop_before_it_has_started(told):
     assert told == ['scheduler.start', 'scheduler.stop']
 
 
-def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
+def test_the_new_scheduler_serves_before_the_old_one_stops(told):
     made = Part(told, 'old'), Part(told, 'new')
     worker = reloading(*made, reread=lambda: told.append('reread'))
-    wait('old.stop')
+    eventually(lambda: 'old.stop' in told)
     assert told == ['old.start', 'reread', 'new.start', 'old.stop']
     worker.stop()
     assert told[-1] == 'new.stop'
@@ -207,14 +193,14 @@ def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
     worker.stop()
 
 
-def test_signals_in_a_row_are_one_more_reload(told, wait):
+def test_signals_in_a_row_are_one_more_reload(told):
     first, slow = Part(told, 'first'), Slow(told, 'slow', 'start')
     worker = reloading(first, slow, Part(told, 'last'))
     assert slow.begun.wait(LIMIT_S)
     for _ in range(5):
         worker.reset()
     slow.released.set()
-    wait('slow.stop')
+    eventually(lambda: 'slow.stop' in told)
     worker.stop()
     assert sorted(told) == [
         f'{name}.{step}'

@@ -4,7 +4,6 @@
 import json
 import logging
 import pathlib
-import time
 import uuid
 from types import SimpleNamespace
 
@@ -17,6 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import notifications
 from novasched.rpc.notifications import OPTS, Notifications
+from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
@@ -89,9 +89,7 @@ class Listener:
 
     def wait_for(self, count):
         """Return the first notifications, once there are as many."""
-        deadline = time.monotonic() + 10
-        while len(self.heard) < count and time.monotonic() < deadline:
-            time.sleep(0.005)
+        eventually(lambda: len(self.heard) >= count)
         assert len(self.heard) == count
         return self.heard
 

@@ -4,11 +4,11 @@
 import concurrent.futures
 import itertools
 import threading
-import time
 
 import pytest
 
 from novasched.runtime.executor import BulkheadExecutor
+from tests.support.suite.waiting import eventually
 
 DEADLINE_S = 30
 
@@ -167,9 +167,7 @@ def test_a_thread_that_rests_lets_another_one_work():
     first.result(30)
     others = {executor.submit(threading.current_thread).result(30) for _ in range(9)}
     assert len(others) == 1
-    end_s = time.monotonic() + 30
-    while len(executor._threads) > 1:
-        assert time.monotonic() < end_s
+    eventually(lambda: len(executor._threads) == 1)
     executor.close()
 
 
