@@ -229,15 +229,9 @@ _HOLDERS = _live(
 
 def _holder(row: Sequence[Any]) -> HolderRow:
     *names, vcpus, memory_mb, since, flavor, topology, devices = row
-    return HolderRow(
-        *names,
-        vcpus or 0,
-        memory_mb or 0,
-        since,
-        _kept(flavor, Flavor),
-        _kept(topology, InstanceNUMATopology),
-        _requests(_read(devices)),
-    )
+    sizes = (vcpus or 0, memory_mb or 0)
+    kept = (_kept(flavor, Flavor), _kept(topology, InstanceNUMATopology))
+    return HolderRow._make([*names, *sizes, since, *kept, _requests(_read(devices))])
 
 
 def _kept(text: str | None, kind: type[Object]) -> Object | None:
@@ -279,7 +273,7 @@ def _requests(kept: Any) -> InstancePCIRequests | None:
 def _server(row: Sequence[Any]) -> ServerRow:
     *names, memory_mb, vcpus, text = row
     flavor = _kept(text, Flavor)
-    return ServerRow(*names, memory_mb or 0, vcpus or 0, flavor)
+    return ServerRow._make([*names, memory_mb or 0, vcpus or 0, flavor])
 
 
 def _flavor(connection: sa.Connection, name: str) -> Flavor | None:
