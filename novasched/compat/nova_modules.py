@@ -58,7 +58,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     f'{COMMON}.log': ('oslo_log.log',),
     f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
 }
-"""By module of nova, ours that stand for it; and those of filters and weighers:"""
+"""By module of nova, ours that stand for it. Filters and weighers follow."""
 for _package, _ours, _stems in (
     (FILTERS, 'scheduler.filters.affinity', 'affinity_filter'),
     (FILTERS, 'scheduler.extra_specs', 'extra_specs_ops'),

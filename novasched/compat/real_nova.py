@@ -32,11 +32,16 @@ OPTS = {
     ]
 }
 PROGRAM = 'nova-scheduler'
-_REPLACED = (
-    'filters weights openstack scheduler.driver scheduler.filter_scheduler '
-    'scheduler.filters scheduler.host_manager scheduler.weights'
+REPLACED = (
+    'nova.filters',
+    'nova.weights',
+    'nova.openstack',
+    'nova.scheduler.driver',
+    'nova.scheduler.filter_scheduler',
+    'nova.scheduler.filters',
+    'nova.scheduler.host_manager',
+    'nova.scheduler.weights',
 )
-REPLACED = [f'nova.{name}' for name in _REPLACED.split()]
 """Modules that are novasched's own also beside nova, with those below them."""
 
 
