@@ -48,6 +48,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
@@ -89,12 +91,11 @@ class NoValidHost(RequestError):
         return f'No valid host was found. {self.reason}'
 
 
+@dataclass(eq=False, repr=False)
 class InvalidRequest(RequestError):
     """A field of the request is missing, of the wrong type or nonsense."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
     def __str__(self) -> str:
         return f'The request is invalid: {self.reason}'
@@ -206,26 +207,24 @@ CONNECTIONS = 'See novasched-status upgrade check, which tries each connection'
 """Remedy of a StoreFailed."""
 
 
+@dataclass(eq=False, repr=False)
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 
-    def __init__(self, store: str, problem: str, unavailable: str = '') -> None:
-        super().__init__(store, problem, unavailable)
-        self.store = store
-        self.problem = problem
-        self.unavailable = unavailable
+    store: str
+    problem: str
+    unavailable: str = ''
 
     def __str__(self) -> str:
         return f'{self.store} could not be asked: {self.problem}'
 
 
+@dataclass(eq=False, repr=False)
 class ConsoleFailed(NovaschedError):
     """The console at ``where`` gave no answer."""
 
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(where, problem)
-        self.where = where
-        self.problem = problem
+    where: str
+    problem: str
 
     def __str__(self) -> str:
         return f'The console at {self.where} could not be asked: {self.problem}'
@@ -250,12 +249,11 @@ class NetworkFailed(RequestError):
         self.unavailable = unavailable
 
 
+@dataclass(eq=False, repr=False)
 class PortNotFound(NetworkFailed):
     """A requested port does not exist, or not for the user."""
 
-    def __init__(self, port_id: str) -> None:
-        super().__init__(port_id)
-        self.port_id = port_id
+    port_id: str
 
     def __str__(self) -> str:
         return f'Port id {self.port_id} could not be found.'
@@ -269,26 +267,24 @@ class NetworkForbidden(NetworkFailed):
     """The user may not know what was asked."""
 
 
+@dataclass(eq=False, repr=False)
 class ExtensionFailed(RequestError):
     """A filter, weigher or driver raised; ``extension`` names it."""
 
-    def __init__(self, extension: str, problem: Exception) -> None:
-        super().__init__(extension, problem)
-        self.extension = extension
-        self.problem = problem
+    extension: str
+    problem: Exception
 
     def __str__(self) -> str:
         return f'{self.extension} failed: {type(self.problem).__name__}: {self.problem}'
 
 
+@dataclass(eq=False, repr=False)
 class MetricNotFound(RequestError):
     """A host does not report a metric that is required to weigh it."""
 
-    def __init__(self, metric: str, host: str, node: str) -> None:
-        super().__init__(metric, host, node)
-        self.metric = metric
-        self.host = host
-        self.node = node
+    metric: str
+    host: str
+    node: str
 
     def __str__(self) -> str:
         return (
@@ -297,26 +293,23 @@ class MetricNotFound(RequestError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class Busy(RequestError):
     """Too many questions at a time; ``words`` say which, if not those on decisions."""
 
-    def __init__(self, at_once: int, words: str = '') -> None:
-        super().__init__(at_once, words)
-        self.at_once = at_once
-        self.words = words
+    at_once: int
+    words: str = ''
 
     def __str__(self) -> str:
         words = f'{self.at_once} questions about decisions are being answered already'
         return self.words or words
 
 
+@dataclass(eq=False, repr=False)
 class _OfConsumer(NovaschedError):
-    done_to = ''
-
-    def __init__(self, consumer_uuid: str, error: str) -> None:
-        super().__init__(consumer_uuid, error)
-        self.consumer_uuid = consumer_uuid
-        self.error = error
+    consumer_uuid: str
+    error: str
+    done_to: ClassVar = ''
 
     def __str__(self) -> str:
         return f'Failed to {self.done_to} {self.consumer_uuid}. Error: {self.error}'
@@ -365,13 +358,12 @@ class InconsistentProviders(CopyError):
     """Rows of placement's database do not fit together."""
 
 
+@dataclass(eq=False, repr=False)
 class DecisionNotFound(NovaschedError):
     """No such decision; ``unanswered`` are the schedulers that may have a record."""
 
-    def __init__(self, decision: str, unanswered: Sequence[str] = ()) -> None:
-        super().__init__(decision, unanswered)
-        self.decision = decision
-        self.unanswered = unanswered
+    decision: str
+    unanswered: Sequence[str] = ()
 
     def __str__(self) -> str:
         missing = ', '.join(self.unanswered)
@@ -379,13 +371,12 @@ class DecisionNotFound(NovaschedError):
         return f'No record is kept of a decision {self.decision}.{silent}'
 
 
+@dataclass(eq=False, repr=False)
 class AmbiguousDecision(NovaschedError):
     """The ids of several decisions begin as was typed."""
 
-    def __init__(self, prefix: str, found: Sequence[str]) -> None:
-        super().__init__(prefix, found)
-        self.prefix = prefix
-        self.found = found
+    prefix: str
+    found: Sequence[str]
 
     def __str__(self) -> str:
         shown = ', '.join(self.found[:5])
@@ -396,17 +387,16 @@ class SetupError(NovaschedError):
     """The service cannot run with the configuration that it was given."""
 
 
+@dataclass(eq=False, repr=False)
 class OptionError(SetupError):
     """One option is missing, wrong, or names something unreachable.
 
     ``remedy`` says what to do, in one sentence; the text adds the periods.
     """
 
-    def __init__(self, option: str, problem: str, remedy: str) -> None:
-        super().__init__(option, problem, remedy)
-        self.option = option
-        self.problem = problem
-        self.remedy = remedy
+    option: str
+    problem: str
+    remedy: str
 
     def __str__(self) -> str:
         problem, remedy = self.problem.rstrip('. \n'), self.remedy.rstrip('. ')
@@ -435,13 +425,12 @@ class RequestNotKept(OptionError):
     """The API database has no request of a server, or none that can be read."""
 
 
+@dataclass(eq=False, repr=False)
 class FilterNotFound(SetupError):
     """``enabled_filters`` names filters that are not ``available``."""
 
-    def __init__(self, names: list[str], available: Collection[str] = ()) -> None:
-        super().__init__(names, available)
-        self.names = names
-        self.available = available
+    names: list[str]
+    available: Collection[str] = ()
 
     def __str__(self) -> str:
         meant = ''.join(did_you_mean(name, self.available) for name in self.names)
@@ -450,16 +439,13 @@ class FilterNotFound(SetupError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class ClassNotFound(SetupError):
     """A dotted path does not lead to a class; the names of some are ``installed``."""
 
-    def __init__(
-        self, path: str, problem: str, installed: Collection[str] = ()
-    ) -> None:
-        super().__init__(path, problem, installed)
-        self.path = path
-        self.problem = problem
-        self.installed = installed
+    path: str
+    problem: str
+    installed: Collection[str] = ()
 
     def __str__(self) -> str:
         meant = did_you_mean(self.path.rpartition('.')[2], self.installed)
@@ -467,6 +453,7 @@ class ClassNotFound(SetupError):
         return f'Class {self.path} could not be found: {problem}{meant}'
 
 
+@dataclass(eq=False, repr=False)
 class TooOldComputeService(SetupError):
     """The oldest nova-compute is older than the release of the cloud supports.
 
@@ -474,26 +461,26 @@ class TooOldComputeService(SetupError):
     release, and says how it is known.
     """
 
-    def __init__(self, minimum: int, oldest: int, name: str, release: str) -> None:
-        super().__init__(minimum, oldest, name, release)
-        self.oldest = oldest
-        self._text = (
-            f'Current Nova version does not support computes older than {name} but the '
-            f'minimum compute service level in your system is {minimum} and the oldest '
-            f'supported service level is {oldest}. This is {release}.'
-        )
+    minimum: int
+    oldest: int
+    name: str
+    release: str
 
     def __str__(self) -> str:
-        return self._text
+        return (
+            f'Current Nova version does not support computes older than {self.name} '
+            f'but the minimum compute service level in your system is {self.minimum} '
+            f'and the oldest supported service level is {self.oldest}. '
+            f'This is {self.release}.'
+        )
 
 
+@dataclass(eq=False, repr=False)
 class ServiceTooOld(SetupError):
     """Other nova-scheduler services are newer than this one."""
 
-    def __init__(self, version: int, minimum: int) -> None:
-        super().__init__(version, minimum)
-        self.version = version
-        self.minimum = minimum
+    version: int
+    minimum: int
 
     def __str__(self) -> str:
         return (

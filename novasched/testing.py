@@ -114,14 +114,21 @@ def hosts(count: int | None = None, **columns: Iterable[Any]) -> HostTable:
     is the same on every host; dicts and lists are not shared. Raises TypeError for a
     column that hosts do not have, and ValueError if some are longer than others.
     """
-    given = {name: list(values) for name, values in columns.items()}
     known = {name for name, c in vars(Columns).items() if isinstance(c, Column)}
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(columns.keys() - known):
         raise TypeError(f'hosts have no columns {", ".join(unknown)}')
+    given = {name: list(values) for name, values in columns.items()}
     if count is None:
-        count = len(next(iter(given.values()))) if given else 1
-    names = [f'h{i + 1}' for i in range(count)]
-    given.setdefault('host', names)
+        count = len(next(iter(given.values()), [None]))
+    _fill(given, count)
+    if wrong := sorted(name for name, v in given.items() if len(v) != count):
+        raise ValueError(f'not {count} values: {", ".join(wrong)}')
+    return HostTable(Snapshot({k: _column(k, v) for k, v in given.items()}))
+
+
+def _fill(given: dict[str, list[Any]], count: int) -> None:
+    """Add the columns that are not given."""
+    given.setdefault('host', [f'h{i + 1}' for i in range(count)])
     given.setdefault('nodename', given['host'])
     given.setdefault('uuid', [f'uuid-{name}' for name in given['nodename']])
     given.setdefault('hypervisor_hostname', given['nodename'])
@@ -130,9 +137,6 @@ def hosts(count: int | None = None, **columns: Iterable[Any]) -> HostTable:
         given['service'] = list(map(_service, given['host'], disabled))
     for name, value in {**_NUMBERS, **_CATEGORIES, **_OBJECTS}.items():
         given.setdefault(name, [copy.deepcopy(value) for _ in range(count)])
-    if wrong := sorted(name for name, v in given.items() if len(v) != count):
-        raise ValueError(f'not {count} values: {", ".join(wrong)}')
-    return HostTable(Snapshot({k: _column(k, v) for k, v in given.items()}))
 
 
 def _service(host: str, disabled: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
@@ -157,39 +157,21 @@ class Reader:
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
     driver_loading.set_defaults(conf)
+    stack = contextlib.ExitStack()
     api_engine = engines.api_engine(conf, timeout_s=engines.API_TIMEOUT_S)
-    main_engine = engines.main_engine(conf)
-    placement_engine = engines.placement_engine(conf)
-    placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
+    share = conf.novasched.mirror_api_share
+    parts = _parts(conf, stack, api_engine, engines.main_engine(conf), share)
     use_names_of_release(conf)
     transport = transport_from_conf(conf)
+    stack.callback(transport.cleanup)
     notifications = Notifications.from_conf(conf, host_of(conf))
-
-    def close() -> None:
-        notifications.close()
-        transport.cleanup()
-        network.close()
-        placement.session.session.close()
-        if placement_engine is not None:
-            placement_engine.dispose()
-        main_engine.dispose()
-        api_engine.dispose()
-
+    stack.callback(notifications.close)
     return Dependencies(
-        api_engine=api_engine,
-        make_cell_engine=functools.partial(engines.cell_engine, conf),
-        placement=placement,
+        **parts,
         transport=transport,
         notifier=notifications,
-        clock=SYSTEM_CLOCK,
-        rng=random.SystemRandom(),
-        network=network,
-        services=SqlServiceStore(main_engine),
-        providers=provider_store(
-            placement, placement_engine, conf.novasched.mirror_api_share
-        ),
         on_service=notifications.service_created,
-        close=close,
+        close=stack.close,
     )
 
 
@@ -199,34 +181,38 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
     read-only where the database server allows it, and there is no broker."""
     driver_loading.set_defaults(conf)
     with contextlib.ExitStack() as stack:
-        api_engine = engines.read_only(engines.api_engine(conf))
-        stack.callback(api_engine.dispose)
-        placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
-        stack.callback(placement.session.session.close)
-        stack.callback(network.close)
-        placement_engine = engines.placement_engine(conf)
-        if placement_engine is not None:
-            engines.read_only(placement_engine)
-            stack.callback(placement_engine.dispose)
-        services = None
-        if conf.database.connection:
-            main_engine = engines.read_only(engines.main_engine(conf))
-            stack.callback(main_engine.dispose)
-            services = SqlServiceStore(main_engine)
-        yield Sources(
-            api_engine=api_engine,
-            make_cell_engine=lambda url: engines.read_only(
-                engines.cell_engine(conf, url)
-            ),
-            placement=placement,
-            notifier=notifier,
-            clock=SYSTEM_CLOCK,
-            rng=random.SystemRandom(),
-            network=network,
-            services=services,
-            providers=provider_store(placement, placement_engine),
-            keeps_copy=False,
-        )
+        api_engine = engines.api_engine(conf)
+        main_engine = engines.main_engine(conf) if conf.database.connection else None
+        parts = _parts(conf, stack, api_engine, main_engine, guard=engines.read_only)
+        yield Sources(**parts, notifier=notifier, keeps_copy=False)
+
+
+def _parts(
+    conf: cfg.ConfigOpts,
+    stack: contextlib.ExitStack,
+    api_engine: sa.Engine,
+    main_engine: sa.Engine | None,
+    share: float = 1.0,
+    guard: Callable[[sa.Engine], sa.Engine] = _as_it_is,
+) -> dict[str, Any]:
+    """Return arguments of Sources; the stack closes them. ``guard`` gets each engine,
+    and ``share`` is as of provider_store()."""
+    placement_engine = engines.placement_engine(conf)
+    for engine in filter(None, (api_engine, main_engine, placement_engine)):
+        stack.callback(guard(engine).dispose)
+    placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
+    stack.callback(placement.session.session.close)
+    stack.callback(network.close)
+    return {
+        'api_engine': api_engine,
+        'make_cell_engine': lambda url: guard(engines.cell_engine(conf, url)),
+        'placement': placement,
+        'clock': SYSTEM_CLOCK,
+        'rng': random.SystemRandom(),
+        'network': network,
+        'services': None if main_engine is None else SqlServiceStore(main_engine),
+        'providers': provider_store(placement, placement_engine, share),
+    }
 
 
 def compose_reader(

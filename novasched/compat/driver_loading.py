@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import importlib.metadata
 import pathlib
 import pkgutil
@@ -140,7 +139,7 @@ def _class_of(named: str) -> Any:
     if name in novas.names:
         return _loaded(name, novas[name].load)
     if '.' in name:
-        return _loaded(name, functools.partial(pkgutil.resolve_name, name))
+        return _loaded(name, lambda: pkgutil.resolve_name(name))
     names = sorted({*installed, *novas.names})
     said = f'no driver is called {name}.{errors.did_you_mean(name, names)}'
     raise _wrong(said, f'Set it to one of: {", ".join(names)}')

@@ -186,11 +186,8 @@ def _arguments(
     uuids = request.instance_uuids if request.names_instances else None
     answer = None if request.candidates is ALL_HOSTS else request.candidates
     if parameters is DICTS:
-        request_spec = {
-            **spec.to_legacy_request_spec_dict(),
-            'num_instances': request.required,
-            'instance_uuids': uuids,
-        }
+        asked = {'num_instances': request.required, 'instance_uuids': uuids}
+        request_spec = spec.to_legacy_request_spec_dict() | asked
         return [request_spec, spec.to_legacy_filter_properties_dict()]
     values = {
         'spec_obj': spec,
@@ -233,10 +230,8 @@ class _Reading:
     def choices(self, answer: Any) -> list[_Choice]:
         """Return the selected host and its alternates, if there are any."""
         several = answer if isinstance(answer, list | tuple) else [answer]
-        selections = [self._selection(each) for each in several]
-        return [
-            _Choice(each, each.service_host, _candidate(each)) for each in selections
-        ]
+        selections = map(self._selection, several)
+        return [_Choice(s, s.service_host, _candidate(s)) for s in selections]
 
     def _selection(self, answer: Any) -> Selection:
         if isinstance(answer, Selection):
@@ -300,9 +295,9 @@ def _granted(
         if retry is None:
             others = chosen[place + 1 :]
             picks = [
-                ClaimRequest('', other.candidate, other.node_uuid)
-                for other in others
-                if other.candidate
+                ClaimRequest('', o.candidate, o.node_uuid)
+                for o in others
+                if o.candidate
             ]
             are_offered = claims.verification.alternates_offered(picks)
             if isinstance(are_offered, Retry):

@@ -37,25 +37,17 @@ class OldName(NamedTuple):
         return release.reads_old_messaging_names
 
 
+_MOVED = (
+    'amqp_auto_delete conn_pool_min_size conn_pool_ttl kombu_reconnect_delay '
+    'rabbit_ha_queues rabbit_login_method rabbit_retry_backoff rpc_conn_pool_size'
+)
 OLD_NAMES = (
     OldName(_RABBIT, 'rabbit_use_ssl', _RABBIT, 'ssl'),
     OldName(_RABBIT, 'kombu_ssl_version', _RABBIT, 'ssl_version'),
     OldName(_RABBIT, 'kombu_ssl_keyfile', _RABBIT, 'ssl_key_file'),
     OldName(_RABBIT, 'kombu_ssl_certfile', _RABBIT, 'ssl_cert_file'),
     OldName(_RABBIT, 'kombu_ssl_ca_certs', _RABBIT, 'ssl_ca_file'),
-    *(
-        OldName('DEFAULT', name, _RABBIT, name)
-        for name in (
-            'amqp_auto_delete',
-            'conn_pool_min_size',
-            'conn_pool_ttl',
-            'kombu_reconnect_delay',
-            'rabbit_ha_queues',
-            'rabbit_login_method',
-            'rabbit_retry_backoff',
-            'rpc_conn_pool_size',
-        )
-    ),
+    *(OldName('DEFAULT', name, _RABBIT, name) for name in _MOVED.split()),
     *(
         OldName(_RABBIT, f'rabbit_quroum_{end}', _RABBIT, f'rabbit_quorum_{end}')
         for end in ('max_memory_bytes', 'max_memory_length')

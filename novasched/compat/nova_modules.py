@@ -50,60 +50,54 @@ OURS = {
 }
 
 
-def _together(package: str, stems: str, ours: str) -> dict[str, tuple[str, ...]]:
-    """Return by name the modules of nova for which one of ours stands."""
-    return {f'{package}.{stem}': (ours,) for stem in stems.split()}
-
-
 RENAMED: dict[str, tuple[str, ...]] = {
-    f'{FILTERS}.affinity_filter': ('novasched.scheduler.filters.affinity',),
-    f'{FILTERS}.extra_specs_ops': ('novasched.scheduler.extra_specs',),
     f'{FILTERS}.legacy': (),  # a package of ours only
-    f'{FILTERS}.json_filter': ('novasched.scheduler.filters.json_query',),
-    f'{FILTERS}.trusted_filter': ('novasched.external.attestation',),
-    f'{FILTERS}.type_filter': (
-        'novasched.scheduler.filters.aggregate',
-        'novasched.scheduler.filters.legacy.removed',
-    ),
-    **_together(
-        FILTERS,
-        'aggregate_image_properties_isolation aggregate_instance_extra_specs '
-        'aggregate_multitenancy_isolation',
-        'novasched.scheduler.filters.aggregate',
-    ),
-    **_together(
-        FILTERS,
-        'dedicated_cloud_filter local_disk_filter vgpu_filter',
-        'novasched.scheduler.filters.legacy.own',
-    ),
-    **_together(
-        FILTERS,
-        'availability_zone_filter retry_filter',
-        'novasched.scheduler.filters.legacy.removed',
-    ),
-    f'{FILTERS}.all_hosts_filter': ('novasched.scheduler.filters.compute',),
-    **_together(
-        FILTERS,
-        'io_ops_filter num_instances_filter',
-        'novasched.scheduler.filters.host_limit',
-    ),
-    **_together(
-        FILTERS,
-        'core_filter disk_filter ram_filter '
-        'exact_core_filter exact_disk_filter exact_ram_filter',
-        'novasched.scheduler.filters.legacy.overcommit',
-    ),
-    **_together(
-        WEIGHTS,
-        'compute cpu cross_cell disk hypervisor_version io_ops num_instances pci ram',
-        'novasched.scheduler.weighers.resources',
-    ),
     'nova.objects.aggregate': ('novasched.objects.compute_node',),
     'nova.objects.fields': ('oslo_versionedobjects.fields',),
     f'{COMMON}.jsonutils': ('oslo_serialization.jsonutils',),
     f'{COMMON}.log': ('oslo_log.log',),
     f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
 }
+"""By module of nova, ours that stand for it. Filters and weighers follow."""
+for _package, _ours, _stems in (
+    (FILTERS, 'scheduler.filters.affinity', 'affinity_filter'),
+    (FILTERS, 'scheduler.extra_specs', 'extra_specs_ops'),
+    (FILTERS, 'scheduler.filters.json_query', 'json_filter'),
+    (FILTERS, 'external.attestation', 'trusted_filter'),
+    (FILTERS, 'scheduler.filters.compute', 'all_hosts_filter'),
+    (FILTERS, 'scheduler.filters.host_limit', 'io_ops_filter num_instances_filter'),
+    (
+        FILTERS,
+        'scheduler.filters.aggregate',
+        'type_filter aggregate_image_properties_isolation '
+        'aggregate_instance_extra_specs aggregate_multitenancy_isolation',
+    ),
+    (
+        FILTERS,
+        'scheduler.filters.legacy.own',
+        'dedicated_cloud_filter local_disk_filter vgpu_filter',
+    ),
+    (
+        FILTERS,
+        'scheduler.filters.legacy.removed',
+        'type_filter availability_zone_filter retry_filter',
+    ),
+    (
+        FILTERS,
+        'scheduler.filters.legacy.overcommit',
+        'core_filter disk_filter ram_filter '
+        'exact_core_filter exact_disk_filter exact_ram_filter',
+    ),
+    (
+        WEIGHTS,
+        'scheduler.weighers.resources',
+        'compute cpu cross_cell disk hypervisor_version io_ops num_instances pci ram',
+    ),
+):
+    for _stem in _stems.split():
+        _name = f'{_package}.{_stem}'
+        RENAMED[_name] = (*RENAMED.get(_name, ()), f'novasched.{_ours}')
+
 Classes = Callable[[], list[type]]
 
 INSTEAD = {
@@ -143,11 +137,11 @@ class CandidateFilterMixin:
         name, kept = type(self).__name__, []
         for candidate in host_state.allocation_candidates:
             LOG.debug('%s tries allocation candidate: %s', name, candidate)
-            if filter_func(candidate):
-                LOG.debug('%s accepted allocation candidate: %s', name, candidate)
+            passes = filter_func(candidate)
+            verb = 'accepted' if passes else 'rejected'
+            LOG.debug('%s %s allocation candidate: %s', name, verb, candidate)
+            if passes:
                 kept.append(candidate)
-            else:
-                LOG.debug('%s rejected allocation candidate: %s', name, candidate)
         host_state.allocation_candidates = kept
         return kept
 
@@ -160,10 +154,11 @@ class _Handler:
 
     def get_matching_classes(self, loadable_class_names: Iterable[str]) -> list[type]:
         """Return the objects that dotted paths name. Raises errors.ClassNotFound."""
-        found = [
-            plugin_adapter.classes_at(path, self.base) for path in loadable_class_names
+        return [
+            cls
+            for path in loadable_class_names
+            for cls in plugin_adapter.classes_at(path, self.base).values()
         ]
-        return [cls for by_name in found for cls in by_name.values()]
 
 
 class HostFilterHandler(_Handler):
@@ -395,11 +390,8 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         for ours in _built_ins(name):
-            vars(module).update(
-                (key, value)
-                for key, value in vars(importlib.import_module(ours)).items()
-                if not key.startswith('__')
-            )
+            found = vars(importlib.import_module(ours))
+            vars(module).update({k: found[k] for k in found if not k.startswith('__')})
         vars(module).update(self._contents.get(name, {}))
 
         def missing(attribute: str) -> Any:
@@ -422,13 +414,17 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
         return
     for finder in installed:
         sys.meta_path.remove(finder)
-    for name, module in list(sys.modules.items()):
-        if name.partition('.')[0] == NOVA and _is_ours(module):
-            del sys.modules[name]
+    _forget()
     contents = _contents(conf, all_filters, all_weighers)
     sys.meta_path.insert(0, NovaImporter(conf, contents))
     if beside:
         real_nova.start(conf)
+
+
+def _forget() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.partition('.')[0] == NOVA and _is_ours(module):
+            del sys.modules[name]
 
 
 def _is_ours(module: ModuleType) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import uuid as uuids
 from collections.abc import Callable
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -24,16 +23,8 @@ _m = tables.cell_mappings.c
 
 def map_cell0(api: Database, database_connection: str, now: datetime.datetime) -> bool:
     """Add the mapping of cell0; False if there is one already."""
-    return api.insert(
-        _mapping(
-            now,
-            uuid=CELL0_UUID,
-            name='cell0',
-            transport_url=CELL0_TRANSPORT,
-            database_connection=database_connection,
-            disabled=False,
-        )
-    )
+    cell0 = Cell(CELL0_UUID, 'cell0', CELL0_TRANSPORT, database_connection, False)
+    return _insert(api, cell0, now)
 
 
 def create_cell(
@@ -60,21 +51,13 @@ def create_cell(
     if twin is not None:
         return twin, False
     uuid = str(uuids.uuid4())
-    made = api.insert(
-        _mapping(
-            now,
-            uuid=uuid,
-            name=name,
-            transport_url=transport_url,
-            database_connection=database_connection,
-            disabled=disabled,
-        )
-    )
-    return uuid, made
+    cell = Cell(uuid, name, transport_url, database_connection, disabled)
+    return uuid, _insert(api, cell, now)
 
 
-def _mapping(now: datetime.datetime, **values: Any) -> sa.Insert:
-    return sa.insert(tables.cell_mappings).values(created_at=now, **values)
+def _insert(api: Database, cell: Cell, now: datetime.datetime) -> bool:
+    new = sa.insert(tables.cell_mappings).values(created_at=now, **cell._asdict())
+    return api.insert(new)
 
 
 class HostDiscovery:
@@ -131,18 +114,15 @@ class HostDiscovery:
             if self._map(cell, host, outcome):
                 with database.write() as connection:
                     hosts.set_mapped(connection, id_, self._clock.utcnow())
-            mapped.add(host)
 
     def _by_service(self, cell: Cell, database: Database, outcome: Discovered) -> None:
         with database.read() as connection:
             rows = services.read(connection)
         mapped = self._mapped() if rows else set()
         for row in rows:
-            if self._is_mapped(row.host, mapped):
-                continue
-            self._say(f'Creating host mapping for service {row.host}')
-            self._map(cell, row.host, outcome)
-            mapped.add(row.host)
+            if not self._is_mapped(row.host, mapped):
+                self._say(f'Creating host mapping for service {row.host}')
+                self._map(cell, row.host, outcome)
 
     def _mapped(self) -> set[str]:
         with self._api.read() as connection:
@@ -157,11 +137,10 @@ class HostDiscovery:
 
     def _map(self, cell: Cell, host: str, outcome: Discovered) -> bool:
         cell_id = sa.select(_m.id).where(_m.uuid == cell.uuid).scalar_subquery()
-        made = self._api.insert(
-            sa.insert(tables.host_mappings).values(
-                host=host, cell_id=cell_id, created_at=self._clock.utcnow()
-            )
+        new = sa.insert(tables.host_mappings).values(
+            host=host, cell_id=cell_id, created_at=self._clock.utcnow()
         )
+        made = self._api.insert(new)
         if made:
             outcome.mapped.append((cell, host))
         else:

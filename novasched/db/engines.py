@@ -133,10 +133,7 @@ def read_only(engine: sa.Engine) -> sa.Engine:
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
     """Return warnings about the options."""
-    groups = (
-        (conf.api_database, API_REPLICA),
-        (conf.database, MAIN_REPLICA),
-    )
+    groups = ((conf.api_database, API_REPLICA), (conf.database, MAIN_REPLICA))
     return [
         f'{option} is used for reading, as synchronous_reader is off: decisions may '
         'miss what the replica does not have yet'
@@ -158,28 +155,11 @@ def check(
     A server that cannot be reached is asked again ``max_retries`` times, or for ever if
     that is -1. Raises errors.OptionError that names ``option``, or the replica's.
     """
-    attempt = functools.partial(
-        _check, max_retries=max_retries, retry_interval_s=retry_interval_s, wait=wait
-    )
-    attempt(engine, option)
-    replica = engine.get_execution_options().get(transactions.REPLICA)
-    if replica is not None:
-        attempt(replica, API_REPLICA if option == API else MAIN_REPLICA)
-
-
-def _check(
-    engine: sa.Engine,
-    option: str,
-    *,
-    max_retries: int,
-    retry_interval_s: float,
-    wait: Callable[[float], None],
-) -> None:
     attempts = 0
     while True:
         try:
             with engine.connect():
-                return
+                break
         except ARGUMENT_FAILURES as problem:
             raise errors.OptionError(
                 option,
@@ -201,6 +181,15 @@ def _check(
         attempts += 1
         LOG.warning('%s: %s. Trying again in %s s.', option, said, retry_interval_s)
         wait(retry_interval_s)
+    replica = engine.get_execution_options().get(transactions.REPLICA)
+    if replica is not None:
+        check(
+            replica,
+            API_REPLICA if option == API else MAIN_REPLICA,
+            max_retries=max_retries,
+            retry_interval_s=retry_interval_s,
+            wait=wait,
+        )
 
 
 def _check_tls(url: sa.URL, option: str) -> None:
@@ -213,11 +202,9 @@ def _check_tls(url: sa.URL, option: str) -> None:
         for name, value in url.query.items()
     }
     connections.check_authorities(f'{option}: ssl_ca', named.get('ssl_ca'))
+    cert, key = named.get('ssl_cert'), named.get('ssl_key')
     connections.check_certificate(
-        f'{option}: ssl_cert',
-        named.get('ssl_cert'),
-        f'{option}: ssl_key',
-        named.get('ssl_key'),
+        f'{option}: ssl_cert', cert, f'{option}: ssl_key', key
     )
 
 

@@ -27,18 +27,11 @@ Value = TypeVar('Value')
 PAGE = 1000
 """Rows of one answer: the texts of a hundred thousand at once would be a gigabyte."""
 
-ALIKE = frozenset(
-    {
-        'hypervisor_type',
-        'stats',
-        'metrics',
-        'pci_stats',
-        'numa_topology',
-        'cpu_info',
-        'supported_instances',
-    }
+_ALIKE = (
+    'hypervisor_type stats metrics pci_stats numa_topology cpu_info supported_instances'
 )
-"""The texts that many nodes have alike: they share them."""
+ALIKE = [ComputeNodeRow._fields.index(name) for name in _ALIKE.split()]
+"""The places of texts that many nodes have alike: they share them."""
 
 _c = NODE = tables.compute_nodes.c
 
@@ -180,12 +173,9 @@ def read_of(connection: sa.Connection, ids: Sequence[int]) -> list[ComputeNodeRo
     return rows
 
 
-_ALIKE = [place for place, name in enumerate(ComputeNodeRow._fields) if name in ALIKE]
-
-
 def _row(found: Sequence[Any]) -> ComputeNodeRow:
     values = list(found)
-    for place in _ALIKE:
+    for place in ALIKE:
         if isinstance(text := values[place], str):
             values[place] = shared(text)
     return ComputeNodeRow._make(values)
@@ -265,9 +255,8 @@ def images_on(connection: sa.Connection, hosts: Sequence[str]) -> list[ImageRow]
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for chunk in chunks(hosts):
-        for uuid, host, key, value in connection.execute(
-            _IMAGES.where(_i.host.in_(chunk))
-        ):
+        query = _IMAGES.where(_i.host.in_(chunk))
+        for uuid, host, key, value in connection.execute(query):
             # LIKE finds keys in any case on some back-ends.
             if key.startswith(IMAGE_PREFIX) and value is not None:
                 properties = found.setdefault((uuid, host), {})

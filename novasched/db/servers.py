@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from oslo_versionedobjects import exception as ovo_exception
@@ -34,6 +34,8 @@ from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
 from novasched.parsing import parse_json
+
+Object = TypeVar('Object', bound=NovaObject)
 
 _c, _h, _m = cell_mappings.c, host_mappings.c, instance_mappings.c
 _r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
@@ -90,8 +92,7 @@ class SqlServers(SqlApiStore):
         """Return the uuid of the cell that has an instance; None if none has it yet."""
         mapped = instance_mappings.outerjoin(cell_mappings, _m.cell_id == _c.id)
         query = sa.select(_c.uuid).select_from(mapped).where(_m.instance_uuid == uuid)
-        found: str | None = self._ask(lambda c: c.execute(query).scalar())
-        return found
+        return self._ask(lambda c: c.execute(query).scalar())
 
     def hosts_of_cell(self, uuid: str) -> list[str]:
         """Return the hosts that are mapped to a cell, by id."""
@@ -103,9 +104,7 @@ class SqlServers(SqlApiStore):
         """Return the request that an instance was made by; None if none is kept that
         can be read."""
         query = sa.select(_r.spec).where(_r.instance_uuid == uuid)
-        text = self._ask(lambda c: c.execute(query).scalar())
-        found = _kept(text)
-        return found if isinstance(found, RequestSpec) else None
+        return _kept(self._ask(lambda c: c.execute(query).scalar()), RequestSpec)
 
     def flavor(self, name: str) -> Flavor | None:
         """Return the flavor of a name or an id of the API; None if there is none.
@@ -168,22 +167,15 @@ class CellServerRows:
         """Return the hosts of servers, those that are soft-deleted included: they are
         members of their groups still."""
         query = sa.select(_i.host).where(_i.deleted == 0, _i.host.is_not(None))
+        queries = [query.where(_i.uuid.in_(chunk)) for chunk in chunks(list(uuids))]
         return self.database.reading(
-            lambda connection: {
-                host
-                for chunk in chunks(list(uuids))
-                for host in connection.execute(
-                    query.where(_i.uuid.in_(chunk))
-                ).scalars()
-            }
+            lambda c: {host for each in queries for host in c.execute(each).scalars()}
         )
 
     def holders(self, host: str) -> list[HolderRow]:
         """Return the servers on a host and what they hold, the newest first."""
         query = _HOLDERS.where(_i.host == host)
-        return self.database.reading(
-            lambda connection: [_holder(row) for row in connection.execute(query)]
-        )
+        return self.database.reading(lambda c: list(map(_holder, c.execute(query))))
 
     def flavors_in_use(self) -> dict[int, int]:
         """Return how many servers each flavor has, by its id in the API database."""
@@ -193,7 +185,7 @@ class CellServerRows:
             .group_by(_i.instance_type_id)
         )
         return self.database.reading(
-            lambda connection: {row[0]: row[1] for row in connection.execute(query)}
+            lambda c: {row[0]: row[1] for row in c.execute(query)}
         )
 
     def close(self) -> None:
@@ -203,77 +195,52 @@ class CellServerRows:
     def _rows(
         self, column: sa.ColumnElement[Any], values: Sequence[str]
     ) -> list[ServerRow]:
+        queries = [_SERVERS.where(column.in_(chunk)) for chunk in chunks(values)]
         return self.database.reading(
-            lambda connection: [
-                _server(row)
-                for chunk in chunks(values)
-                for row in connection.execute(_SERVERS.where(column.in_(chunk)))
-            ]
+            lambda c: [_server(row) for each in queries for row in c.execute(each)]
         )
 
 
 _WITH_EXTRA = instances.outerjoin(
     instance_extra, sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0)
 )
+_since = sa.func.coalesce(_i.launched_at, _i.created_at)
+
+
+def _live(columns: str, *more: Any) -> sa.Select[Any]:
+    """Return the query of live instances; it has these columns of them first."""
+    named = (_i[name] for name in columns.split())
+    return sa.select(*named, *more).select_from(_WITH_EXTRA).where(_i.deleted == 0)
+
 
 _SERVERS = (
-    sa.select(
-        _i.uuid,
-        _i.display_name,
-        _i.host,
-        _i.node,
-        _i.vm_state,
-        _i.project_id,
-        _i.user_id,
-        _i.memory_mb,
-        _i.vcpus,
+    _live(
+        'uuid display_name host node vm_state project_id user_id memory_mb vcpus',
         _extra.flavor,
     )
-    .select_from(_WITH_EXTRA)
-    .where(
-        _i.deleted == 0,
-        sa.or_(_i.vm_state.is_(None), _i.vm_state.not_in(GONE)),
-    )
+    .where(sa.or_(_i.vm_state.is_(None), _i.vm_state.not_in(GONE)))
     .order_by(_i.id)
 )
-
-
-_HOLDERS = (
-    sa.select(
-        _i.uuid,
-        _i.display_name,
-        _i.vm_state,
-        _i.vcpus,
-        _i.memory_mb,
-        sa.func.coalesce(_i.launched_at, _i.created_at),
-        _extra.flavor,
-        _extra.numa_topology,
-        _extra.pci_requests,
-    )
-    .select_from(_WITH_EXTRA)
-    .where(_i.deleted == 0)
-    .order_by(sa.func.coalesce(_i.launched_at, _i.created_at).desc(), _i.id.desc())
-)
+_HOLDERS = _live(
+    'uuid display_name vm_state vcpus memory_mb',
+    *(_since, _extra.flavor, _extra.numa_topology, _extra.pci_requests),
+).order_by(_since.desc(), _i.id.desc())
 
 
 def _holder(row: Sequence[Any]) -> HolderRow:
-    uuid, name, state, vcpus, memory_mb, since, *texts = row
-    flavor, topology, devices = map(_kept, texts)
-    return HolderRow(
-        uuid,
-        name,
-        state,
-        vcpus or 0,
-        memory_mb or 0,
-        since,
-        flavor if isinstance(flavor, Flavor) else None,
-        topology if isinstance(topology, InstanceNUMATopology) else None,
-        _requests(devices),
-    )
+    *names, vcpus, memory_mb, since, flavor, topology, devices = row
+    sizes = (vcpus or 0, memory_mb or 0)
+    kept = (_kept(flavor, Flavor), _kept(topology, InstanceNUMATopology))
+    return HolderRow._make([*names, *sizes, since, *kept, _requests(_read(devices))])
 
 
-def _kept(text: str | None) -> Any:
+def _kept(text: str | None, kind: type[Object]) -> Object | None:
     """Return an object that is kept as JSON text; None for what is no such."""
+    found = _read(text)
+    return found if isinstance(found, kind) else None
+
+
+def _read(text: str | None) -> Any:
     try:
         said = parse_json(text or 'null')
         said = said['cur'] if isinstance(said, dict) and 'cur' in said else said
@@ -305,8 +272,7 @@ def _requests(kept: Any) -> InstancePCIRequests | None:
 
 def _server(row: Sequence[Any]) -> ServerRow:
     *names, memory_mb, vcpus, text = row
-    kept = _kept(text)
-    flavor = kept if isinstance(kept, Flavor) else None
+    flavor = _kept(text, Flavor)
     return ServerRow._make([*names, memory_mb or 0, vcpus or 0, flavor])
 
 

@@ -46,8 +46,7 @@ _HAS_NEWS = sa.and_(
             ),
         ),
         sa.and_(
-            _s.deleted != 0,
-            _s.deleted_at >= sa.bindparam('wide', type_=sa.DateTime),
+            _s.deleted != 0, _s.deleted_at >= sa.bindparam('wide', type_=sa.DateTime)
         ),
     ),
 )
@@ -86,12 +85,11 @@ def _rows(connection: sa.Connection, query: sa.Select[Any]) -> list[ServiceRow]:
 
 def read_of(connection: sa.Connection, hosts: Sequence[str]) -> list[ServiceRow]:
     """Return the live computes on the hosts."""
+    computes = _READ.where(_s.binary == COMPUTE)
     return [
         row
         for chunk in chunks(hosts)
-        for row in _rows(
-            connection, _READ.where(_s.binary == COMPUTE, _s.host.in_(chunk))
-        )
+        for row in _rows(connection, computes.where(_s.host.in_(chunk)))
     ]
 
 
@@ -116,13 +114,10 @@ def read_news(
         'newest': newest,
     }
     live, total, *lists = connection.execute(NEWS, values).one()
-    checksums, deleted = (
-        packed_lists.unpack(*lists[:2]),
-        packed_lists.unpack(*lists[2:]),
-    )
+    checksums = packed_lists.unpack(*lists[:2])
+    deleted = packed_lists.unpack(*lists[2:])
     if deleted is None:
-        found = connection.execute(_NARROW, values)
-        deleted = {row[0]: row[1] for row in found}
+        deleted = {row[0]: row[1] for row in connection.execute(_NARROW, values)}
     wanted = [id_ for id_, deletion in deleted.items() if deletion == 0]
     rows = [
         row

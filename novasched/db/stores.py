@@ -143,9 +143,8 @@ class SqlCellStores:
     def open(self, cell: Cell) -> SqlCellStore:
         with self._lock:
             if cell.uuid not in self._stores:
-                self._stores[cell.uuid] = SqlCellStore(
-                    *engine_of(cell, self._make_engine)
-                )
+                found = engine_of(cell, self._make_engine)
+                self._stores[cell.uuid] = SqlCellStore(*found)
             return self._stores[cell.uuid]
 
     def forget(self, uuids: Iterable[str] | None = None) -> None:
@@ -223,29 +222,15 @@ class SqlServiceStore:
     def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
         """Insert the row; False if a sibling was faster."""
         self.check_version(binary)
-        return self._database.insert(
-            sa.insert(tables.services).values(
-                host=host,
-                binary=binary,
-                topic=topic,
-                report_count=0,
-                disabled=False,
-                forced_down=False,
-                deleted=0,
-                version=version,
-                uuid=self._new_uuid(),
-                created_at=self._clock.utcnow(),
-            )
-        )
+        given = {'host': host, 'binary': binary, 'topic': topic, 'version': version}
+        begun = {'report_count': 0, 'disabled': False, 'forced_down': False}
+        made = {'uuid': self._new_uuid(), 'created_at': self._clock.utcnow()}
+        new = sa.insert(tables.services).values(**given, **begun, **made, deleted=0)
+        return self._database.insert(new)
 
     def _set_version(self, row: ServiceRow, version: int) -> None:
         self.check_version(row.binary)
-        LOG.info(
-            'Updating service version for %s on %s from %i to %i',
-            row.binary,
-            row.host,
-            row.version,
-            version,
-        )
+        text = 'Updating service version for %s on %s from %i to %i'
+        LOG.info(text, row.binary, row.host, row.version, version)
         s = tables.services.c
         self._update(row.id, (s.version, version), (s.updated_at, self._clock.utcnow()))

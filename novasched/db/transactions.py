@@ -151,12 +151,9 @@ class Database:
         try:
             yield
         except FAILURES as problem:
-            failure = (
-                errors.StoreInterrupted
-                if isinstance(problem, INTERRUPTIONS)
-                else errors.StoreFailed
-            )
-            service = ''
+            failure, service = errors.StoreFailed, ''
+            if isinstance(problem, INTERRUPTIONS):
+                failure = errors.StoreInterrupted
             if is_unavailable(problem):
                 service = self.name[:1].lower() + self.name[1:]
             text = describe(problem, self.engine)
@@ -246,14 +243,11 @@ def _is_exhausted(pool: sa.Pool) -> bool:
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:
     """Return the time of day of a server, UTC without a zone."""
-    functions: dict[str, sa.Function[datetime.datetime]] = {
-        'mysql': sa.func.utc_timestamp(type_=sa.DateTime),
-        'mariadb': sa.func.utc_timestamp(type_=sa.DateTime),
-        'postgresql': sa.func.timezone(
-            'UTC', sa.func.clock_timestamp(), type_=sa.DateTime
-        ),
-    }
-    now = functions.get(connection.dialect.name, sa.func.current_timestamp())
+    now: sa.Function[datetime.datetime] = sa.func.current_timestamp()
+    if connection.dialect.name in ('mysql', 'mariadb'):
+        now = sa.func.utc_timestamp(type_=sa.DateTime)
+    elif connection.dialect.name == 'postgresql':
+        now = sa.func.timezone('UTC', sa.func.clock_timestamp(), type_=sa.DateTime)
     return connection.execute(sa.select(now)).scalar_one()
 
 
@@ -269,19 +263,22 @@ def describe(problem: BaseException, engine: sa.Engine | None = None) -> str:
     ``engine``: the server is named where there is no connection to it.
     """
     cause = _cause(problem)
-    said = str(cause)
-    number = None
-    if len(cause.args) == 2 and isinstance(cause.args[0], int):  # as PyMySQL has them
-        number = cause.args[0]
+    said, number = str(cause), _number(cause)
+    if number is not None:
         said = f'{cause.args[1]} (error {number})'
     is_unreachable = number in UNREACHABLE_ERRORS or _NO_CONNECTION.search(said)
     words = connections.reason(cause) if is_unreachable else connections.phrase(said)
     if words and is_unreachable and engine is not None and engine.url.host:
         port = f':{engine.url.port}' if engine.url.port else ''
         words = f'{engine.url.host}{port} cannot be reached: {words}'
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = words or (lines[0] if lines else type(problem).__name__)
-    return printable.mask(text)
+    lines = said.strip().splitlines() or [type(problem).__name__]
+    return printable.mask(words or lines[0].strip())
+
+
+def _number(cause: BaseException) -> int | None:
+    """Return the number of an error, as PyMySQL has them."""
+    is_numbered = len(cause.args) == 2 and isinstance(cause.args[0], int)
+    return cause.args[0] if is_numbered else None
 
 
 def is_unavailable(problem: BaseException) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
+from oslo_config import cfg
 
 from novasched import errors
 from novasched.journal import directory, recovery
@@ -143,14 +144,17 @@ class NovaConsumers:
             if status not in ENDED:
                 self.known.add(uuid)
 
+    def can_move(self, uuid: str, node: str) -> bool:
+        """Return whether a server has settled on a node, and can be moved off it."""
+        is_settled = self.nodes.get(uuid) == node and uuid not in self.moving
+        return is_settled and self.states[uuid] in MOVES
+
 
 def over_capacity(books: Books, cloud: NovaConsumers) -> Iterator[Finding]:
     for provider, said in books.over.items():
         root, command = books.roots[provider], ''
         holders = [uuid for uuid, held in books.taken.items() if provider in held]
-        on_it = [uuid for uuid in holders if cloud.nodes.get(uuid) == root]
-        settled = [uuid for uuid in on_it if uuid not in cloud.moving]
-        movable = [uuid for uuid in settled if cloud.states[uuid] in MOVES]
+        movable = [uuid for uuid in holders if cloud.can_move(uuid, root)]
         newest = books.newest(movable or holders)
         if movable:
             command = MOVES[str(cloud.states[newest])].format(newest)
@@ -228,9 +232,7 @@ class PlacementAudit(Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         conf = self.app.conf
-        for options in (session.OPTS, directory.OPTS, recovery.OPTS, STATE_OPTS):
-            for group, listed in options.items():
-                conf.register_opts(listed, None if group == 'DEFAULT' else group)
+        _register_options(conf)
         adapter = session.from_conf(conf)
         found = list[Finding]()
         if path := directory.from_conf(conf).path:
@@ -242,12 +244,17 @@ class PlacementAudit(Listing):
         found += over_capacity(books, cloud)
         found += (each for each in orphans(books, cloud) if each.consumer not in dead)
         found += doubled(books, cloud)
-        rows = [
-            row for each in found if (row := _row(each, books.age_s(each.consumer)))
-        ]
+        made = (_row(each, books.age_s(each.consumer)) for each in found)
+        rows = [row for row in made if row]
         if rows:
             self.code = MENDED if all(row[-1] == DONE for row in rows) else FOUND
         return COLUMNS, rows
+
+
+def _register_options(conf: cfg.ConfigOpts) -> None:
+    for options in (session.OPTS, directory.OPTS, recovery.OPTS, STATE_OPTS):
+        for group, listed in options.items():
+            conf.register_opts(listed, None if group == 'DEFAULT' else group)
 
 
 def _row(found: Finding, age_s: float | None) -> tuple[str, ...] | None:

@@ -94,14 +94,8 @@ class CreateCell(Action):
             '--database_connection', '[database]/connection', conf.database.connection
         )
         with self.app.api() as api:
-            uuid, made = admin.create_cell(
-                api,
-                parsed_args.name,
-                transport,
-                database,
-                parsed_args.disabled,
-                SYSTEM_CLOCK.utcnow(),
-            )
+            given = (parsed_args.name, transport, database, parsed_args.disabled)
+            uuid, made = admin.create_cell(api, *given, SYSTEM_CLOCK.utcnow())
         if not made:
             raise ExitEarly(TWIN.format(uuid), 2)
         if parsed_args.verbose:
@@ -219,9 +213,8 @@ class DiscoverHosts(Action):
             self.say(RACED.format(outcome.raced[0]))
         if outcome.failed:
             return FAILED
-        if outcome.raced:
-            return 2
-        return 1 if parsed_args.strict and not outcome.mapped else 0
+        none_is_wrong = parsed_args.strict and not outcome.mapped
+        return 2 if outcome.raced else int(none_is_wrong)
 
 
 def check_transport(url: str) -> str | None:

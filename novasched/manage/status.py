@@ -172,13 +172,12 @@ def placement_api(program: Status) -> Verdict:
         why = http.failure_words(adapter, 'placement', problem)
         return failure(f'{known} {why[:1].upper()}{why[1:]}.')
     except (ValueError, LookupError, TypeError):
-        refused = answer.status_code == requests.codes.unauthorized
-        return failure(
-            f'{WRONG_CREDENTIALS if refused else NOT_RUNNING} {answer.url} answers '
-            f'HTTP {answer.status_code}: correct [placement] '
-            f'{"auth_type and what it asks for" if refused else "endpoint_override"}'
-            f'{"" if refused else " or the endpoint in the service catalog"}.'
-        )
+        known, option = NOT_RUNNING, 'endpoint_override or the endpoint in the service '
+        option += 'catalog'
+        if answer.status_code == requests.codes.unauthorized:
+            known, option = WRONG_CREDENTIALS, 'auth_type and what it asks for'
+        said = f'{answer.url} answers HTTP {answer.status_code}'
+        return failure(f'{known} {said}: correct [placement] {option}.')
     finally:
         adapter.session.session.close()
     needed = '.'.join(map(str, PLACEMENT_VERSION))

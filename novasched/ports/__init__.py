@@ -109,16 +109,15 @@ class Requests(Protocol):
         """Return for how many seconds each request has been under way."""
 
 
+@dataclass(eq=False, repr=False)
 class CallerGone(errors.RequestError):
     """The caller no longer waits for the answer: its claims must not stay.
 
     ``logged``: the log has a line on this caller already, for all of its requests.
     """
 
-    def __init__(self, why: str, logged: bool = False) -> None:
-        super().__init__(why)
-        self.why = why
-        self.logged = logged
+    why: str
+    logged: bool = False
 
     def __str__(self) -> str:
         return f'No caller waits for this request any more: {self.why}'

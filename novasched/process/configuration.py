@@ -94,23 +94,24 @@ def _check_references(conf: cfg.ConfigOpts) -> None:
 
     What oslo.config raises holds what is behind the $: a part of the password.
     """
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         is_secret = 'password' in each.name or '://' in each.value
         if not (is_secret and '$' in each.value):
             continue
-        if each.group == 'DEFAULT' or each.group in conf:
-            values = conf if each.group == 'DEFAULT' else conf[each.group]
-            if each.name in values:
-                _check_reference(values, each.group, each.name)
-
-
-def _check_reference(values: Any, group: str, name: str) -> None:
-    try:
-        values[name]
-    except (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError):
-        problem = 'what stands behind a $ in its value is no option'
-        remedy = 'Write $$ for a $'
-        raise errors.OptionError(f'[{group}] {name}', problem, remedy) from None
+        if each.group != 'DEFAULT' and each.group not in conf:
+            continue
+        if each.name not in (conf if each.group == 'DEFAULT' else conf[each.group]):
+            continue
+        try:
+            _value(conf, each.group, each.name)
+        except (
+            cfg.NoSuchOptError,
+            cfg.NoSuchGroupError,
+            cfg.TemplateSubstitutionError,
+        ):
+            problem = 'what stands behind a $ in its value is no option'
+            option, remedy = f'[{each.group}] {each.name}', 'Write $$ for a $'
+            raise errors.OptionError(option, problem, remedy) from None
 
 
 def copied(
@@ -124,30 +125,25 @@ def copied(
     made = cfg.ConfigOpts()
     for group, opts in known.items():
         made.register_opts(opts, None if group == 'DEFAULT' else group)
-    files, directories = (
-        list(conf[name] or ()) if name in conf else []
+    files: dict[str, Any] = {
+        f'default_{name}s': list(conf[name] or ()) if name in conf else []
         for name in ('config_file', 'config_dir')
-    )
-    made(
-        [],
-        project='nova',
-        default_config_files=files,
-        default_config_dirs=directories,
-    )
+    }
+    made([], project='nova', **files)
     for group, opts in known.items():
-        name = None if group == 'DEFAULT' else group
         for opt in opts:
             try:
-                value = _value(conf, name, opt.dest)
+                value = _value(conf, group, opt.dest)
             except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
                 continue
-            if value != _value(made, name, opt.dest):
+            if value != _value(made, group, opt.dest):
+                name = None if group == 'DEFAULT' else group
                 made.set_override(opt.dest, literal(value), name)
     return made
 
 
-def _value(conf: cfg.ConfigOpts, group: str | None, name: str) -> Any:
-    return conf[name] if group is None else conf[group][name]
+def _value(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
+    return conf[name] if group == 'DEFAULT' else conf[group][name]
 
 
 def literal(value: Any) -> Any:
@@ -209,39 +205,35 @@ def misspelt(
     are not known here, so an option that resembles none of these is no mistake.
     """
     for group, names in held(conf).items():
+        unread = sorted(name for name in names if not instead_of(group, name))
         if group in known:
-            for name in sorted(names - set(known[group])):
-                yield from _misspelt_option(group, name, known[group])
+            yield from _misspelt_options(group, unread, known[group])
         elif group not in OTHERS and not FAMILIES.fullmatch(group):
             if meant := errors.closest(group, {*known, *OTHERS}):
                 yield (
                     f'[{group}] is no group of options and does nothing. '
                     f'Did you mean [{meant}]?'
                 )
-            elif group not in conf:  # plugins may have registered theirs
-                yield from _unread(group, names)
+            elif unread and group not in conf:  # plugins may have registered theirs
+                yield (
+                    f'[{group}] is no group of options of nova. Nothing reads '
+                    f'{", ".join(unread)} there, unless a plugin does.'
+                )
 
 
-def _unread(group: str, names: Collection[str]) -> Iterator[str]:
-    unread = sorted(name for name in names if not instead_of(group, name))
-    if unread:
-        yield (
-            f'[{group}] is no group of options of nova. Nothing reads '
-            f'{", ".join(unread)} there, unless a plugin does.'
-        )
-
-
-def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[str]:
-    meant = errors.did_you_mean(name, known)
-    is_other = (group, name) in OTHER_OPTIONS or instead_of(group, name)
-    if meant and not is_other:
-        yield f'[{group}] {name} is no option and does nothing.{meant}'
+def _misspelt_options(
+    group: str, names: Iterable[str], known: Collection[str]
+) -> Iterator[str]:
+    for name in names:
+        meant = errors.did_you_mean(name, known)
+        if meant and name not in known and (group, name) not in OTHER_OPTIONS:
+            yield f'[{group}] {name} is no option and does nothing.{meant}'
 
 
 def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the options that stand in the files, by group."""
     found: dict[str, set[str]] = {}
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         found.setdefault(each.group, set()).update({each.name} - {''})
     return found
 
@@ -250,7 +242,7 @@ def values(conf: cfg.ConfigOpts) -> dict[tuple[str, str], list[str]]:
     """Return the values that stand on the lines of options in the files, by group and
     name, in their order."""
     found: dict[tuple[str, str], list[str]] = {}
-    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+    for each in _assignments(conf):
         if each.name:
             found.setdefault((each.group, each.name), []).append(each.value.strip())
     return found
@@ -266,12 +258,10 @@ class _Assignment(NamedTuple):
     value: str = ''
 
 
-def _assignments(
-    files: Iterable[str], directories: Iterable[str]
-) -> Iterator[_Assignment]:
-    """Yield what stands in files that oslo.config has read, in its order."""
-    paths = list(files)
-    for directory in directories:
+def _assignments(conf: cfg.ConfigOpts) -> Iterator[_Assignment]:
+    """Yield what stands in the files that oslo.config has read, in its order."""
+    paths = list(conf.config_file or ())
+    for directory in conf.config_dir or ():
         paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
     for path in paths:
         group = ''
@@ -296,7 +286,7 @@ def invalid(
     for group, options in listed:
         for opt in options:
             try:
-                value = _value(conf, None if group == 'DEFAULT' else group, opt.dest)
+                value = _value(conf, group, opt.dest)
                 if value is not None or opt.default is None or group not in OWN_GROUPS:
                     continue
                 problem = 'it has no value'
@@ -306,7 +296,7 @@ def invalid(
                 problem = str(error)
             places = places or {
                 (each.group, each.name): f'{each.path}, line {each.line}: '
-                for each in _assignments(conf.config_file or (), conf.config_dir or ())
+                for each in _assignments(conf)
             }
             yield _invalid(group, opt, places, problem)
 
@@ -335,11 +325,11 @@ def _allowed(kind: Any) -> str:
         return 'true or false'
     if isinstance(kind, types.Number):
         words = 'a whole number' if isinstance(kind, types.Integer) else 'a number'
-        if kind.min is not None and kind.max is not None:
-            return f'{words} from {kind.min} to {kind.max}'
-        if kind.min is not None:
-            return f'{words} of at least {kind.min}'
-        return words if kind.max is None else f'{words} of at most {kind.max}'
-    if isinstance(kind, types.String):
-        return 'text'
-    return str(kind)
+        return f'{words}{_bounds(kind.min, kind.max)}'
+    return 'text' if isinstance(kind, types.String) else str(kind)
+
+
+def _bounds(least: float | None, most: float | None) -> str:
+    if least is None:
+        return '' if most is None else f' of at most {most}'
+    return f' of at least {least}' if most is None else f' from {least} to {most}'

@@ -82,6 +82,16 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
     return timeout_s - min(20, timeout_s)
 
 
+def drained(server: Any, within_s: float) -> bool:
+    """Stop a server, and wait so long at most for what is under way; return whether it
+    has ended."""
+    server.stop()
+    waiting = threading.Thread(target=server.wait, daemon=True)
+    waiting.start()
+    waiting.join(within_s)
+    return not waiting.is_alive()
+
+
 def warning(conf: cfg.ConfigOpts) -> str | None:
     """Return a warning on the time that requests get at the stop."""
     timeout_s: int = conf.manager_shutdown_timeout
@@ -151,11 +161,7 @@ class Scheduler:
         """
         self.outages.close(None if successor is None else successor.manager)
         self.server.drain_s = self.drain_s
-        self.server.stop()
-        drained = threading.Thread(target=self.server.wait, daemon=True)
-        drained.start()
-        drained.join(self.drain_s)
-        if drained.is_alive():
+        if not drained(self.server, self.drain_s):
             LOG.warning('Requests are still under way after %d s', self.drain_s)
         if self.copy is not None:
             self.copy.stop()

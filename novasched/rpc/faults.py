@@ -8,6 +8,7 @@ message layer takes name and module from the class, so ours carry nova's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,12 +79,6 @@ def _form(
     return Form(_wire_class(module, name), code, keywords)
 
 
-def _allocation(
-    error: errors.AllocationUpdateFailed | errors.AllocationDeleteFailed,
-) -> dict[str, Any]:
-    return {'consumer_uuid': error.consumer_uuid, 'error': error.error}
-
-
 def _details(error: errors.InvalidDemand) -> dict[str, Any]:
     return dict(error.details)
 
@@ -136,15 +131,13 @@ TABLE: dict[type[Exception], Form] = {
     errors.InvalidVideoMode: _form('InvalidVideoMode', code=400),
     errors.InvalidPCINUMAAffinity: _form('InvalidPCINUMAAffinity', _details, code=400),
     errors.NetworkFailed: _form('NovaException'),
-    errors.PortNotFound: _form(
-        'PortNotFound', lambda error: {'port_id': error.port_id}, code=404
-    ),
+    errors.PortNotFound: _form('PortNotFound', dataclasses.asdict, code=404),
     errors.NetworkUnauthorized: _form('Unauthorized', code=401),
     errors.NetworkForbidden: _form('Forbidden', code=403),
     errors.Busy: _form('Busy', module='novasched.errors', code=None),
-    errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
-    errors.AlreadyClaimed: _form('AllocationUpdateFailed', _allocation),
-    errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),
+    errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', dataclasses.asdict),
+    errors.AlreadyClaimed: _form('AllocationUpdateFailed', dataclasses.asdict),
+    errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', dataclasses.asdict),
     errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
     errors.StoreInterrupted: _form('DBError', module='oslo_db.exception', code=None),

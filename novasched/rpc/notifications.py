@@ -71,6 +71,7 @@ other services that share the configuration file.
 RETRIES = 2
 """Instead of for ever: a request waits for its notifications, its claims made."""
 
+UNSAID = ('id', 'created_at', 'updated_at')
 _SILENT_DRIVERS = frozenset({'', 'noop'})
 
 
@@ -128,39 +129,25 @@ class Notifications:
     ) -> None:
         """Tell that a request starts or ends being scheduled; see ports.Notifier."""
         event = f'scheduler.select_destinations.{phase}'
-        self._send(
-            self._legacy,
-            context,
-            event,
-            lambda: {'request_spec': payloads.legacy_request_spec(spec)},
-        )
-        self._send(
-            self._versioned,
-            context,
-            event,
-            lambda: payloads.request_spec(spec, self.image_props),
-        )
+
+        def legacy() -> dict[str, Any]:
+            return {'request_spec': payloads.legacy_request_spec(spec)}
+
+        def versioned() -> dict[str, Any]:
+            return payloads.request_spec(spec, self.image_props)
+
+        self._send(self._legacy, context, event, legacy)
+        self._send(self._versioned, context, event, versioned)
 
     def service_created(self, service: ports.ServiceRow) -> None:
         """Tell that this program added its own services row."""
-        self._send(
-            self._versioned,
-            contexts.admin(),
-            'service.create',
-            lambda: payloads.service_status(
-                host=service.host,
-                binary=service.binary,
-                topic=service.topic,
-                report_count=service.report_count,
-                disabled=service.disabled,
-                disabled_reason=service.disabled_reason,
-                availability_zone=None,
-                last_seen_up=service.last_seen_up,
-                forced_down=service.forced_down,
-                version=service.version,
-                uuid=service.uuid,
-            ),
-        )
+        row = service._asdict()
+        said = {name: row[name] for name in row if name not in UNSAID}
+
+        def created() -> dict[str, Any]:
+            return payloads.service_status(**said, availability_zone=None)
+
+        self._send(self._versioned, contexts.admin(), 'service.create', created)
 
     def _send(
         self,

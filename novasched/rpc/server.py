@@ -443,11 +443,8 @@ def _id_of(aggregate: Any) -> int:
 
 
 def _aggregate(aggregate: Any) -> Aggregate:
-    id_ = _id_of(aggregate)
-    return Aggregate(
-        id=id_,
-        uuid=aggregate.uuid if 'uuid' in aggregate else None,
-        name=aggregate.name if 'name' in aggregate else None,
-        hosts=frozenset(aggregate.hosts or ()) if 'hosts' in aggregate else frozenset(),
-        metadata=dict(aggregate.metadata or {}) if 'metadata' in aggregate else {},
-    )
+    id_, names = _id_of(aggregate), ('uuid', 'name', 'hosts', 'metadata')
+    said = {each: getattr(aggregate, each) for each in names if each in aggregate}
+    hosts, metadata = said.get('hosts') or (), said.get('metadata') or {}
+    uuid, name = said.get('uuid'), said.get('name')
+    return Aggregate(id_, uuid, name, frozenset(hosts), dict(metadata))

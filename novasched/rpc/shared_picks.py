@@ -207,11 +207,15 @@ class PicksEndpoint:
         is_whole = isinstance(changes, dict) and isinstance(ended, dict)
         if not (is_known and is_whole and len(changes) <= MOST_AT_ONCE):
             self._refuse('a message', errors.InvalidRequest(f'version {version!r}'))
-            return
-        if origin == self._origin:
+        elif origin == self._origin:
             sent = {u: c['number'] for u, c in changes.items() if _is_numbered(c)}
             assumed.acknowledge(sent)
-            return
+        else:
+            self._take_in(assumed, origin, changes, ended)
+
+    def _take_in(
+        self, assumed: AssumedInstances, origin: str, changes: Any, ended: Any
+    ) -> None:
         for uuid, primitive in changes.items():
             try:
                 for one in _origins(ended.get(uuid, [])):
@@ -260,18 +264,18 @@ def _primitive(one: AssumedPick) -> Primitive:
         if name in request
     }
     groups = request.requested_resources if 'requested_resources' in request else None
-    small = RequestSpec.made_of(
-        instance_uuid=request.instance_uuid,
-        flavor=Flavor.made_of(**flavor),
-        instance_group=None,
-        requested_resources=None
-        if groups is None
-        else [
+    if groups is not None:
+        groups = [
             RequestGroup.made_of(
                 requester_id=each.requester_id, provider_uuids=each.provider_uuids
             )
             for each in groups
-        ],
+        ]
+    small = RequestSpec.made_of(
+        instance_uuid=request.instance_uuid,
+        flavor=Flavor.made_of(**flavor),
+        instance_group=None,
+        requested_resources=groups,
         **values,
     )
     updated = pick.seen.updated

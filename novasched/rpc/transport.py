@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import amqp  # type: ignore[import-untyped]
@@ -15,6 +15,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from oslo_config import cfg
 from oslo_messaging import opts as messaging
+from oslo_utils import netutils
 
 from novasched import errors
 from novasched.rpc import oslo_internals
@@ -58,15 +59,16 @@ def transport_from_conf(
     """
     try:
         return oslo_messaging.get_rpc_transport(conf, url=url)
-    except oslo_messaging.DriverLoadFailure as problem:
-        if 'conn_pool' in str(problem.ex):
+    except (
+        oslo_messaging.DriverLoadFailure,
+        oslo_messaging.InvalidTransportURL,
+    ) as problem:
+        if 'conn_pool' in str(getattr(problem, 'ex', '')):
             raise errors.OptionError(
                 f'{RABBIT} rpc_conn_pool_size',
                 'it is below conn_pool_min_size',
                 'Raise it, or lower the other',
             ) from problem
-        raise errors.OptionError(option, str(problem), HOW_TO_WRITE) from problem
-    except oslo_messaging.InvalidTransportURL as problem:
         raise errors.OptionError(option, str(problem), HOW_TO_WRITE) from problem
     except cfg.NoSuchOptError as problem:
         raise errors.OptionError(
@@ -114,13 +116,9 @@ def brokers(conf: cfg.ConfigOpts, url: str | None = None) -> list[Any]:
 def address(conf: cfg.ConfigOpts) -> str:
     """Return where messages go, without user and password."""
     url = oslo_messaging.TransportURL.parse(conf)
-    hosts = ''
-    if is_rabbit(conf):
-        hosts = ','.join(
-            f'{f"[{each.hostname}]" if ":" in each.hostname else each.hostname}'
-            f':{each.port}'
-            for each in brokers(conf)
-        )
+    found = brokers(conf) if is_rabbit(conf) else []
+    named = (f'{netutils.escape_ipv6(each.hostname)}:{each.port}' for each in found)
+    hosts = ','.join(named)
     return f'{url.transport}://{hosts}/{url.virtual_host or ""}'
 
 
@@ -146,13 +144,18 @@ def check(
     driven = _as_driven(options, parsed)
     problems = [_problem(host, parsed, driven, retry_s) for host in brokers(conf, url)]
     found = [each for each in problems if each is not None]
-    if len(found) < len(problems):
-        return
-    if _cuts_password(url or conf.transport_url):
+    if len(found) == len(problems):
+        raise _unreachable(found, url or conf.transport_url, option)
+
+
+def _unreachable(
+    found: Sequence[_Problem], url: str, option: str
+) -> errors.OptionError:
+    if _cuts_password(url):
         problem = 'no broker answers, and an @ stands behind what seems to be the host'
-        raise errors.OptionError(option, problem, HOW_TO_WRITE)
+        return errors.OptionError(option, problem, HOW_TO_WRITE)
     named = {each.option for each in found}
-    raise errors.OptionError(
+    return errors.OptionError(
         (named.pop() if len(named) == 1 else None) or option,
         f'no broker answers: {"; ".join(each.text for each in found)}',
         next((each.remedy for each in found if each.option), REMEDY),
@@ -168,9 +171,7 @@ def _cuts_password(url: str) -> bool:
     return '@' not in first and '@' in url
 
 
-def check_queues(
-    transport: Any, topics: Iterable[str], host: str, exchange: str = CONTROL_EXCHANGE
-) -> None:
+def check_queues(transport: Any, topics: Iterable[str], host: str) -> None:
     """Compare what is at the broker with what servers of topics will declare there.
 
     What is not there is not made. Raises errors.OptionError for an exchange or queue
@@ -185,15 +186,12 @@ def check_queues(
     made = CollectingConnection(options, parsed)
     for topic in topics:
         for queue in (topic, f'{topic}.{host}'):
-            made.declare_topic_consumer(conf.control_exchange or exchange, queue)
+            exchange = conf.control_exchange or CONTROL_EXCHANGE
+            made.declare_topic_consumer(exchange, queue)
         made.declare_fanout_consumer(topic, None)
     for broker in brokers(conf):
-        with (
-            contextlib.suppress(OSError, *CONNECTION_ERRORS),
-            contextlib.closing(
-                connection_to(broker, parsed, made.driven)
-            ) as connection,
-        ):
+        opened = contextlib.closing(connection_to(broker, parsed, made.driven))
+        with contextlib.suppress(OSError, *CONNECTION_ERRORS), opened as connection:
             for consumer in made.collected:
                 _compare(connection, consumer)
             return
@@ -258,11 +256,9 @@ def _as_driven(options: Any, url: Any) -> Connection:
         )
     if group.ssl:
         connections.check_authorities(f'{RABBIT} ssl_ca_file', group.ssl_ca_file)
+        cert, key = f'{RABBIT} ssl_cert_file', f'{RABBIT} ssl_key_file'
         connections.check_certificate(
-            f'{RABBIT} ssl_cert_file',
-            group.ssl_cert_file,
-            f'{RABBIT} ssl_key_file',
-            group.ssl_key_file,
+            cert, group.ssl_cert_file, key, group.ssl_key_file
         )
     try:
         return UnconnectedConnection(options, url).driven
@@ -315,9 +311,7 @@ def _problem(
     try:
         with connection_to(host, url, driven) as connection:
             connection.ensure_connection(
-                max_retries=1,
-                interval_start=retry_s,
-                reraise_as_library_errors=False,
+                max_retries=1, interval_start=retry_s, reraise_as_library_errors=False
             )
     except ssl.SSLCertVerificationError as problem:
         return _Problem(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from novasched import errors
 
@@ -15,12 +16,11 @@ def never() -> None:
     """Let the work go on: it has no deadline."""
 
 
+@dataclass(eq=False, repr=False)
 class TookTooLong(errors.NovaschedError):
     """A dry run, or the work for a page, was ended at its deadline."""
 
-    def __init__(self, within_s: float) -> None:
-        super().__init__(within_s)
-        self.within_s = within_s
+    within_s: float
 
     def __str__(self) -> str:
         return (

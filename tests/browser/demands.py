@@ -28,6 +28,7 @@ from novasched.db.servers import SqlServers
 from novasched.db.transactions import Database
 from novasched.inspection.questions.servers import ServerFinder
 from novasched.inspection.session.catalogue import flavor_of
+from novasched.inspection.session.dry_run import SilentNotifier
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.requests import BootOrder, RequestMaker
 from novasched.objects.context import RequestContext
@@ -35,7 +36,6 @@ from novasched.objects.flavor import Flavor
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.rpc.transport import transport_from_conf
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched_lab.local.walkthrough import NoNotifications
 from tests.browser import inventory
 from tests.browser.clouds import PROJECT
 from tests.browser.inventory import Shape
@@ -160,7 +160,7 @@ def _scheduler(conf, placement, clock, rng, stack):
             placement=placement,
             providers=DatabaseReader(Database(copied)),
             transport=broker,
-            notifier=NoNotifications(),
+            notifier=SilentNotifier(),
             clock=clock,
             rng=rng,
         ),

@@ -29,6 +29,7 @@ from novasched.outages import (
 from novasched.ports import NO_CALLER
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.support.clouds.fakes import FakeCaller, FakeClock
+from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 AWAY = {'placement': 'connection refused'}
@@ -80,13 +81,6 @@ class Waiter(threading.Thread):
 
     def run(self):
         self.went_on = self.patience.wait(self.unavailable)
-
-
-def eventually(holds, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert holds()
 
 
 def test_waiting_request_goes_on_once_the_service_answers(service, outages, caplog):

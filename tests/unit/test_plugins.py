@@ -250,12 +250,6 @@ def test_other_values_of_a_filter_function_are_left_out(conf):
         filters(conf, f'{text}NoPlugin')
 
 
-def test_a_path_of_nova_that_is_not_ours_is_named(conf):
-    path = 'nova.scheduler.filters.site_filter.SiteFilter'
-    with pytest.raises(errors.ClassNotFound, match='novasched lends plugins no nova'):
-        filters(conf, f'available_filters = {path}')
-
-
 @cases(
     ('text', 'said'),
     (

@@ -31,12 +31,11 @@ LIMIT = 'max_server_per_host'
 ZONE = 'availability_zone'
 
 
+@dataclass(eq=False, repr=False)
 class NoConductorAnswers(errors.RequestError):
     """No conductor was reached, or none answers; ``problem`` says why."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    problem: str
 
     def __str__(self) -> str:
         return (

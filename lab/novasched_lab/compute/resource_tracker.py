@@ -117,13 +117,13 @@ class Claim:
 class ResourceTracker:
     """The claims on one host. Callers have one lock for it."""
 
-    def __init__(self, host: SimulatedHost, fitting: Fitting | None = None) -> None:
+    def __init__(self, host: SimulatedHost) -> None:
         self.host = host
         self.failed_builds = 0
         self.claims: dict[str, Claim] = {}
         self.cells = self._all_cells = numa_cells_of(host)
         self.pools = self._all_pools = pools_of(host)
-        self._fitting = fitting or Fitting()
+        self._fitting = Fitting()
 
     def claim(self, uuid: str, demand: Demand) -> Claim:
         """Claim what an instance asks for, once; raises ResourcesUnavailable."""

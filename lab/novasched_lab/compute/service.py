@@ -17,6 +17,7 @@ from novasched import errors
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.placement import session
+from novasched.process.service import drained
 from novasched.runtime.periodic import PeriodicRunner
 from novasched_lab import resource_providers
 from novasched_lab.allocations import Allocations
@@ -82,7 +83,8 @@ class CellHosts:
 
     def stop(self) -> None:
         """Take no more messages, finish those that came, then stop the heartbeat."""
-        in_parallel([functools.partial(_end, server) for server in self._servers])
+        stops = [functools.partial(drained, each, STOP_S) for each in self._servers]
+        in_parallel(stops)
         self._heartbeat.stop()
         self._heartbeat.join(STOP_S)
 
@@ -120,20 +122,13 @@ class ComputeService:
         self._close()
 
 
-def in_parallel(tasks: Sequence[Callable[[], None]]) -> None:
+def in_parallel(tasks: Sequence[Callable[[], object]]) -> None:
     """Run tasks in a thread each; wait until all have ended."""
     threads = [threading.Thread(target=task, daemon=True) for task in tasks]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _end(server: Any) -> None:
-    server.stop()
-    waiting = threading.Thread(target=server.wait, daemon=True)
-    waiting.start()
-    waiting.join(STOP_S)
 
 
 def compose(

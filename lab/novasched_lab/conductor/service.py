@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from novasched.objects.selection import Selection
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.ports import ServiceStore
-from novasched.process.service import drain_s_of, host_of
+from novasched.process.service import drain_s_of, drained, host_of
 from novasched.rpc.serializer import decode
 from novasched.rpc.server import answered
 from novasched_lab import program, rpc_api
@@ -142,11 +141,7 @@ class ConductorService:
 
     def stop(self) -> None:
         """Take no more tasks, end those under way, then close all connections."""
-        self.server.stop()
-        drained = threading.Thread(target=self.server.wait, daemon=True)
-        drained.start()
-        drained.join(self.drain_s)
-        if drained.is_alive():
+        if not drained(self.server, self.drain_s):
             LOG.warning('Tasks are still under way after %d s', self.drain_s)
         if self.heartbeat is not None:
             self.heartbeat.stop()

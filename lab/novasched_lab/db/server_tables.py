@@ -37,64 +37,45 @@ __all__ = [
     'request_specs',
 ]
 
-_TABLES = {**API.tables, **CELL.tables}
+_KEYS = """
+cell_mappings uniq_cell_mappings0uuid uuid
+cell_mappings uuid_idx uuid
+host_mappings uniq_host_mappings0host host
+host_mappings host_idx host
+aggregates uniq_aggregate0name name
+aggregates aggregate_uuid_idx uuid
+aggregate_hosts uniq_aggregate_hosts0host0aggregate_id host aggregate_id
+aggregate_metadata uniq_aggregate_metadata0aggregate_id0key aggregate_id key
+aggregate_metadata aggregate_metadata_key_idx key
+services uniq_services0host0topic0deleted host topic deleted
+services uniq_services0host0binary0deleted host binary deleted
+services services_uuid_idx uuid
+compute_nodes uniq_compute_nodes0host0hypervisor_hostname0deleted \
+    host hypervisor_hostname deleted
+compute_nodes compute_nodes_uuid_idx uuid
+instances uniq_instances0uuid uuid
+instances instances_task_state_updated_at_idx task_state updated_at
+instances instances_uuid_deleted_idx uuid deleted
+instances instances_updated_at_project_id_idx updated_at project_id
+instances instances_host_node_deleted_idx host node deleted
+instances instances_project_id_idx project_id
+instances instances_host_deleted_cleaned_idx host deleted cleaned
+instances instances_reservation_id_idx reservation_id
+instances instances_project_id_deleted_idx project_id deleted
+instances instances_deleted_created_at_idx deleted created_at
+instances instances_terminated_at_launched_at_idx terminated_at launched_at
+instances instances_compute_id_deleted_idx compute_id deleted
+"""
+"""A table, a key and its columns; a key that begins with uniq_ is a constraint."""
+_UNIQUE = ('services_uuid_idx', 'compute_nodes_uuid_idx')
 
-
-def _unique(table: str, name: str, *columns: str) -> None:
-    found = _TABLES[table].c
-    sa.UniqueConstraint(*(found[column] for column in columns), name=name)
-
-
-def _index(table: str, name: str, *columns: str, unique: bool = False) -> None:
-    found = _TABLES[table].c
-    sa.Index(name, *(found[column] for column in columns), unique=unique)
-
-
-_unique('cell_mappings', 'uniq_cell_mappings0uuid', 'uuid')
-_index('cell_mappings', 'uuid_idx', 'uuid')
-_unique('host_mappings', 'uniq_host_mappings0host', 'host')
-_index('host_mappings', 'host_idx', 'host')
-_unique('aggregates', 'uniq_aggregate0name', 'name')
-_index('aggregates', 'aggregate_uuid_idx', 'uuid')
-_unique(
-    'aggregate_hosts', 'uniq_aggregate_hosts0host0aggregate_id', 'host', 'aggregate_id'
-)
-_unique(
-    'aggregate_metadata',
-    'uniq_aggregate_metadata0aggregate_id0key',
-    'aggregate_id',
-    'key',
-)
-_index('aggregate_metadata', 'aggregate_metadata_key_idx', 'key')
-_unique('services', 'uniq_services0host0topic0deleted', 'host', 'topic', 'deleted')
-_unique('services', 'uniq_services0host0binary0deleted', 'host', 'binary', 'deleted')
-_index('services', 'services_uuid_idx', 'uuid', unique=True)
-_unique(
-    'compute_nodes',
-    'uniq_compute_nodes0host0hypervisor_hostname0deleted',
-    'host',
-    'hypervisor_hostname',
-    'deleted',
-)
-_index('compute_nodes', 'compute_nodes_uuid_idx', 'uuid', unique=True)
-_unique('instances', 'uniq_instances0uuid', 'uuid')
-_index('instances', 'instances_task_state_updated_at_idx', 'task_state', 'updated_at')
-_index('instances', 'instances_uuid_deleted_idx', 'uuid', 'deleted')
-_index('instances', 'instances_updated_at_project_id_idx', 'updated_at', 'project_id')
-_index('instances', 'instances_host_node_deleted_idx', 'host', 'node', 'deleted')
-_index('instances', 'instances_project_id_idx', 'project_id')
-_index('instances', 'instances_host_deleted_cleaned_idx', 'host', 'deleted', 'cleaned')
-_index('instances', 'instances_reservation_id_idx', 'reservation_id')
-_index('instances', 'instances_project_id_deleted_idx', 'project_id', 'deleted')
-_index('instances', 'instances_deleted_created_at_idx', 'deleted', 'created_at')
-_index(
-    'instances',
-    'instances_terminated_at_launched_at_idx',
-    'terminated_at',
-    'launched_at',
-)
-_index('instances', 'instances_compute_id_deleted_idx', 'compute_id', 'deleted')
-
+for _line in _KEYS.strip().split('\n'):
+    _table, _key, *_names = _line.split()
+    _columns = [{**API.tables, **CELL.tables}[_table].c[name] for name in _names]
+    if _key.startswith('uniq_'):
+        sa.UniqueConstraint(*_columns, name=_key)
+    else:
+        sa.Index(_key, *_columns, unique=_key in _UNIQUE)
 
 build_requests = table(
     API,

@@ -81,11 +81,7 @@ class Cluster:
             provider_of(
                 each.host,
                 each.usage,
-                frozenset(
-                    uuids[aggregate.name]
-                    for aggregate in self.aggregates()
-                    if each.host.name in aggregate.hosts
-                ),
+                frozenset(uuids[n] for n in (each.host.zone, each.flavor_class) if n),
             )
             for each in self.hosts
         ]

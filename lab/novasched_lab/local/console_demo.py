@@ -44,7 +44,7 @@ from novasched_lab.local.databases import (
 )
 from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.local.rival import RivalPlacement
-from novasched_lab.local.walkthrough import NO_TRANSPORT, NoNotifications, configured
+from novasched_lab.local.walkthrough import NO_TRANSPORT, configured
 from novasched_lab.local.wishes import FLAVORS, HOUR_S, wishes
 from novasched_lab.resource_providers import GENERATION, VERSION, provide
 
@@ -192,7 +192,7 @@ class DemoCloud:
             make_cell_engine=self._make_engine,
             placement=self._adapter,
             transport=None,
-            notifier=NoNotifications(),
+            notifier=dry_run.SilentNotifier(),
             clock=self._clock,
             rng=rng,
             providers=contents,

@@ -22,10 +22,10 @@ from novasched.db.cells import UrlDefaults
 from novasched.decisions import files
 from novasched.decisions.reading import DecisionFiles
 from novasched.decisions.record import DecisionRecord
+from novasched.inspection.session.dry_run import SilentNotifier
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.process import opts
-from novasched.releases import Release
 from novasched.rpc import faults, transport
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
@@ -169,17 +169,6 @@ def fill(
         cell.dispose()
 
 
-class NoNotifications:
-    """Sends no notifications. Satisfies ports.Notifier."""
-
-    def select_destinations(
-        self, context: RequestContext, spec: RequestSpec, phase: str
-    ) -> None: ...
-
-    def of_release(self, release: Release) -> NoNotifications:
-        return self
-
-
 @contextlib.contextmanager
 def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[SchedulerClient]:
     """Let a scheduler serve until the context is left; give a client.
@@ -202,7 +191,7 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[SchedulerClien
             make_cell_engine=functools.partial(engines.cell_engine, conf),
             placement=placement,
             transport=broker,
-            notifier=NoNotifications(),
+            notifier=SilentNotifier(),
             clock=SYSTEM_CLOCK,
             rng=random.Random(),
         )

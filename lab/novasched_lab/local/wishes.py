@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 HOUR_S = 3600.0
 MARGIN_S = 5.0
@@ -16,40 +17,18 @@ SERIES = ('SERIES-3-ZONE',)
 STORM_S, STORM = 2040.0, 14
 """When somebody asks again and again for what there is no room for, and how often."""
 
+PAGES = {'hw:mem_page_size': '1GB'}
+PINNED = {'hw:cpu_policy': 'dedicated', **PAGES}
 FLAVORS: dict[str, tuple[int, int, int, dict[str, str]]] = {
     'm1.small': (1, 2048, 20, {}),
     'm1.large': (4, 8192, 80, {}),
     'm1.xlarge': (8, 16384, 160, {}),
     'm1.huge': (64, 458752, 400, {}),
     'cm3.optimized': (16, 65536, 200, {'flavor_class': 'cm3-optimized'}),
-    's3.pages': (
-        2,
-        4096,
-        40,
-        {'flavor_class': 's3-public', 'hw:mem_page_size': '1GB'},
-    ),
-    's3.pages.large': (
-        8,
-        24576,
-        80,
-        {'flavor_class': 's3-public', 'hw:mem_page_size': '1GB'},
-    ),
-    'nfv.pinned.8': (
-        8,
-        16384,
-        40,
-        {
-            'hw:cpu_policy': 'dedicated',
-            'hw:mem_page_size': '1GB',
-            'pci_passthrough:alias': 'nic:1',
-        },
-    ),
-    'nfv.pinned.16': (
-        16,
-        32768,
-        40,
-        {'hw:cpu_policy': 'dedicated', 'hw:mem_page_size': '1GB'},
-    ),
+    's3.pages': (2, 4096, 40, {'flavor_class': 's3-public', **PAGES}),
+    's3.pages.large': (8, 24576, 80, {'flavor_class': 's3-public', **PAGES}),
+    'nfv.pinned.8': (8, 16384, 40, {**PINNED, 'pci_passthrough:alias': 'nic:1'}),
+    'nfv.pinned.16': (16, 32768, 40, PINNED),
     'gpu.large': (8, 65536, 100, {'trait:CUSTOM_GPU': 'required'}),
 }
 """CPUs, MiB, GiB and extra specs."""
@@ -76,19 +55,19 @@ class Wish:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is often asked for; of several values any, ``weight`` times as often."""
+    """What is often asked for; of several values any, ``weight`` times as often.
+    ``more`` are other fields of each Wish."""
 
     weight: int
     name: str
     flavors: Sequence[str]
     zones: Sequence[str | None] = ZONES
     counts: Sequence[int] = (1,)
-    policy: str | None = None
-    host: str | None = None
-    has_rival: bool = False
-    comes_twice: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
+APART = {'policy': 'anti-affinity'}
+NAMED_HOST = 'sh11-compute-m3-10e5e12e71'
 KINDS = (
     Kind(30, 'web', ('m1.small', 'm1.large')),
     Kind(14, 'app', ('m1.large', 'm1.xlarge')),
@@ -97,15 +76,15 @@ KINDS = (
     Kind(6, 'batch', ('cm3.optimized',), SERIES),
     Kind(8, 'vnf', ('nfv.pinned.8', 'nfv.pinned.16'), NETWORK_ZONES),
     Kind(5, 'worker', ('m1.large',), ZONES, (2, 3, 5)),
-    Kind(3, 'quorum', ('m1.small',), ZONES, (3,), 'anti-affinity'),
-    Kind(2, 'edge', ('m1.small',), NETWORK_ZONES, (3,), 'anti-affinity'),
+    Kind(3, 'quorum', ('m1.small',), ZONES, (3,), APART),
+    Kind(2, 'edge', ('m1.small',), NETWORK_ZONES, (3,), APART),
     Kind(3, 'render', ('gpu.large',)),
     Kind(3, 'legacy', ('m1.small', 'm1.large'), ('SERIES-2-ZONE',)),
     Kind(2, 'misplaced', ('cm3.optimized', 's3.pages'), ('FEITENG-ZONE',)),
     Kind(2, 'pinned', ('nfv.pinned.8',), SERIES),
-    Kind(2, 'report', ('m1.xlarge',), ZONES, has_rival=True),
-    Kind(1, 'again', ('m1.small',), comes_twice=True),
-    Kind(1, 'named', ('m1.small',), (None,), host='sh11-compute-m3-10e5e12e71'),
+    Kind(2, 'report', ('m1.xlarge',), more={'has_rival': True}),
+    Kind(1, 'again', ('m1.small',), more={'comes_twice': True}),
+    Kind(1, 'named', ('m1.small',), (None,), more={'host': NAMED_HOST}),
 )
 
 
@@ -127,10 +106,7 @@ def wishes(number: int, rng: random.Random) -> list[Wish]:
                 rng.choice(kind.flavors),
                 rng.choice(kind.zones),
                 rng.choice(kind.counts),
-                kind.policy,
-                kind.host,
-                kind.has_rival,
-                kind.comes_twice,
+                **kind.more,
             )
         )
     return sorted(found, key=lambda each: each.at_s)

@@ -1,37 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handing over what consumers hold, and letting it go."""
 
-import json
-
 import pytest
-from keystoneauth1 import exceptions as ksa
+import requests
 
 from lab.tests.unit.fakes import context
 from novasched import errors
 from novasched_lab.allocations import Allocations
 from tests.support.tables.cases import cases
+from tests.unit.placement.conftest import scripted
+
+__all__ = ['scripted']
 
 HELD = {'rp': {'resources': {'VCPU': 1}, 'generation': 3}}
-CONFLICT = {
-    'errors': [{'code': 'placement.concurrent_update', 'detail': 'provider generation'}]
-}
-CHANGED = {
-    'errors': [
-        {
-            'code': 'placement.concurrent_update',
-            'detail': 'consumer generation conflict',
-        }
-    ]
-}
-
-
-class Answer:
-    headers = {}
-
-    def __init__(self, status, body=None):
-        self.status_code = status
-        self.content = json.dumps(body or {}).encode()
-        self.text = self.content.decode()
+CODE = 'placement.concurrent_update'
+CONFLICT = {'errors': [{'code': CODE, 'detail': 'provider generation'}]}
+CHANGED = {'errors': [{'code': CODE, 'detail': 'consumer generation conflict'}]}
 
 
 def held(allocations, generation=1):
@@ -41,36 +25,17 @@ def held(allocations, generation=1):
         'project_id': 'p',
         'user_id': 'u',
     }
-    return Answer(200, body if allocations else {'allocations': {}})
+    return 200, body if allocations else {'allocations': {}}
 
 
-ASKED = (held(HELD), held({}))
+DONE, FULL, EMPTY = (204, ''), held(HELD), held({})
 
 
-class Adapter:
-    """Answers from a list, and keeps what it was asked."""
-
-    auth = None
-    endpoint_override = None
-    service_type = 'placement'
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.asked = []
-
-    def request(self, url, method, **options):
-        self.asked.append((method, url, options.get('json')))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-def test_a_swap_gives_all_to_the_other_consumer():
-    adapter = Adapter(held(HELD), held({}), Answer(204))
+def test_a_swap_gives_all_to_the_other_consumer(scripted):
+    adapter, script = scripted(FULL, EMPTY, DONE)
     assert Allocations(adapter).swap(context(), 'i', 'm')
-    method, url, body = adapter.asked[-1]
-    assert (method, url) == ('POST', '/allocations')
+    assert script.asked[-1] == 'POST /allocations'
+    body = script.body(2)
     assert body['i'] == {
         'allocations': {},
         'project_id': 'p',
@@ -83,54 +48,45 @@ def test_a_swap_gives_all_to_the_other_consumer():
 
 @cases(
     'answers, swapped',
-    ('it was done before', [held({}), held(HELD)], True),
-    ('nobody holds anything', [held({}), held({})], False),
+    ('it was done before', [EMPTY, FULL], True),
+    ('nobody holds anything', [EMPTY, EMPTY], False),
     (
         'a provider changed meanwhile',
-        [
-            held(HELD),
-            held({}),
-            Answer(409, CONFLICT),
-            held(HELD),
-            held({}),
-            Answer(204),
-        ],
+        [FULL, EMPTY, (409, CONFLICT), FULL, EMPTY, DONE],
         True,
     ),
     (
         'the answer was lost',
-        [held(HELD), held({}), ksa.ConnectFailure('gone'), held({}), held(HELD)],
+        [FULL, EMPTY, requests.ConnectionError('gone'), EMPTY, FULL],
         True,
     ),
-    ('placement refuses', [held(HELD), held({}), Answer(400)], False),
-    (
-        'providers keep changing',
-        [held(HELD), held({}), Answer(409, CONFLICT)] * 4,
-        False,
-    ),
+    ('placement refuses', [FULL, EMPTY, (400, '')], False),
+    ('providers keep changing', [FULL, EMPTY, (409, CONFLICT)] * 4, False),
 )
-def test_how_a_swap_ends(answers, swapped):
-    assert Allocations(Adapter(*answers)).swap(context(), 'i', 'm') == swapped
+def test_how_a_swap_ends(scripted, answers, swapped):
+    adapter, _ = scripted(*answers)
+    assert Allocations(adapter).swap(context(), 'i', 'm') == swapped
 
 
-def test_a_consumer_that_another_changes_is_left():
-    adapter = Adapter(held(HELD), held({}), Answer(409, CHANGED))
+@cases(
+    'answers',
+    ('another changes the consumer', [FULL, EMPTY, (409, CHANGED)]),
+    ('it cannot be read', [(500, '')]),
+)
+def test_consumer_that_is_not_certain_is_not_swapped(scripted, answers):
+    adapter, _ = scripted(*answers)
     with pytest.raises(errors.AllocationUpdateFailed):
         Allocations(adapter).swap(context(), 'i', 'm')
 
 
-def test_unreadable_allocation_is_not_swapped():
-    with pytest.raises(errors.AllocationUpdateFailed):
-        Allocations(Adapter(Answer(500))).swap(context(), 'i', 'm')
-
-
 @cases(
     'answers, removed',
-    ('at once', [Answer(204)], True),
-    ('there is nothing', [Answer(404)], True),
-    ('at the second time', [Answer(500), Answer(204)], True),
-    ('placement refuses', [Answer(400)], False),
-    ('placement fails', [Answer(500)] * 4, False),
+    ('at once', [DONE], True),
+    ('there is nothing', [(404, '')], True),
+    ('at the second time', [(500, ''), DONE], True),
+    ('placement refuses', [(400, '')], False),
+    ('placement fails', [(500, '')] * 4, False),
 )
-def test_how_removing_ends(answers, removed):
-    assert Allocations(Adapter(*answers)).remove(context(), 'i') == removed
+def test_how_removing_ends(scripted, answers, removed):
+    adapter, _ = scripted(*answers)
+    assert Allocations(adapter).remove(context(), 'i') == removed

@@ -10,12 +10,12 @@ from kombu.exceptions import OperationalError
 from oslo_config import cfg
 
 from lab.tests.unit.fakes import context, flavor, selection
-from lab.tests.unit.waiting import soon
 from novasched.rpc.serializer import decode
 from novasched_lab import opts, rpc_api
 from novasched_lab.cells import Brokers
 from novasched_lab.rpc_api import sending
 from tests.support.clouds import factories
+from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 ARGUMENTS = {
@@ -82,13 +82,13 @@ def test_computes(transport):
         client.build_and_run_instance(
             user, 'h1', limits=None, admin_password='x', **ARGUMENTS
         )
-        soon(lambda: len(recorder.told) == 1)
+        eventually(lambda: len(recorder.told) == 1)
         client.terminate_instance(user, 'h1', None)
-        soon(lambda: len(recorder.told) == 2)
+        eventually(lambda: len(recorder.told) == 2)
         client.prep_resize(user, 'h1', flavor=flavor(), migration={}, **ARGUMENTS)
-        soon(lambda: len(recorder.told) == 3)
+        eventually(lambda: len(recorder.told) == 3)
         client.confirm_resize(user, 'h1', None, {})
-        soon(lambda: len(recorder.told) == 4)
+        eventually(lambda: len(recorder.told) == 4)
     assert [method for method, _ in recorder.told] == list(methods)
     built = recorder.told[0][1]
     assert built['host_list'][0]['nova_object.name'] == 'Selection'
@@ -102,11 +102,11 @@ def test_conductors(transport):
     request = factories.request()
     with serving(transport, rpc_api.CONDUCTOR, recorder):
         client.schedule_and_build_instances(user, [], [request])
-        soon(lambda: len(recorder.told) == 1)
+        eventually(lambda: len(recorder.told) == 1)
         client.build_instances(user, None, {'retry': {}}, request, [selection('h')])
-        soon(lambda: len(recorder.told) == 2)
+        eventually(lambda: len(recorder.told) == 2)
         client.migrate_server(user, None, flavor())
-        soon(lambda: len(recorder.told) == 3)
+        eventually(lambda: len(recorder.told) == 3)
     assert [method for method, _ in recorder.told] == list(methods)
     networks = decode(recorder.told[0][1]['requested_networks'], user)
     assert [each.network_id for each in networks] == ['none']

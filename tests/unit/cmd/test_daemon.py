@@ -2,9 +2,9 @@
 """Threads or eventlet; each choice in a process of its own, as it is for good."""
 
 import os
-import subprocess
 import sys
 
+from tests.live.servers.process import completed
 from tests.support.tables.cases import cases
 
 SCRIPT = """
@@ -16,6 +16,10 @@ from oslo_service import backend
 import socket
 print(chosen, backend.get_backend_type().value, 'green' in socket.socket.__module__)
 """
+
+
+def run(text, *words, env=None):
+    return completed([sys.executable, '-c', text, *words], env=env, timeout_s=60)
 
 
 @cases(
@@ -32,27 +36,14 @@ def test_the_backend(tmp_path, environment, option, backend):
     line = f'concurrency_backend = {option}\n' if option else ''
     path.write_text(f'[DEFAULT]\n{line}')
     variables = {**os.environ, 'OS_NOVA_DISABLE_EVENTLET_PATCHING': environment or ''}
-    done = subprocess.run(
-        [sys.executable, '-c', SCRIPT, '--debug', f'--config-file={path}'],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run(SCRIPT, '--debug', f'--config-file={path}', env=variables)
     assert done.stdout.split() == [backend, backend, str(backend == 'eventlet')]
 
 
 def test_programs_that_do_not_choose_do_without_eventlet():
     loads = 'import novasched.cmd.main, futurist, sys; '
     shows = 'print([name for name in sys.modules if name.startswith("eventlet.")])'
-    done = subprocess.run(
-        [sys.executable, '-c', loads + shows],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run(loads + shows)
     assert (done.stdout, done.stderr) == ('[]\n', '')
 
 
@@ -61,7 +52,5 @@ def test_sigusr2_ends_no_program_that_is_starting():
         'import os, signal, novasched.cmd; '
         'os.kill(os.getpid(), signal.SIGUSR2); print("on")'
     )
-    done = subprocess.run(
-        [sys.executable, '-c', told], capture_output=True, text=True, timeout=60
-    )
+    done = run(told)
     assert (done.stdout, done.stderr) == ('on\n', '')

@@ -146,12 +146,21 @@ def test_the_attestation_server_must_be_reached(cloud, options, says):
     assert details.startswith(f'[trusted_computing] {says}')
 
 
-def test_missing_broker_is_a_failure(cloud):
+@cases(
+    'option, lines',
+    ('of messages', '[DEFAULT] transport_url', '[DEFAULT]\n'),
+    (
+        'of notifications',
+        '[oslo_messaging_notifications] transport_url',
+        '[oslo_messaging_notifications]\ndriver = messagingv2\n',
+    ),
+)
+def test_missing_broker_is_a_failure(cloud, option, lines):
     url = f'rabbit://nova:s3cret@127.0.0.1:{free_port()}/'
-    code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = {url}\n')
+    code, verdicts = cloud.judge(more=f'{lines}transport_url = {url}\n')
     result, details = verdicts['Message queue']
     assert (code, result) == (FAILURE, FAILURE)
-    assert details.startswith('[DEFAULT] transport_url: no broker answers: 127.0.0.1:')
+    assert details.startswith(f'{option}: no broker answers: 127.0.0.1:')
     assert 's3cret' not in details
 
 
@@ -193,20 +202,6 @@ def test_unread_options_do_not_name_a_broker(cloud):
             'is not set: the service would connect to the broker of this machine, as '
             f'guest. Set {BROKER}.',
         ),
-    )
-
-
-def test_missing_broker_of_notifications_is_a_failure(cloud):
-    port = free_port()
-    more = (
-        '[oslo_messaging_notifications]\ndriver = messagingv2\n'
-        f'transport_url = rabbit://nova:s3cret@127.0.0.1:{port}/\n'
-    )
-    _, verdicts = cloud.judge(more=more)
-    result, details = verdicts['Message queue']
-    assert result == FAILURE
-    assert details.startswith(
-        '[oslo_messaging_notifications] transport_url: no broker answers: 127.0.0.1:'
     )
 
 

@@ -62,29 +62,38 @@ def test_host_managers(conf, named, said):
     assert said in line
 
 
-def test_standard_filters(conf):
-    own = ['own.Filter', 'nova.scheduler.filters.standard_filters']
-    conf.set_override('available_filters', own, 'filter_scheduler')
+FILTERS, STANDARD = 'filter_scheduler', 'nova.scheduler.filters.standard_filters'
+
+
+@cases(
+    'group, values, said',
+    (
+        'standard filters',
+        FILTERS,
+        {'available_filters': ['own.Filter', STANDARD]},
+        f'[filter_scheduler] available_filters: {STANDARD} is called '
+        'nova.scheduler.filters.all_filters today.',
+    ),
+    (
+        'filters of bare machines',
+        FILTERS,
+        {'use_baremetal_filters': True, 'baremetal_enabled_filters': ['A', 'B']},
+        '[filter_scheduler] use_baremetal_filters is deprecated: '
+        'baremetal_enabled_filters is what runs. Set enabled_filters to A,B for the '
+        'same filters.',
+    ),
+    (
+        'a file for filters that is missing',
+        None,
+        {'scheduler_json_config_location': '/none.json'},
+        '[DEFAULT] scheduler_json_config_location is /none.json, which cannot be read',
+    ),
+)
+def test_old_options_of_filters_are_a_warning(conf, group, values, said):
+    for name, value in values.items():
+        conf.set_override(name, value, group)
     (line,) = deprecated_options.warnings(conf)
-    assert line == (
-        '[filter_scheduler] available_filters: nova.scheduler.filters.standard_filters '
-        'is called nova.scheduler.filters.all_filters today.'
-    )
-
-
-def test_filters_of_bare_machines(conf):
-    conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
-    conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
-    (line,) = deprecated_options.warnings(conf)
-    assert 'use_baremetal_filters is deprecated' in line
-    assert line.endswith('Set enabled_filters to A,B for the same filters.')
-
-
-def test_a_file_for_filters_that_is_missing(conf, tmp_path):
-    path = str(tmp_path / 'filters.json')
-    conf.set_override('scheduler_json_config_location', path)
-    (line,) = deprecated_options.warnings(conf)
-    assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
+    assert line.startswith(said)
 
 
 @cases(

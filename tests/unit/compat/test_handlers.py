@@ -39,9 +39,6 @@ class First(BaseHostWeigher):
 def test_classes_by_path():
     assert HostFilterHandler().get_matching_classes([FEW]) == [NumInstancesFilter]
     assert HostWeightHandler().get_matching_classes([RAM]) == [RAMWeigher]
-
-
-def test_a_path_that_leads_nowhere():
     with pytest.raises(errors.ClassNotFound):
         HostFilterHandler().get_matching_classes([RAM])
 

@@ -65,17 +65,11 @@ def nodes(states):
     return [state.nodename for state in states]
 
 
-def test_all_hosts_come_from_a_refresh(manager, view):
+def test_hosts_come_from_a_refresh_all_or_by_uuid(manager, view):
     assert nodes(manager.get_all_host_states(None)) == ['n1', 'n2', 'n3', 'n4']
     assert view.refreshed == 1
-
-
-def test_hosts_can_be_had_by_uuid(manager):
     found = manager.get_host_states_by_uuids(None, ['uuid-n3'], factories.request())
     assert nodes(found) == ['n3']
-
-
-def test_the_cells_are_looked_at_again(manager, view):
     manager.refresh_cells_caches()
     assert view.checked == 1
 

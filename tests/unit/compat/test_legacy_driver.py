@@ -36,69 +36,25 @@ class Base:
         return type(self).answer
 
 
-class Juno(Base):
-    def select_destinations(self, context, request_spec, filter_properties):
-        return self._answer(request_spec, filter_properties)
+def driver(name, parameters):
+    """A driver whose select_destinations takes these parameters after the context."""
+    names = [each.partition('=')[0] for each in parameters.split(', ')]
+    source = f'lambda self, context, {parameters}: self._answer({", ".join(names)})'
+    return type(name, (Base,), {'select_destinations': eval(source)})
 
 
-class Mitaka(Base):
-    def select_destinations(self, context, spec_obj):
-        return self._answer(spec_obj)
-
-
-class PikeAsDeclared(Base):
-    def select_destinations(
-        self, context, spec_obj, instance_uuids, provider_summaries
-    ):
-        return self._answer(spec_obj, instance_uuids, provider_summaries)
-
-
-class Pike(Base):
-    def select_destinations(self, context, spec_obj, uuids, alloc_reqs, summaries):
-        return self._answer(spec_obj, uuids, alloc_reqs, summaries)
-
-
-class NoAlternates(Base):
-    def select_destinations(
-        self, context, spec_obj, uuids, alloc_reqs, summaries, version=None
-    ):
-        return self._answer(spec_obj, uuids, alloc_reqs, summaries, version)
-
-
-class Rocky(Base):
-    def select_destinations(
-        self,
-        context,
-        spec_obj,
-        instance_uuids,
-        alloc_reqs_by_rp_uuid,
-        provider_summaries,
-        allocation_request_version=None,
-        return_alternates=False,
-    ):
-        return self._answer(
-            spec_obj,
-            instance_uuids,
-            alloc_reqs_by_rp_uuid,
-            provider_summaries,
-            allocation_request_version,
-            return_alternates,
-        )
-
-
-class Anything(Base):
-    def select_destinations(self, context, *args):
-        return self._answer(*args)
-
-
-class Later(Rocky):
-    def select_destinations(self, context, spec_obj, a, b, c, d=None, e=0, f=0):
-        return self._answer(spec_obj, a, b, c, d, e)
-
-
-class WithOption(Base):
-    def select_destinations(self, context, spec_obj, verbose=False):
-        return self._answer(spec_obj)
+CANDIDATES = (
+    'alloc_reqs_by_rp_uuid, provider_summaries, allocation_request_version=None'
+)
+Juno = driver('Juno', 'request_spec, filter_properties')
+Mitaka = driver('Mitaka', 'spec_obj')
+PikeAsDeclared = driver('Declared', 'spec_obj, instance_uuids, provider_summaries')
+Pike = driver('Pike', 'spec_obj, uuids, alloc_reqs, summaries')
+NoAlternates = driver('NoAlternates', 'spec_obj, uuids, alloc, summaries, version=None')
+Rocky = driver('Rocky', f'spec_obj, instance_uuids, {CANDIDATES}, return_alternates=0')
+Anything = driver('Anything', '*args')
+Later = driver('Later', 'spec_obj, a, b, c, d=None, e=0, f=0')
+WithOption = driver('WithOption', 'spec_obj, verbose=False')
 
 
 @pytest.fixture
@@ -146,13 +102,13 @@ class TestGiven:
         ('cls', 'expected'),
         [
             (Mitaka, ()),
-            (WithOption, ()),
+            (WithOption, (False,)),
             (PikeAsDeclared, ('uuids', 'summaries')),
             (Pike, ('uuids', 'requests', 'summaries')),
             (NoAlternates, ('uuids', 'requests', 'summaries', VERSION)),
             (Rocky, ('uuids', 'requests', 'summaries', VERSION, True)),
             (Anything, ('uuids', 'requests', 'summaries', VERSION, True)),
-            (Later, ('uuids', 'requests', 'summaries', VERSION, True)),
+            (Later, ('uuids', 'requests', 'summaries', VERSION, True, 0)),
         ],
     )
     def test_it_is_what_the_parameters_ask_for(self, run, cls, expected):
@@ -279,15 +235,14 @@ class TestAnswers:
         assert names(placed) == [['h2']]
         assert list(offered.held) == [A]
 
-    def test_hosts_without_candidates_are_not_enough(self, run):
-        offered = FakePlacement('uuid-h1', 'uuid-h2')
-        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
-            run(Rocky, [[named('h1')], [named('h3')]], [A, B], placement=offered)
-        assert offered.held == {}
-
-    def test_all_claims_refused_is_not_enough(self, run):
-        offered = FakePlacement('uuid-h1', 'uuid-h2', script=['claimed', 'refused'])
-        answer = [[named('h1')], [named('h2')]]
+    @cases(
+        'second, script',
+        ('a host has no candidate', 'h3', ()),
+        ('a claim is refused', 'h2', ['claimed', 'refused']),
+    )
+    def test_claims_for_some_are_not_enough(self, run, second, script):
+        offered = FakePlacement('uuid-h1', 'uuid-h2', script=script)
+        answer = [[named('h1')], [named(second)]]
         with pytest.raises(errors.NoValidHost, match='not enough hosts'):
             run(Rocky, answer, [A, B], placement=offered)
         assert offered.held == {}

@@ -140,16 +140,7 @@ class Usual(Scheduler):
     def run_periodic_tasks(self, context):
         self.ran.append(self.hosts_up(context, 'compute'))
 
-    def select_destinations(
-        self,
-        context,
-        spec_obj,
-        instance_uuids,
-        alloc_reqs_by_rp_uuid,
-        provider_summaries,
-        allocation_request_version=None,
-        return_alternates=False,
-    ):
+    def select_destinations(self, context, spec_obj, uuids, requests, *more):
         hosts = self.host_manager.get_all_host_states(context)
         hosts = self.host_manager.get_filtered_hosts(hosts, spec_obj, 0)
         up = [

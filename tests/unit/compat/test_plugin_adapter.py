@@ -93,11 +93,6 @@ def several():
     return [Passes, _Hidden]
 
 
-def with_others():
-    """Give a filter among other things."""
-    return [Neither, 3, Passes, RAMWeigher]
-
-
 def nothing():
     """Give nothing."""
     return []
@@ -168,30 +163,10 @@ def test_a_function_may_give_any_class():
     ]
 
 
-def test_other_values_of_a_class_function_are_left_out():
-    assert list(plugin_adapter.classes(with_others, BaseHostFilter)) == ['Passes']
-
-
-def test_a_name_without_a_module_is_no_path():
-    text = '^Class RAMWeigher could not be found: it is no dotted path$'
-    with pytest.raises(errors.ClassNotFound, match=text):
-        plugin_adapter.classes_at('RAMWeigher', BaseHostWeigher)
-
-
 def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
     made = plugin_adapter.make(Trusting, conf, 'enabled_filters')
     assert made.mark == 1
     assert 'levels' in vars(made) or '_levels' in vars(made)
-
-
-def test_a_dotted_path():
-    assert list(plugin_adapter.classes_at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
-
-
-@pytest.mark.parametrize('path', ['Known', f'{HERE}.Missing', 'no_such.Filter'])
-def test_a_path_that_leads_nowhere(path):
-    with pytest.raises(errors.ClassNotFound, match=f'^Class {path} could not be'):
-        plugin_adapter.classes_at(path, BaseHostFilter)
 
 
 class Limit(NumInstancesFilter):

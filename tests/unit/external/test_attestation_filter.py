@@ -41,12 +41,6 @@ def test_trust(level, expected):
     assert rule.apply(factories.hosts(3), asks(level)).host.tolist() == expected
 
 
-def test_levels_are_looked_up_once_for_all_hosts():
-    levels = FakeLevels()
-    TrustedFilter(levels).apply(factories.hosts(3)[[2, 0]], asks('trusted'))
-    assert levels.asked == [(['h3', 'h1'], ['h1', 'h2', 'h3'])]
-
-
 @pytest.mark.parametrize(
     ('count', 'level'),
     [pytest.param(2, None, id='no level'), pytest.param(0, 'trusted', id='no hosts')],

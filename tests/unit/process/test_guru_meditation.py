@@ -9,6 +9,7 @@ import pytest
 from novasched import errors
 from novasched.process import guru_meditation
 from tests.support.clouds.configuration import make_conf
+from tests.support.suite.waiting import eventually
 
 LIMIT_S = 20
 
@@ -44,13 +45,8 @@ def test_a_report_is_a_file_of_its_process(report, tmp_path):
     report.handle_signal(
         guru_meditation.Version(), 'novasched-scheduler', str(tmp_path), None
     )
-    found = []
-    for _ in range(LIMIT_S * 100):
-        found = [each for each in tmp_path.iterdir() if each.stat().st_size]
-        if found:
-            break
-        threading.Event().wait(0.01)
-    (path,) = found
+    eventually(lambda: any(each.stat().st_size for each in tmp_path.iterdir()))
+    (path,) = tmp_path.iterdir()
     assert path.name.startswith(f'novasched-scheduler-{os.getpid()}_gurumeditation_')
     assert 'product = novasched-scheduler' in path.read_text()
 

@@ -39,7 +39,13 @@ def test_no_option_is_gathered_twice():
         ('neutron', 'service_type', 'network'),
         ('neutron', 'timeout', None),
         ('neutron', 'valid_interfaces', ['internal', 'public']),
+        ('notifications', 'default_level', 'INFO'),
         ('notifications', 'notification_format', 'unversioned'),
+        (
+            'notifications',
+            'versioned_notifications_topics',
+            ['versioned_notifications'],
+        ),
         ('oslo_messaging_notifications', 'driver', []),
         ('oslo_messaging_rabbit', 'ssl', False),
         ('scheduler', 'discover_hosts_in_cells_interval', -1),

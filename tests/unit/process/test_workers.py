@@ -11,6 +11,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.process.workers import Worker
 from tests.support.clouds.fakes import Part
+from tests.support.suite.waiting import eventually
 
 LIMIT_S = 20
 
@@ -40,21 +41,6 @@ def told():
     return []
 
 
-@pytest.fixture
-def wait(told):
-    """Wait until something has been told, however often it is to be."""
-    changed = threading.Event()
-
-    def until(line, count=1):
-        for _ in range(LIMIT_S * 100):
-            if told.count(line) >= count:
-                return
-            changed.wait(0.01)
-        raise AssertionError((line, told))
-
-    return until
-
-
 class Lines:
     """Writes down what is to be announced; nothing without a list."""
 
@@ -82,6 +68,23 @@ def working(make, reread=lambda: None, lines=None):
 def lives(*made):
     """Make these, one after the other."""
     return iter(made).__next__
+
+
+def reloading(*made, reread=lambda: None):
+    """A worker that serves with the first, and begins to reload the next."""
+    worker = working(lives(*made), reread)
+    worker.start()
+    worker.reset()
+    return worker
+
+
+def stopping(worker, slow):
+    """Stop a worker in a thread, and let what is slow go on; it ends."""
+    thread = threading.Thread(target=worker.stop)
+    thread.start()
+    slow.released.set()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
 
 
 def said(caplog):
@@ -131,13 +134,10 @@ def test_a_worker_may_stop_before_it_has_started(told):
     assert told == ['scheduler.start', 'scheduler.stop']
 
 
-def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
-    worker = working(
-        lives(Part(told, 'old'), Part(told, 'new')), lambda: told.append('reread')
-    )
-    worker.start()
-    worker.reset()
-    wait('old.stop')
+def test_the_new_scheduler_serves_before_the_old_one_stops(told):
+    made = Part(told, 'old'), Part(told, 'new')
+    worker = reloading(*made, reread=lambda: told.append('reread'))
+    eventually(lambda: 'old.stop' in told)
     assert told == ['old.start', 'reread', 'new.start', 'old.stop']
     worker.stop()
     assert told[-1] == 'new.stop'
@@ -153,10 +153,7 @@ def test_invalid_configuration_changes_nothing(told, caplog):
         told.append('reread')
         raise errors.FilterNotFound(['Nosuch'])
 
-    worker = working(lambda: Part(told), reread)
-    worker.start()
-    worker.reset()
-    worker.stop()
+    reloading(Part(told), reread=reread).stop()
     assert told == ['scheduler.start', 'reread', 'scheduler.stop']
     (line,) = said(caplog)
     assert line.getMessage().startswith('Reloading failed, all goes on as it was: ')
@@ -187,9 +184,7 @@ def test_a_scheduler_that_cannot_start_leaves_the_old_one_in_service(
 
 def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
     broken = Part(told, 'broken', 'start', LookupError('a defect'))
-    worker = working(lives(Part(told), broken))
-    worker.start()
-    worker.reset()
+    worker = reloading(Part(told), broken)
     worker._reloads[0].join(LIMIT_S)
     assert [each.getMessage() for each in said(caplog)] == [
         'Reloading failed by a defect: a defect'
@@ -198,16 +193,14 @@ def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
     worker.stop()
 
 
-def test_signals_in_a_row_are_one_more_reload(told, wait):
+def test_signals_in_a_row_are_one_more_reload(told):
     first, slow = Part(told, 'first'), Slow(told, 'slow', 'start')
-    worker = working(lives(first, slow, Part(told, 'last')))
-    worker.start()
-    worker.reset()
+    worker = reloading(first, slow, Part(told, 'last'))
     assert slow.begun.wait(LIMIT_S)
     for _ in range(5):
         worker.reset()
     slow.released.set()
-    wait('slow.stop')
+    eventually(lambda: 'slow.stop' in told)
     worker.stop()
     assert sorted(told) == [
         f'{name}.{step}'
@@ -218,14 +211,9 @@ def test_signals_in_a_row_are_one_more_reload(told, wait):
 
 def test_a_stop_waits_for_the_scheduler_of_before(told):
     slow = Slow(told, 'slow', 'stop')
-    worker = working(lives(slow, Part(told, 'new')))
-    worker.start()
-    worker.reset()
+    worker = reloading(slow, Part(told, 'new'))
     assert slow.begun.wait(LIMIT_S)
-    stopping = threading.Thread(target=worker.stop)
-    stopping.start()
-    slow.released.set()
-    stopping.join(LIMIT_S)
+    stopping(worker, slow)
     assert sorted(told[-2:]) == ['new.stop', 'slow.stop']
 
 
@@ -241,15 +229,9 @@ def test_a_reload_that_comes_after_the_stop_begins_nothing(told):
 
 def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
     old, new = Part(told, 'old'), Slow(told, 'new', 'start')
-    worker = working(lives(old, new))
-    worker.start()
-    worker.reset()
+    worker = reloading(old, new)
     assert new.begun.wait(LIMIT_S)
-    stopping = threading.Thread(target=worker.stop)
-    stopping.start()
-    new.released.set()
-    stopping.join(LIMIT_S)
-    assert not stopping.is_alive()
+    stopping(worker, new)
     assert {'old.stop', 'new.stop'} <= set(told)
     worker.wait()
 

@@ -17,6 +17,7 @@ from novasched.rpc.reply_queues import Readers
 from tests.support.tables.cases import cases
 
 GONE_FOR_S = 5.0
+GONE = 'No caller waits for this request any more: its answer was not read'
 RETURNED = oslo_messaging.MessageUndeliverable(None, None, None, None)
 
 
@@ -141,7 +142,7 @@ def test_an_answer_is_sent_at_once(serve, connection, queues):
         'its caller is gone, and back too late',
         [Readers.GONE, Readers.PRESENT],
         ['undone'],
-        ['No caller waits for this request any more: its answer was not read'],
+        [GONE],
     ),
 )
 def test_answer_without_a_reader_waits(serve, connection, queues, looks, became, sent):
@@ -228,9 +229,6 @@ def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
     queues.look(Readers.PRESENT)
     assert waiting == ['stays']
     assert answers.has_room()
-
-
-GONE = 'No caller waits for this request any more: its answer was not read'
 
 
 @cases(

@@ -365,28 +365,16 @@ def test_caller_is_answered_even_after_a_defect():
 # -- signs of life
 
 
-class Event:
-    """Says whether the request is answered; in the end, it is."""
-
-    def __init__(self, answered):
-        self._answered = answered
-
-    def wait(self, seconds):
-        answered, self._answered = self._answered, True
-        return answered
-
-
 @cases(
-    'timeout, answered, beats',
-    ('a long request', 60, False, 1),
-    ('a short request', 60, True, 0),
-    ('a caller that needs none', None, False, 0),
+    'sign_s, answered_s, sent',
+    ('a long request', 60, 2, [1]),
+    ('a short request', 60, 0.5, []),
+    ('a caller that needs none', None, 2, []),
 )
-def test_a_caller_soon_learns_that_it_is_served(timeout, answered, beats):
-    received, sent = incoming(timeout=timeout), []
-    received.heartbeat = lambda: sent.append(1)
-    caller(received).reassure(Event(answered))
-    assert len(sent) == beats
+def test_a_caller_soon_learns_that_it_is_served(sign_s, answered_s, sent):
+    served = Served(sign_s)
+    served.runs(answered_s)
+    assert served.sent == sent
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from novasched.rpc.reply_queues import (
     ReplyQueues,
 )
 from tests.support.clouds.fakes import FakeClock
+from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 QUEUE = 'reply_1'
@@ -253,10 +254,7 @@ def test_failure_after_a_read_does_not_end_the_reads(running, caplog):
 
     queues.on_look = on_look
     queues.watch(QUEUE)
-    deadline = time.monotonic() + 10
-    while len(seen) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(seen) >= 3
+    eventually(lambda: len(seen) >= 3)
     assert caplog.messages == ['A look at the reply queues failed']
 
 
@@ -264,10 +262,7 @@ def test_the_thread_looks_by_itself_and_starts_again_after_a_stop(running):
     broker = Broker(1)
     queues = running(broker.count)
     queues.expect(QUEUE)
-    deadline = time.monotonic() + 10
-    while queues.known(QUEUE) is not Readers.PRESENT and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert queues.known(QUEUE) is Readers.PRESENT
+    eventually(lambda: queues.known(QUEUE) is Readers.PRESENT)
     queues.stop()
     assert queues.readers('reply_2') is Readers.PRESENT
 

@@ -184,15 +184,15 @@ class TestCasts:
     def aggregate(self):
         return Aggregate(id=3, uuid=UUID, name='agg', hosts=['h1'], metadata={'a': 'b'})
 
-    @pytest.mark.parametrize('form', ['a list', 'an AggregateList', 'just one'])
+    @cases(
+        'form',
+        ('a list', lambda one: [one]),
+        ('an AggregateList', lambda one: AggregateList(objects=[one])),
+        ('just one', lambda one: one),
+    )
     def test_aggregates_come_in_three_forms(self, manager, dispatch, form):
-        one = self.aggregate()
-        forms = {
-            'a list': [one],
-            'an AggregateList': AggregateList(objects=[one]),
-            'just one': one,
-        }
-        dispatch('update_aggregates', '4.1', aggregates=forms[form])
+        aggregates = form(self.aggregate())
+        dispatch('update_aggregates', '4.1', aggregates=aggregates)
         ((_, (found,)),) = manager.calls
         assert (found.id, found.name, found.hosts) == (3, 'agg', frozenset({'h1'}))
         assert found.metadata == {'a': 'b'}

@@ -4,11 +4,11 @@
 import concurrent.futures
 import itertools
 import threading
-import time
 
 import pytest
 
 from novasched.runtime.executor import BulkheadExecutor
+from tests.support.suite.waiting import eventually
 
 DEADLINE_S = 30
 
@@ -132,16 +132,17 @@ def test_closing_ends_the_threads_when_their_work_is_done():
         assert not thread.is_alive()
 
 
-def test_joining_waits_for_the_threads_but_not_for_ever(gate):
-    executor = BulkheadExecutor('joined-lane', 2)
-    executor.submit(lambda: gate.wait(DEADLINE_S))
-    (thread,) = threads_named('joined-lane')
+def test_joining_waits_for_all_threads_but_not_for_ever(gate):
+    executor = BulkheadExecutor('joined-lane', 4)
+    for _ in range(4):
+        executor.submit(lambda: gate.wait(DEADLINE_S))
+    threads = threads_named('joined-lane')
     executor.close()
     executor.join(0.01)
-    assert thread.is_alive()
+    assert [thread.is_alive() for thread in threads] == [True] * 4
     gate.set()
     executor.join(DEADLINE_S)
-    assert not thread.is_alive()
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_threads_do_not_keep_the_process_alive(executor):
@@ -166,19 +167,8 @@ def test_a_thread_that_rests_lets_another_one_work():
     first.result(30)
     others = {executor.submit(threading.current_thread).result(30) for _ in range(9)}
     assert len(others) == 1
-    end_s = time.monotonic() + 30
-    while len(executor._threads) > 1:
-        assert time.monotonic() < end_s
+    eventually(lambda: len(executor._threads) == 1)
     executor.close()
-
-
-def test_all_threads_are_waited_for_at_the_end(gate):
-    executor = BulkheadExecutor('requests', 4)
-    calls = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(4)]
-    executor.close()
-    threading.Timer(0.05, gate.set).start()
-    executor.join(DEADLINE_S)
-    assert all(call.done() for call in calls)
 
 
 def test_queued_call_runs_once_a_thread_rests():

@@ -9,29 +9,19 @@ import uuid
 from novasched.runtime.host_lock import HostLock
 
 
-def test_a_seat_is_kept():
-    lock = HostLock(str(uuid.uuid4()))
-    assert lock.acquire()
-    assert lock.acquire()
-
-
-def test_a_seat_that_is_taken_is_free_again_when_its_holder_is_gone():
+def test_lock_is_kept_until_its_holder_is_gone():
     name = str(uuid.uuid4())
     first, second = HostLock(name), HostLock(name)
     assert first.acquire()
+    assert first.acquire()
     assert not second.acquire()
+    assert HostLock(str(uuid.uuid4())).acquire()
     del first
     gc.collect()
     assert second.acquire()
 
 
-def test_seats_of_other_names_are_free():
-    first, second = HostLock(str(uuid.uuid4())), HostLock(str(uuid.uuid4()))
-    assert first.acquire()
-    assert second.acquire()
-
-
-def test_the_end_of_a_process_frees_its_seat():
+def test_end_of_a_process_frees_its_lock():
     name = str(uuid.uuid4())
     program = (
         'import sys; from novasched.runtime.host_lock import HostLock; '

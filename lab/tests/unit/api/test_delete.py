@@ -7,6 +7,7 @@ from novasched.ports import CELL0_UUID
 from novasched_lab.api import boot
 from novasched_lab.api.servers import DeleteRequest
 from novasched_lab.db.cell_servers import Migration
+from tests.support.tables.cases import cases
 
 NO_HOST = {'host': None, 'node': None, 'vm_state': 'error'}
 
@@ -26,32 +27,42 @@ def assert_nothing_is_left(made, uuid):
     assert uuid in made.allocations.removed
 
 
-def test_one_that_is_only_asked_for(made, delete):
+def asked_for(made):
     group = boot.group_for(made.api_context, made.context, 'web', 'affinity')
     (uuid,) = made.boot(group=group)
-    assert delete.run(uuid) is True
-    assert_nothing_is_left(made, uuid)
+    return uuid
 
 
-def test_one_that_a_conductor_works_on(made, delete):
+def worked_on(made):
     (uuid,) = made.boot()
     ((_, instance),) = made.api.with_builds()
     made.cell1.create(instance)
     made.api.map_to_cell(uuid, made.cells.of_host('h1').cell.uuid)
-    assert delete.run(uuid) is True
-    assert_nothing_is_left(made, uuid)
-    assert made.computes.told == []
+    return uuid
 
 
-def test_one_that_is_buried(made, delete):
+def buried(made):
     (uuid,) = made.boot()
     made.build(uuid, made.cell0, CELL0_UUID, **NO_HOST)
-    assert delete.run(uuid) is True
-    assert_nothing_is_left(made, uuid)
+    return uuid
 
 
-def test_one_in_a_cell_without_a_host(made, delete):
-    uuid = made.running(**NO_HOST)
+def gone(made):
+    uuid = made.running()
+    made.cell1.destroy(uuid)
+    return uuid
+
+
+@cases(
+    'make',
+    ('it is only asked for', asked_for),
+    ('a conductor works on it', worked_on),
+    ('it is buried', buried),
+    ('it is in a cell without a host', lambda made: made.running(**NO_HOST)),
+    ('it is gone already', gone),
+)
+def test_server_without_a_host_is_deleted_at_once(made, delete, make):
+    uuid = make(made)
     assert delete.run(uuid) is True
     assert_nothing_is_left(made, uuid)
     assert made.computes.told == []
@@ -85,10 +96,3 @@ def test_by_force_no_host_is_asked(made):
     assert made.computes.told == []
     assert move.uuid in made.allocations.removed
     assert made.cell1.migration(move.uuid).status == 'error'
-
-
-def test_one_that_is_gone_already(made, delete):
-    uuid = made.running()
-    made.cell1.destroy(uuid)
-    assert delete.run(uuid) is True
-    assert_nothing_is_left(made, uuid)

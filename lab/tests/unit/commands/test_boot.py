@@ -35,15 +35,6 @@ def test_a_server_is_built(made):
     assert found.project_id == 'project'
 
 
-@pytest.mark.parametrize('form', ['table', 'csv', 'yaml'])
-def test_servers_in_other_forms(made, form):
-    built(made)
-    code, text, _ = run(BootServers, made.api_context, '--count', '2', form=form)
-    assert code == 0
-    assert 'server-1' in text
-    assert 'server-2' in text
-
-
 def test_boot_with_no_wait_returns_at_once(made):
     code, (server,), said = run(BootServers, made.api_context, '--no-wait')
     assert (code, server['Status'], said) == (0, 'BUILD', '')

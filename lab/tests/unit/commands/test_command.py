@@ -8,29 +8,25 @@ from novasched import errors
 from novasched.cmd import main
 from novasched_lab.commands.command import wait
 from novasched_lab.commands.servers import ListServers
+from tests.support.tables.cases import cases
 
 
-def test_without_a_configuration_one_is_asked_for(tmp_path):
+@cases(
+    'text, says',
+    ('no configuration', '', r'not set\. Give --config-file'),
+    (
+        'another problem',
+        '[api_database]\nconnection = nonsense\n',
+        'not a database URL',
+    ),
+)
+def test_missing_database_is_named_with_a_remedy(tmp_path, text, says):
     app = App()
     path = tmp_path / 'nova.conf'
-    path.touch()
+    path.write_text(text)
     app.options.config_file = [str(path)]
-    with (
-        pytest.raises(errors.OptionError, match=r'not set\. Give --config-file'),
-        ListServers(app, None).api(),
-    ):
-        pass
-
-
-def test_another_option_is_complained_of_as_it_is(tmp_path):
-    app = App()
-    path = tmp_path / 'nova.conf'
-    path.write_text('[api_database]\nconnection = nonsense\n')
-    app.options.config_file = [str(path)]
-    with (
-        pytest.raises(errors.OptionError, match='not a database URL'),
-        ListServers(app, None).api(),
-    ):
+    command = ListServers(app, None)
+    with pytest.raises(errors.OptionError, match=says), command.api():
         pass
 
 

@@ -34,17 +34,12 @@ def test_hosts_are_registered_once(databases, rows):
     assert [row['service_id'] for row in nodes] == [row['id'] for row in services]
 
 
-def test_a_host_that_grew_is_brought_up_to_date(databases, rows):
-    register(rows)
-    register(rows, [SimulatedHost('h1', vcpus=32), HOSTS[1]])
-    assert [row['vcpus'] for row in databases.rows(tables.compute_nodes)] == [32, 16]
-
-
-def test_old_service_row_gets_the_current_version(databases, rows):
+def test_old_rows_are_brought_up_to_date(databases, rows):
     register(rows)
     with databases.cell.begin() as connection:
         connection.execute(tables.services.update().values(version=61))
-    register(rows)
+    register(rows, [SimulatedHost('h1', vcpus=32), HOSTS[1]])
+    assert [row['vcpus'] for row in databases.rows(tables.compute_nodes)] == [32, 16]
     assert {row['version'] for row in databases.rows(tables.services)} == {74}
 
 

@@ -52,26 +52,11 @@ def test_a_claim_in_conflict_is_tried_again_after_the_others(neighbours):
     assert [each.service_host for each in told['host_list']] == ['h3']
 
 
-def test_claims_that_keep_conflicting_end(neighbours):
-    instance, request = refused(neighbours)
-    neighbours.placement.conflicts['h2'] = 2
-    retry(neighbours, instance, request, ['h2'])
-    assert neighbours.computes.told == []
-    assert 'Exhausted all hosts available' in fault(neighbours, instance)
-
-
 def test_without_a_list_the_scheduler_is_asked(neighbours):
     instance, request = refused(neighbours)
     retry(neighbours, instance, request, None)
     assert neighbours.schedulers.asked[-1][1] == [instance.uuid]
     assert [host for _, host, _ in neighbours.computes.told] == ['h1']
-
-
-def test_where_the_scheduler_breaks_the_instance_fails(neighbours):
-    instance, request = refused(neighbours)
-    neighbours.schedulers.raises = ZeroDivisionError('by zero')
-    retry(neighbours, instance, request, None)
-    assert fault(neighbours, instance) == 'ZeroDivisionError'
 
 
 @cases(
@@ -94,31 +79,45 @@ def test_an_instance_that_cannot_be_tried_again_fails(neighbours, hosts, tried, 
     assert says in message
 
 
-def test_a_claim_without_an_answer_is_undone(neighbours):
-    instance, request = refused(neighbours)
+def conflicts(neighbours):
+    neighbours.placement.conflicts['h2'] = 2
+
+
+def breaks(neighbours):
+    neighbours.schedulers.raises = ZeroDivisionError('by zero')
+
+
+def is_silent(neighbours):
     neighbours.placement.silent = {'h2'}
-    retry(neighbours, instance, request)
-    assert 'no answer' in fault(neighbours, instance)
 
 
-def test_instance_of_an_unreachable_host_fails(neighbours):
-    instance, request = refused(neighbours)
+def is_unreachable(neighbours):
     neighbours.computes.silent = True
-    retry(neighbours, instance, request)
-    assert fault(neighbours, instance) == 'MessageDeliveryFailure'
 
 
-def test_an_instance_that_was_deleted_is_not_tried_again(neighbours):
+@cases(
+    'break_it, hosts, says',
+    ('claims keep conflicting', conflicts, ['h2'], 'Exhausted all hosts available'),
+    ('the scheduler breaks', breaks, None, 'ZeroDivisionError'),
+    ('a claim has no answer', is_silent, ['h2'], 'no answer'),
+    ('the host cannot be told', is_unreachable, ['h2'], 'MessageDeliveryFailure'),
+)
+def test_instance_that_reaches_no_host_fails(neighbours, break_it, hosts, says):
     instance, request = refused(neighbours)
-    neighbours.cell1.destroy(instance.uuid)
-    retry(neighbours, instance, request)
+    break_it(neighbours)
+    retry(neighbours, instance, request, hosts)
     assert neighbours.computes.told == []
-    assert neighbours.allocations.removed[instance.uuid]
+    assert says in fault(neighbours, instance)
 
 
-def test_instance_deleted_meanwhile_is_let_go(neighbours):
+@cases(
+    'delete',
+    ('by its cell', lambda around, uuid: around.cell1.destroy(uuid)),
+    ('by all of the API', lambda around, uuid: around.api.forget(uuid)),
+)
+def test_deleted_instance_is_let_go(neighbours, delete):
     instance, request = refused(neighbours)
-    neighbours.api.forget(instance.uuid)
+    delete(neighbours, instance.uuid)
     retry(neighbours, instance, request)
     assert neighbours.computes.told == []
     assert neighbours.allocations.removed[instance.uuid]

@@ -4,11 +4,11 @@
 import pytest
 from oslo_config import cfg
 
-from lab.tests.unit.waiting import soon
 from novasched.db import tables
 from novasched_lab import opts
 from novasched_lab.conductor import service
 from novasched_lab.db import server_tables
+from tests.support.suite.waiting import eventually
 
 
 @pytest.fixture
@@ -32,6 +32,6 @@ def test_it_serves_until_it_is_stopped(configured, databases):
         'conductor',
         'here',
     )
-    soon(lambda: made.server._started)
+    eventually(lambda: made.server._started)
     made.stop()
     assert databases.rows(server_tables.build_requests) == []

@@ -4,9 +4,9 @@
 import time
 
 
-def soon(check, within_s=20):
+def eventually(check, within_s=20):
     """Wait until a check holds; fail when it does not in time."""
-    until = time.monotonic() + within_s
+    until_s = time.monotonic() + within_s
     while not check():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+        assert time.monotonic() < until_s
+        time.sleep(0.005)
