@@ -267,7 +267,7 @@ class Cloud:
 
     # -- schedulers
 
-    def mirrored(self, store=None):
+    def copied(self, store=None):
         """Compose a scheduler that has a copy of placement, which it has read: from a
         store, as a default from the database."""
         if store is None:

@@ -20,7 +20,7 @@ from novasched.inspection.session import session
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.test_capacity import sources
-from tests.functional.test_mirror import claim
+from tests.functional.test_placement_copy import claim
 from tests.unit.commands import played
 
 SMALL, LARGE = 'vcpus=1,ram=512,disk=1', 'vcpus=6,ram=512,disk=1'

@@ -60,13 +60,13 @@ class Providers:
 
 
 @pytest.fixture(params=['api', 'database'])
-def mirrored(request):
+def copied(request):
     """Compose a scheduler whose copy is read by the API or from the database."""
 
     def run(made):
         if request.param == 'database':
-            return made.mirrored()
-        return made.mirrored(ApiReader(made.adapter, share=1.0))
+            return made.copied()
+        return made.copied(ApiReader(made.adapter, share=1.0))
 
     return run
 
@@ -87,10 +87,10 @@ def gold_cloud(cloud):
 @pytest.mark.parametrize('lost', ['trait', 'aggregate'])
 @pytest.mark.scenario('F42', 'I6')
 def test_recreated_host_is_not_answered_for_what_it_has_lost(
-    gold_cloud, mirrored, lost, looks
+    gold_cloud, copied, lost, looks
 ):
     made, providers = gold_cloud
-    scheduler = mirrored(made)
+    scheduler = copied(made)
     wanted = REQUIRED if lost == 'trait' else ZONE
     if lost == 'trait':
         others = {'traits': [t for t in providers.of('h1', 'traits') if t != GOLD]}
@@ -107,9 +107,9 @@ def test_recreated_host_is_not_answered_for_what_it_has_lost(
 
 
 @pytest.mark.scenario('F42')
-def test_look_for_changes_finds_a_recreated_provider(gold_cloud, mirrored):
+def test_look_for_changes_finds_a_recreated_provider(gold_cloud, copied):
     made, providers = gold_cloud
-    scheduler = mirrored(made)
+    scheduler = copied(made)
     uuid = made.hosts['h1'].uuid
     time.sleep(1)  # placement tells whole seconds
     providers.recreate('h1', traits=[])

@@ -100,15 +100,15 @@ def left_silently(providers):
 
 @pytest.fixture
 def by_database():
-    return lambda made: made.mirrored()
+    return lambda made: made.copied()
 
 
 @pytest.fixture
 def by_api():
-    def mirrored(made):
-        return made.mirrored(ApiReader(made.adapter, share=1.0))
+    def copied(made):
+        return made.copied(ApiReader(made.adapter, share=1.0))
 
-    return mirrored
+    return copied
 
 
 @cases(
@@ -143,7 +143,7 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
 def test_irrelevant_change_does_not_void_a_pick(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
     providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     providers.has('h1', GOLD)
     providers.is_in('h1', 'az1', 'other')
     providers.reserves('h1', 1)
@@ -155,7 +155,7 @@ def test_irrelevant_change_does_not_void_a_pick(cloud):
 def test_no_alternate_is_fit_no_more(cloud):
     made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)])
     providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in ('h2', 'h4'):
         providers.is_in(host)
     found = made.ask(
@@ -167,7 +167,7 @@ def test_no_alternate_is_fit_no_more(cloud):
 def test_a_pick_and_its_alternates_are_one_look(cloud):
     made = cloud([Host(f'h{n}') for n in range(4)])
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
     ((_, *alternates),) = made.ask(
         scheduler, new_uuids(), return_alternates=True, **SMALL
     )
@@ -178,7 +178,7 @@ def test_servers_of_one_request_go_to_those_that_are_left(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)]
     made = cloud(hosts)
     providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in ('h1', 'h2', 'h4'):
         providers.is_in(host)
     found = made.ask(scheduler, new_uuids(3), availability_zone='az1', **SMALL)
@@ -189,7 +189,7 @@ def test_servers_of_one_request_go_to_those_that_are_left(cloud):
 def test_alternates_of_a_driver_of_old_are_looked_at(cloud):
     driver = {'driver': 'tests.plugins.last_by_name.LastByName'}
     made = cloud([Host(f'h{n}', zone='az1') for n in (1, 2, 3)], scheduler=driver)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     Providers(made).is_in('h2')
     found = made.ask(
         scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
@@ -214,7 +214,7 @@ def test_many_void_picks_cause_a_new_query(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
     providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in hosts[:-1]:
         providers.is_in(host.name)
     asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
@@ -227,7 +227,7 @@ def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
     providers = Providers(made)
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         raise errors.StoreFailed('Placement', 'it hurts')
@@ -246,7 +246,7 @@ def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
 def test_a_defect_of_the_look_costs_no_request(cloud, caplog):
     made = cloud([Host('h1', **LARGE), Host('h2')])
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         raise ValueError('what nobody thought of')
@@ -262,7 +262,7 @@ def test_a_copy_that_was_not_verified_is_not_asked_again(cloud):
     hosts = [Host(f'h{n}', disabled=n < 5) for n in range(6)]
     made = cloud(hosts, scheduler={'max_placement_results': 1})
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         store.before = breaks
@@ -299,7 +299,7 @@ def test_no_host_is_answered_that_placement_would_not_offer(cloud):
     made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(5)])
     change = Changes(made, rng)
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
     answered = 0
     for _ in range(scaled(60)):
         if rng.random() < 0.3:

@@ -114,7 +114,7 @@ def test_no_server_is_outside_of_the_aggregate_of_its_tenant(
         options = {'DEFAULT': {'service_down_time': 3600}}
         made = Cloud(tmp_path, adapter, hosts, options, stack, None, 'http://')
         moves = Moves(made)
-        scheduler = made.mirrored(reader(made, gate.url(database), adapter))
+        scheduler = made.copied(reader(made, gate.url(database), adapter))
         answers = run(made, scheduler, moves, gate, seconds)
         scheduler.copy.stop()
     outside = [
