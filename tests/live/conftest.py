@@ -25,7 +25,6 @@ from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.preloaded import ours, placements
 from tests.live.servers.process import Process, at_once, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
-from tests.live.tree import Tree
 from tests.live.wire import Wire
 
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
@@ -396,14 +395,6 @@ def nova_scheduler(rabbitmq, eventually, peer_programs, tmp_path):
     yield start
     for each in running:
         each.end_by(signal.SIGKILL)
-
-
-@pytest.fixture
-def tree(placement, cloud):
-    """Make providers: `tree.add(name, parent, traits, aggregates, CLASS=total)`."""
-    made = Tree(placement, cloud)
-    yield made
-    made.remove()
 
 
 @pytest.fixture
