@@ -39,24 +39,12 @@ def composed(made):
     return made.compose()
 
 
-def held_from(made, consumer):
-    """The amounts that a consumer holds, by provider."""
-    answer = made.adapter.get(f'/allocations/{consumer}', microversion='1.36').json()
-    held = answer['allocations']
-    return {provider: each['resources'] for provider, each in held.items()}
-
-
-def consumers(made, provider):
-    url = f'/resource_providers/{provider}/allocations'
-    return set(made.adapter.get(url, microversion='1.36').json()['allocations'])
-
-
 def taken_before(made, method, consumer, pick=lambda asked: asked):
     """Let somebody else have what the next request asks for, and then ask."""
 
     def meanwhile(request, send):
         body = pick(json.loads(request.body))
-        made.adapter.put(f'/allocations/{consumer}', microversion='1.36', json=body)
+        made.placement.put(f'/allocations/{consumer}', body)
         return send()
 
     made.faults.on(method, 1, meanwhile)
@@ -85,7 +73,10 @@ class TestTrees:
                 ask()
             return
         assert ask() == [['h1']]
-        assert held_from(made, uuid) == {child: {'VGPU': 1}, pool.uuid: {'DISK_GB': 20}}
+        assert made.placement.allocations(uuid) == {
+            child: {'VGPU': 1},
+            pool.uuid: {'DISK_GB': 20},
+        }
 
     def test_one_child_too_few_claims_nothing_and_asks_nothing(self, cloud):
         made = cloud([Host('h1')])
@@ -102,7 +93,7 @@ class TestFullCloud:
         made = cloud(hosts)
         for host in hosts:
             url = f'/resource_providers/{host.uuid}/inventories/DISK_GB'
-            made.adapter.delete(url, microversion='1.36')
+            made.placement.request('DELETE', url)
         pool = Provider(
             named_uuid('pool'),
             'pool',
@@ -134,9 +125,7 @@ class TestFullCloud:
         held = made.held()
         assert set(held) == {*uuids, other}
         for host in made.hosts.values():
-            url = f'/resource_providers/{host.uuid}/usages'
-            usages = made.adapter.get(url, microversion='1.36').json()['usages']
-            assert usages['VCPU'] <= 4
+            assert made.placement.of(host.uuid, 'usages')['VCPU'] <= 4
 
 
 @cases(

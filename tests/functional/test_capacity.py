@@ -160,7 +160,7 @@ def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):
 @pytest.mark.parametrize('others', [[], [Host('h2')]])
 def test_a_host_that_placement_does_not_know(made_of, others):
     made = made_of([Host('new'), *others])
-    made.adapter.delete(f'/resource_providers/{made.hosts["new"].uuid}')
+    made.placement.request('DELETE', f'/resource_providers/{made.hosts["new"].uuid}')
     slots = opened(made).slots('f', made.request(**SMALL))
     assert counted(slots) == {each.name: 4 for each in others}
     new = slots.hosts.host.tolist().index('new')

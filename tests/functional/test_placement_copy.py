@@ -15,22 +15,10 @@ from novasched.db.transactions import Database
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from tests.functional.conftest import Host, new_uuids
-from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
+from tests.functional.test_candidates import GPU_ONLY, add_gpus
 from tests.support.tables.cases import cases
 
 SMALL = {'memory_mb': 64, 'root_gb': 1}
-
-
-def claim(made, host, consumer, vcpus):
-    """Claim as another client of placement does."""
-    body = {
-        'allocations': {made.hosts[host].uuid: {'resources': {'VCPU': vcpus}}},
-        'project_id': 'p',
-        'user_id': 'u',
-        'consumer_generation': None,
-    }
-    url = f'/allocations/{consumer}'
-    assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
 
 
 def write(made, *statements):
@@ -50,7 +38,7 @@ def engine_of(made):
 def offered(made, query):
     """The uuids of the hosts that placement itself offers."""
     url = f'/allocation_candidates?{query}'
-    answer = made.adapter.get(url, microversion='1.36').json()
+    answer = made.placement.get(url)
     return {next(iter(each['allocations'])) for each in answer['allocation_requests']}
 
 
@@ -114,16 +102,16 @@ def test_every_host_is_considered(cloud):
 def test_silently_freed_resources_are_found(cloud):
     made = cloud([Host('h1', vcpus=2)])
     (other,) = new_uuids()
-    claim(made, 'h1', other, 2)
+    made.hold(other, h1={'VCPU': 2})
     scheduler = made.copied()
-    assert made.adapter.delete(f'/allocations/{other}').status_code == 204
+    made.placement.release(other)
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
 def test_claim_of_another_costs_a_refusal_and_the_next_host(cloud):
     made = cloud([Host('h1', memory_mb=16384), Host('h2')])
     scheduler = made.copied()
-    claim(made, 'h1', *new_uuids(), 8)
+    made.hold(*new_uuids(), h1={'VCPU': 8})
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
     scheduler.copy.keep_up()
     made.faults.seen.clear()
@@ -135,11 +123,11 @@ def test_hosts_that_were_all_refused_are_looked_at_again(cloud):
     made = cloud([Host('h1')])
     scheduler = made.copied()
     (other,) = new_uuids()
-    claim(made, 'h1', other, 8)
+    made.hold(other, h1={'VCPU': 8})
 
     def free(request, send):
         answer = send()
-        made.adapter.delete(f'/allocations/{other}')
+        made.placement.release(other)
         return answer
 
     made.faults.on('PUT', 1, free)
@@ -154,7 +142,10 @@ def test_hosts_that_give_only_what_their_children_have_are_found(cloud):
     for uuid in uuids:
         found = made.ask(scheduler, [uuid], extra_specs=GPU_ONLY, root_gb=0)
         assert found == [['h2']]
-    held = [*held_from(made, uuids[0]), *held_from(made, uuids[1])]
+    held = [
+        *made.placement.allocations(uuids[0]),
+        *made.placement.allocations(uuids[1]),
+    ]
     assert sorted(held) == sorted(children)
     assert made.faults.seen['GET'] == 2  # of this test itself
 

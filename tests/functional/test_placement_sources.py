@@ -20,7 +20,6 @@ from novasched.inspection.session import session
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.test_capacity import sources
-from tests.functional.test_placement_copy import claim
 from tests.unit.commands import played
 
 SMALL, LARGE = 'vcpus=1,ram=512,disk=1', 'vcpus=6,ram=512,disk=1'
@@ -73,7 +72,7 @@ def made(cloud):
     device = Provider(named_uuid('gpu'), 'h1_gpu', inventory, parent=parent)
     provide(made.adapter, [device])
     for host, consumer, vcpus in zip(made.hosts, new_uuids(2), (3, 4), strict=True):
-        claim(made, host, consumer, vcpus)
+        made.hold(consumer, **{host: {'VCPU': vcpus}})
     return made
 
 

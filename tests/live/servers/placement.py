@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from tests.live.servers.preloaded import placements
 from tests.live.servers.process import Process, free_port, wait_until
+from tests.support.placement.placement_user import VERSION, PlacementUser
 
-VERSION = '1.36'
 # The server may close an idle connection just when it is used again: none is kept.
 HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json', 'Connection': 'close'}
 ACCESSES = 'access.log'
 
 
-class Placement:
+class Placement(PlacementUser):
     """One gunicorn with one worker, and a client of it."""
 
     application = 'placement.wsgi.api:application'
@@ -85,10 +85,6 @@ class Placement:
         return False
 
     def request(self, method, path, body=None, version=VERSION):
-        """Send a request; give the decoded answer, None without one.
-
-        A status of 400 and more fails with placement's words.
-        """
         answer = self._session.request(
             method,
             f'{self.url}{path}',
@@ -98,19 +94,6 @@ class Placement:
         )
         assert answer.status_code < 400, f'{method} {path}: {answer.text}'
         return answer.json() if answer.text else None
-
-    def get(self, path, version=VERSION):
-        """Read a resource."""
-        return self.request('GET', path, version=version)
-
-    def put(self, path, body, version=VERSION):
-        """Write a resource."""
-        return self.request('PUT', path, body, version)
-
-    def allocations(self, consumer):
-        """What a consumer holds: provider uuid to amounts by resource class."""
-        held = self.get(f'/allocations/{consumer}')['allocations']
-        return {provider: part['resources'] for provider, part in held.items()}
 
     def consumers(self):
         """The uuids of all consumers that hold anything, read past the service."""
@@ -127,10 +110,6 @@ class Placement:
         """Methods and paths of all requests that it has answered."""
         lines = (self.dir / ACCESSES).read_text().splitlines()
         return [tuple(line.split(' ', 1)) for line in lines]
-
-    def release(self, consumer):
-        """Delete whatever a consumer holds."""
-        self.request('DELETE', f'/allocations/{consumer}')
 
     @property
     def process(self):
