@@ -301,31 +301,6 @@ class Cloud:
         self._silent.discard(name)
         self.heartbeat()
 
-    def add_instance(self, name, instance):
-        """Write the row of an instance that runs on a host."""
-        host = self.hosts[name]
-        self.insert(
-            host.cell,
-            'instances',
-            [
-                {
-                    'created_at': now(),
-                    'deleted': 0,
-                    'uuid': instance,
-                    'host': host.name,
-                    'node': host.node,
-                    'vm_state': 'active',
-                }
-            ],
-        )
-
-    def remove_instance(self, name, instance):
-        """Take the row of an instance away."""
-        cell = self.hosts[name].cell
-        change = sa.delete(self.table(cell, 'instances')).filter_by(uuid=instance)
-        with self._engines[cell].begin() as connection:
-            connection.execute(change)
-
     def _beat(self):
         while not self._ended.wait(HEARTBEAT_S):
             try:

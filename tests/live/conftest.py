@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_messaging._drivers import impl_rabbit
 
+from tests.faults.proxy import Proxy
 from tests.live import flow
 from tests.live.cloud import Cloud, Renaming
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
@@ -17,7 +18,6 @@ from tests.live.mixed_cloud import Mixed, MixedCloud
 from tests.live.peer import Client, Peer, preload_programs
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, scheduling
-from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
@@ -399,8 +399,8 @@ def nova_scheduler(rabbitmq, eventually, peer_programs, tmp_path):
 
 @pytest.fixture
 def gate(placement):
-    """A door in front of placement; see `endpoint_override`."""
-    server = Gate(placement.url)
+    """A proxy in front of placement; see `endpoint_override`."""
+    server = Proxy(placement.url)
     server.start()
     yield server
     server.stop()

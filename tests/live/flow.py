@@ -6,10 +6,10 @@ import contextlib
 import oslo_messaging
 from oslo_config import cfg
 
+from novasched.inspection.session.catalogue import flavor_of
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.server_request import request_spec
 from novasched.objects.context import RequestContext
-from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
 from novasched_lab import opts, rpc_api
 from novasched_lab.api.new_instance import instance_of
@@ -138,22 +138,8 @@ class Flow:
         policy=None,
     ):
         """Ask for instances, as the API does; ``policy`` is that of a new group."""
-        made = Flavor(
-            id=1,
-            name=flavor,
-            flavorid='1',
-            vcpus=vcpus,
-            memory_mb=memory_mb,
-            root_gb=root_gb,
-            ephemeral_gb=0,
-            swap=0,
-            rxtx_factor=1.0,
-            vcpu_weight=None,
-            disabled=False,
-            is_public=True,
-            extra_specs=extra_specs or {},
-            description=None,
-        )
+        made = flavor_of(f'vcpus={vcpus},ram={memory_mb},disk={root_gb}')
+        made = made.replaced(name=flavor, extra_specs=extra_specs or {})
         self.asked += uuids
         requests = [
             request_spec(
