@@ -327,7 +327,7 @@ class TestCommand:
 
     def test_an_empty_cloud(self, made_of):
         code, answer, _ = run(
-            made, CountCapacity_of([]), '--flavor', SMALL_FLAVOR, '--by', 'zone'
+            made_of([]), CountCapacity, '--flavor', SMALL_FLAVOR, '--by', 'zone'
         )
         assert code == 0
         (row,) = answer['rows']
