@@ -26,6 +26,7 @@ from tests.faults.proxy import Proxy
 from tests.functional.conftest import STUFF, Cloud, named_uuid
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
+from tests.live.servers.process import running
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.support.databases.databases import Copies
 
@@ -152,23 +153,15 @@ def placement(tmp_path_factory):
     """The placement service over HTTP."""
     scratch = tmp_path_factory.mktemp('faults')
     url = f'sqlite:///{scratch}/placement.sqlite'
-    server = Placement(scratch, url, 'sqlite_synchronous = False')
-    try:
-        server.start()
+    with running(Placement(scratch, url, 'sqlite_synchronous = False')) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope='session')
 def rabbitmq(tmp_path_factory):
     """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('broker'))
-    try:
-        server.start()
+    with running(RabbitMQ(tmp_path_factory.mktemp('broker'))) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope='session')

@@ -26,7 +26,7 @@ from tests.functional.conftest import Host
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
-from tests.live.servers.process import wait_until
+from tests.live.servers.process import running, wait_until
 from tests.live.servers.tcp_gate import TcpGate
 from tests.support.clouds.configuration import make_conf
 from tests.support.tables.cases import cases
@@ -155,13 +155,8 @@ def server(request, tmp_path_factory):
     """A database server that a test may stop."""
     is_postgres = request.param == 'postgres'
     made = PostgreSQL() if is_postgres else MariaDB(tmp_path_factory.mktemp('db'))
-    try:
-        made.start()
+    with running(made):
         yield made
-    finally:
-        made.stop()
-        if is_postgres:
-            made.remove()
 
 
 @pytest.fixture(scope='module')
@@ -173,11 +168,8 @@ def url(server):
 def placement(tmp_path_factory, url):
     """Placement on this server, in the place of the one on SQLite."""
     made = Placement(tmp_path_factory.mktemp('copied'), url, ONE_TRY)
-    try:
-        made.start()
+    with running(made):
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='module')

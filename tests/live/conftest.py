@@ -23,7 +23,7 @@ from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.preloaded import ours, placements
-from tests.live.servers.process import Process, at_once, wait_until
+from tests.live.servers.process import Process, at_once, running, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
 
@@ -90,22 +90,15 @@ def mariadb(_broker_and_database):
 @pytest.fixture(scope='session')
 def postgres():
     """A PostgreSQL server; `create_database(name)` gives a URL."""
-    server = PostgreSQL()
-    try:
-        server.start()
+    with running(PostgreSQL()) as server:
         yield server
-    finally:
-        server.stop()
-        server.remove()
 
 
 @pytest.fixture(scope='session')
 def keystone():
     """An identity service that lets everybody in."""
-    server = Keystone()
-    server.start()
-    yield server
-    server.stop()
+    with Keystone() as server:
+        yield server
 
 
 @pytest.fixture(scope='session')
@@ -119,21 +112,15 @@ def placement(scratch, mariadb, keystone):
 @pytest.fixture(scope='session')
 def peer(scratch):
     """The process of the peer's RPC client."""
-    client = Peer(scratch)
-    try:
+    with contextlib.closing(Peer(scratch)) as client:
         yield client
-    finally:
-        client.close()
 
 
 @pytest.fixture(scope='session')
 def peer_programs(scratch):
     """The peer's programs: `peer_programs.run('nova-manage', *words)`."""
-    made = preload_programs(scratch / 'peer-programs.log')
-    try:
+    with contextlib.closing(preload_programs(scratch / 'peer-programs.log')) as made:
         yield made
-    finally:
-        made.close()
 
 
 class _PeerMade(Cloud):
@@ -267,12 +254,8 @@ def second_mariadb(scratch):
     """A MariaDB server that may be paused and stopped."""
     directory = scratch / 'second'
     directory.mkdir()
-    server = MariaDB(directory)
-    try:
-        server.start()
+    with running(MariaDB(directory)) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope='session')
@@ -338,39 +321,35 @@ class _Daemons:
         assert all(code is not None for code in codes)
 
 
-@pytest.fixture(scope='session')
-def _stock_daemons(scratch, rabbitmq, peer):
+@contextlib.contextmanager
+def _stopped(cloud, scratch, rabbitmq, peer):
+    """Yield what starts daemons, which are stopped in the end."""
     made = _Daemons(scratch, rabbitmq, peer)
     try:
-        yield made
+        yield lambda on=cloud, **options: made.start(on, **options)
     finally:
         made.stop()
 
 
 @pytest.fixture(scope='session')
-def scheduler(cloud, _stock_daemons):
+def scheduler(cloud, scratch, rabbitmq, peer):
     """The daemon with stock settings that most tests share; leave it as it was."""
-    return _stock_daemons.start(cloud, DEFAULT={'rpc_response_timeout': 3})
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start(DEFAULT={'rpc_response_timeout': 3})
 
 
 @pytest.fixture(scope='module')
 def module_daemon(cloud, scratch, rabbitmq, peer):
     """Start daemons that live as long as the module: `start(**sections)`."""
-    made = _Daemons(scratch, rabbitmq, peer)
-    try:
-        yield lambda on=cloud, **options: made.start(on, **options)
-    finally:
-        made.stop()
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start
 
 
 @pytest.fixture
 def daemon(cloud, scratch, rabbitmq, peer):
     """Start daemons that live as long as the test: `start(**sections)`."""
-    made = _Daemons(scratch, rabbitmq, peer)
-    try:
-        yield lambda on=cloud, **options: made.start(on, **options)
-    finally:
-        made.stop()
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start
 
 
 @pytest.fixture
@@ -400,10 +379,8 @@ def nova_scheduler(rabbitmq, eventually, peer_programs, tmp_path):
 @pytest.fixture
 def gate(placement):
     """A proxy in front of placement; see `endpoint_override`."""
-    server = Proxy(placement.url)
-    server.start()
-    yield server
-    server.stop()
+    with running(Proxy(placement.url)) as server:
+        yield server
 
 
 @pytest.fixture

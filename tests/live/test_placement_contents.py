@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import uuid
 from dataclasses import replace
 
 import pytest
-import requests
 import sqlalchemy as sa
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
@@ -37,6 +37,7 @@ class Copied:
     def __init__(self, directory, url):
         self.placement = Placement(directory, url)
         self.placement.start()
+        self.send = functools.partial(self.placement.send, version=worlds.VERSION)
         self.engine = sa.create_engine(url)
         self.reader = DatabaseReader(Database(self.engine))
         http = Session(auth=token_endpoint.Token(self.placement.url, 'admin'))
@@ -44,16 +45,6 @@ class Copied:
         self.api = ApiReader(adapter, share=1.0)
         self.writer = worlds.Writer(self.send)
         self.writer.names()
-
-    def send(self, method, path, body=None):
-        answer = requests.request(
-            method,
-            f'{self.placement.url}{path}',
-            json=body,
-            headers={'X-Auth-Token': 'admin', **worlds.HEADERS},
-            timeout=30,
-        )
-        return answer.status_code, answer.json() if answer.text else None
 
     def close(self):
         self.engine.dispose()

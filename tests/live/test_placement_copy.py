@@ -33,7 +33,7 @@ from tests.faults.conftest import CONF, adapter_of
 from tests.live.peer import PeerError
 from tests.live.placement_churn import Churn, Turns
 from tests.live.servers.placement import Placement
-from tests.live.servers.process import wait_until
+from tests.live.servers.process import running, wait_until
 from tests.live.test_placement_contents import comparable
 from tests.support.clouds.configuration import make_conf
 from tests.support.placement import placement_worlds as worlds
@@ -74,12 +74,9 @@ def url(request):
 @pytest.fixture(scope='module')
 def changing(tmp_path_factory, url):
     """A placement of its own."""
-    server = Placement(tmp_path_factory.mktemp('changing'), url, ONE_TRY)
-    try:
-        server.start()
+    made = Placement(tmp_path_factory.mktemp('changing'), url, ONE_TRY)
+    with running(made) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

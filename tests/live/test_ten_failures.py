@@ -93,10 +93,8 @@ FAILURES = {
 def keystone():
     """One of its own: by the shared one computes of other tests would find their way to
     the placement that is counted here."""
-    server = Keystone()
-    server.start()
-    yield server
-    server.stop()
+    with Keystone() as server:
+        yield server
 
 
 @pytest.fixture(scope='module')

@@ -84,7 +84,7 @@ class Placement(PlacementUser):
             return self._session.get(f'{self.url}/', timeout=5).status_code == 200
         return False
 
-    def request(self, method, path, body=None, version=VERSION):
+    def send(self, method, path, body=None, version=VERSION):
         answer = self._session.request(
             method,
             f'{self.url}{path}',
@@ -92,8 +92,7 @@ class Placement(PlacementUser):
             headers=HEADERS | {'OpenStack-API-Version': f'placement {version}'},
             timeout=30,
         )
-        assert answer.status_code < 400, f'{method} {path}: {answer.text}'
-        return answer.json() if answer.text else None
+        return answer.status_code, answer.json() if answer.text else None
 
     def consumers(self):
         """The uuids of all consumers that hold anything, read past the service."""

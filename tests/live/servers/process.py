@@ -58,6 +58,16 @@ def wait_until(check, timeout_s, what, process=None, every_s=0.05):
         time.sleep(every_s)
 
 
+@contextlib.contextmanager
+def running(server):
+    """Start a server; close it in the end, or stop one that has nothing to close."""
+    try:
+        server.start()
+        yield server
+    finally:
+        getattr(server, 'close', server.stop)()
+
+
 class Process:
     """A process in a session of its own whose output goes to a file."""
 

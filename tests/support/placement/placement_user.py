@@ -5,14 +5,20 @@ VERSION = '1.36'
 
 
 class PlacementUser:
-    """Reads and writes what placement has; a subclass sends the requests."""
+    """Reads and writes what placement has; a subclass has `send`."""
+
+    def send(self, method, path, body=None, version=VERSION):
+        """Send a request; return the status and the decoded answer, None without."""
+        raise AssertionError('a subclass sends')
 
     def request(self, method, path, body=None, version=VERSION):
-        """Send a request; return the decoded answer, None if it has no body.
+        """Send a request; return the decoded answer.
 
         A status of 400 and more fails with placement's words.
         """
-        raise AssertionError('a subclass sends')
+        status, answer = self.send(method, path, body, version)
+        assert status < 400, f'{method} {path}: {answer}'
+        return answer
 
     def get(self, path, version=VERSION):
         return self.request('GET', path, version=version)
@@ -61,9 +67,8 @@ class ByAdapter(PlacementUser):
     def __init__(self, adapter):
         self._adapter = adapter
 
-    def request(self, method, path, body=None, version=VERSION):
+    def send(self, method, path, body=None, version=VERSION):
         answer = self._adapter.request(
             path, method, json=body, microversion=version, raise_exc=False
         )
-        assert answer.status_code < 400, f'{method} {path}: {answer.text}'
-        return answer.json() if answer.text else None
+        return answer.status_code, answer.json() if answer.text else None
