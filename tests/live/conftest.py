@@ -12,12 +12,12 @@ from oslo_messaging._drivers import impl_rabbit
 
 from tests.faults.proxy import Proxy
 from tests.live import flow
-from tests.live.cloud import Cloud, Renaming
+from tests.live.cloud import Cloud, Servers, Split, built
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
-from tests.live.mixed_cloud import Mixed, MixedCloud
+from tests.live.mixed_cloud import MixedCloud
 from tests.live.peer import Client, Peer, preload_programs
 from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, scheduling
+from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, PeerMade, scheduling
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
@@ -123,47 +123,28 @@ def peer_programs(scratch):
         yield made
 
 
-class _PeerMade(Cloud):
-    """A cloud that is made by a program of the peer, which is loaded once."""
-
-    maker = 'peer'
-
-    def manage(self, conf, *words):
-        done = self._manage.run('nova-manage', '--config-file', conf, *words)
-        assert done.returncode == 0, done
-        return done.stdout
+@pytest.fixture(scope='session')
+def servers(rabbitmq, mariadb, placement, keystone):
+    """What most clouds share."""
+    return Servers(rabbitmq, mariadb, placement, keystone)
 
 
 @pytest.fixture(scope='session')
-def cloud(scratch, peer, peer_programs, rabbitmq, mariadb, placement, keystone):
+def cloud(scratch, peer, peer_programs, servers):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
-    made = _PeerMade(
-        scratch / 'cloud', mariadb, peer_programs, placement, keystone, rabbitmq.url()
-    )
-    try:
-        made.build()
+    with built(PeerMade(scratch / 'cloud', servers, peer_programs)) as made:
         peer.wait_ready()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='session')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
+def peer_cloud(tmp_path_factory, servers, peer_programs):
     """The peer's programs, all at work but for a scheduler; two computes stand aside.
 
     Its hosts were mapped by the scheduler under test, which has ended.
     """
-    made = PeerCloud(
-        tmp_path_factory.mktemp('peer'),
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-        peer_programs=peer_programs,
-    )
-    try:
-        made.build()
+    directory = tmp_path_factory.mktemp('peer')
+    with built(PeerCloud(directory, servers, peer_programs)) as made:
         made.start_peer()
         with scheduling(made, 'first'):
             if OURS:
@@ -176,8 +157,6 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_pr
                 for host in ASIDE:
                     api.set_service(host, status='disabled')
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='module')
@@ -201,7 +180,7 @@ def peer_api(peer_scheduler, peer_cloud, eventually):
 
 
 @pytest.fixture(scope='session')
-def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def flow_cloud(tmp_path_factory, servers):
     """All our programs, running on four hosts in two cells.
 
     The mappings of cells have templates, so that each program reads them by the account
@@ -217,36 +196,27 @@ def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
             cloud.update('api', 'cell_mappings', values, name=cell)
 
     directory = tmp_path_factory.mktemp('flow', numbered=False)
-    servers = (rabbitmq, mariadb, placement, keystone)
     names, hosts = [name for name, _ in flow.HOSTS], flow.fleet(*flow.HOSTS)
     with flow.running(directory, servers, names, hosts, prepare=prepare) as made:
         yield made
 
 
 @pytest.fixture(scope='session')
-def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
+def clouds_of_our_own(scratch, peer, servers, request):
     """Make, once each, a cloud by our novasched-manage on a named database server."""
     made = {}
+    with contextlib.ExitStack() as stack:
 
-    def cloud_on(server_name):
-        if server_name not in made:
-            manage = MANAGE or own_program('novasched-manage')
-            server = request.getfixturevalue(server_name)
-            made[server_name] = Cloud(
-                scratch / f'own-{server_name}',
-                Renaming(server, 'own'),
-                manage,
-                placement,
-                keystone,
-                rabbitmq.url(),
-            )
-            made[server_name].build()
-            peer.wait_ready()
-        return made[server_name]
+        def cloud_on(name):
+            if name not in made:
+                own = servers._replace(database=request.getfixturevalue(name))
+                manage = MANAGE or own_program('novasched-manage')
+                cloud = Cloud(scratch / f'own-{name}', own, manage, prefix='own_')
+                made[name] = stack.enter_context(built(cloud))
+                peer.wait_ready()
+            return made[name]
 
-    yield cloud_on
-    for cloud in made.values():
-        cloud.close()
+        yield cloud_on
 
 
 @pytest.fixture(scope='session')
@@ -259,24 +229,14 @@ def second_mariadb(scratch):
 
 
 @pytest.fixture(scope='session')
-def mixed_cloud(
-    scratch, peer, rabbitmq, mariadb, second_mariadb, postgres, placement, keystone
-):
+def mixed_cloud(scratch, peer, servers, second_mariadb, postgres):
     """A cloud by our novasched-manage of three cells, each on a server of its own."""
-    made = MixedCloud(
-        scratch / 'mixed',
-        Mixed(mariadb, second_mariadb),
-        MANAGE or own_program('novasched-manage'),
-        placement,
-        keystone,
-        rabbitmq.url(),
-    )
-    try:
-        made.build(postgres)
+    own = servers._replace(database=Split(servers.database, second_mariadb))
+    manage = MANAGE or own_program('novasched-manage')
+    cloud = MixedCloud(scratch / 'mixed', own, manage, prefix='mixed_')
+    with built(cloud, postgres) as made:
         peer.wait_ready()
         yield made
-    finally:
-        made.close()
 
 
 class _Daemons:

@@ -183,23 +183,10 @@ def prepare(cloud):
     )
 
 
-class SplitDatabases:
-    """Two servers of databases: that of the second cell has its own."""
-
-    def __init__(self, main, second):
-        self._main = main
-        self._second = second
-
-    def create_database(self, name):
-        server = self._second if name.endswith('cell2') else self._main
-        return server.create_database(name)
-
-
 @contextlib.contextmanager
-def failing_cloud(directory, rabbitmq, databases, placement, keystone):
+def failing_cloud(directory, servers):
     """Run the cloud, with a server of 4 GiB on each host that takes one."""
     fleets = {'compute-1': IN_THE_FIRST_CELL, 'compute-2': IN_THE_SECOND_CELL}
-    servers = (rabbitmq, databases, placement, keystone)
     with (
         running(directory, servers, HOSTS, fleets, prepare=prepare, **OPTIONS) as flow,
         service.opened(service.configure([str(flow.conf_path)])) as api,
@@ -214,4 +201,4 @@ def failing_cloud(directory, rabbitmq, databases, placement, keystone):
         assert made.runs('far', ORDINARY, count=2, zone='az4', group='far')
         yield made
         for uuid in made.booted:
-            placement.release(uuid)
+            servers.placement.release(uuid)

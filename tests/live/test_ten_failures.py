@@ -10,10 +10,10 @@ import time
 import jsonschema
 import pytest
 
+from tests.live.cloud import Servers, Split
 from tests.live.failing_cloud import (
     ORDINARY,
     TENANT,
-    SplitDatabases,
     failing_cloud,
     flavor,
 )
@@ -110,8 +110,9 @@ def placement(tmp_path_factory, mariadb, keystone):
 def cloud(tmp_path_factory, rabbitmq, mariadb, second_mariadb, placement, keystone):
     """The cloud in which the boots fail."""
     directory = tmp_path_factory.mktemp('failing', numbered=False)
-    databases = SplitDatabases(mariadb, second_mariadb)
-    with failing_cloud(directory, rabbitmq, databases, placement, keystone) as made:
+    databases = Split(mariadb, second_mariadb)
+    servers = Servers(rabbitmq, databases, placement, keystone)
+    with failing_cloud(directory, servers) as made:
         yield made
 
 
