@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each module has its tests: by name, or by a row of docs/testing.md."""
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.live.servers.process import completed
 from tests.support.suite.mirrors import table_rows, unmirrored
 
 
 def run_tool(root, *arguments):
-    return subprocess.run(
-        [sys.executable, root / 'tools/tests-of', *arguments],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return completed([sys.executable, root / 'tools/tests-of', *arguments], cwd=root)
 
 
 def test_each_module_has_a_mirror_or_a_row(root):

@@ -165,7 +165,7 @@ def run(argv, **options):
     return said
 
 
-def completed(argv, *, env=None, cwd=None, user=None, timeout_s=120):
+def completed(argv, *, env=None, cwd=None, user=None, timeout_s=240):
     """Run a command to its end; give its exit code and both outputs, as text.
 
     A program of ours is a fork of a process that has loaded what it imports.
