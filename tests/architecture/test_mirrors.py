@@ -15,7 +15,7 @@ def run_tool(root, *arguments):
 
 def test_each_module_has_a_mirror_or_a_row(root):
     missing = sorted(set(unmirrored(root)) - table_rows(root).keys())
-    assert missing == [], 'see tools/tests-of --table'
+    assert missing == [], 'run tools/tests-of --table'
 
 
 def test_rows_name_modules_without_mirror_and_tests_that_exist(root):

@@ -127,7 +127,7 @@ class Placement(FakePlacement):
         return super().undo(context, claims, within_s, **how)
 
 
-class Copy:
+class Mirror:
     """A copy of placement, which may be stale or lag; it verifies its candidates
     itself."""
 
@@ -282,7 +282,7 @@ def decided(chances, seed, servers, alternates=True):
             FakeNotifier(),
             QueryPolicy((), 4),
             FakeNetwork(),
-            copy=Copy(trouble, placement),
+            copy=Mirror(trouble, placement),
         )
     )
     uuids = UUIDS[:servers]

@@ -7,6 +7,8 @@ import re
 TIERS = ('unit', 'properties', 'golden', 'functional', 'live', 'faults')
 ROW = re.compile(r'^\| `(novasched/[\w/]+\.py)` \| (.+) \|$', re.MULTILINE)
 
+HEAD = '| module | tested by |\n|---|---|\n'
+
 
 def unmirrored(root):
     """Return the modules of novasched without tests/unit/<room>/test_<module>*.py."""
