@@ -24,7 +24,6 @@ PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
 TOGETHER = {
     'tests/browser/test_accessible.py': 'a console',
     'tests/browser/test_pages.py': 'a console',
-    'tests/live/test_capacity.py': 'three cells',
     'tests/live/test_cells.py': 'three cells',
     'tests/live/test_database_faults.py': 'three cells',
     'tests/live/test_flow.py': 'four hosts',

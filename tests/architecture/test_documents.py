@@ -32,6 +32,7 @@ from novasched.observability import catalogue
 from novasched.observability.settings import Settings
 from novasched.process import configuration, opts
 from tests.functional.prometheus import SERIES, promtool
+from tests.live.servers.process import completed
 from tests.support.suite.documented import (
     INSTALLED,
     ROOT,
@@ -368,10 +369,5 @@ def test_a_unit_starts_a_program_of_ours_without_privileges(unit, tmp_path):
         # Programs are not installed here.
         here = tmp_path / unit.name
         here.write_text(re.sub(INSTALLED + r'bin/[\w-]+', '/bin/true', text))
-        done = subprocess.run(
-            ['systemd-analyze', 'verify', '--man=no', here],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = completed(['systemd-analyze', 'verify', '--man=no', here])
         assert (done.returncode, done.stderr) == (0, '')

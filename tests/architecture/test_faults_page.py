@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of faults says what the marks of tests say, and every fault has a test."""
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.faults.scenarios import INVARIANTS, SCENARIOS, marked
+from tests.live.servers.process import completed
 
 
 @pytest.fixture(scope='module')
@@ -15,11 +15,8 @@ def scenarios(root):
 
 
 def test_the_page_is_as_the_tool_makes_it(root):
-    run = subprocess.run(
-        [sys.executable, '-W', 'ignore', root / 'tools' / 'faults-page', '--check'],
-        capture_output=True,
-        text=True,
-        check=False,
+    run = completed(
+        [sys.executable, '-W', 'ignore', root / 'tools' / 'faults-page', '--check']
     )
     assert run.returncode == 0, run.stderr
 

@@ -4,21 +4,16 @@
 import graphlib
 import pathlib
 import re
-import subprocess
 import sys
 
 import grimp
 
+from tests.live.servers.process import completed
+
 
 def test_the_import_contracts_are_kept(root):
     lint_imports = pathlib.Path(sys.executable).with_name('lint-imports')
-    run = subprocess.run(
-        [lint_imports, '--no-cache', '--no-logo'],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = completed([lint_imports, '--no-cache', '--no-logo'], cwd=root)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -34,13 +29,7 @@ sys.modules['novasched.process.opts'].list_opts()
 
 
 def test_nothing_imports_what_is_an_extra(root):
-    run = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', EVERY_MODULE],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = completed([sys.executable, '-W', 'ignore', '-c', EVERY_MODULE], cwd=root)
     assert run.returncode == 0, run.stderr
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of filters, weighers and metrics say what the code says."""
 
-import subprocess
 import sys
 
 import pytest
@@ -9,14 +8,12 @@ import pytest
 from novasched.inspection.texts import advice
 from novasched.observability import catalogue
 from novasched.scheduler.reasons import Code
+from tests.live.servers.process import completed
 
 
 def test_the_pages_are_as_the_tool_makes_them(root):
-    run = subprocess.run(
-        [sys.executable, '-W', 'ignore', root / 'tools' / 'reference', '--check'],
-        capture_output=True,
-        text=True,
-        check=False,
+    run = completed(
+        [sys.executable, '-W', 'ignore', root / 'tools' / 'reference', '--check']
     )
     assert run.returncode == 0, run.stderr
 

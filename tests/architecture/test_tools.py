@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from tests.live.servers.process import completed
+
 
 def test_every_script_is_executable_and_parses(root):
     scripts = [*(root / 'tools').iterdir(), root / '.ci' / 'run']
@@ -33,12 +35,5 @@ def test_tests_run_without_a_cache(root):
         'no:cacheprovider',
         'tests/unit/runtime/test_deadline.py',
     )
-    done = subprocess.run(
-        [sys.executable, '-m', 'pytest', *words],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = completed([sys.executable, '-m', 'pytest', *words], cwd=root)
     assert (done.returncode, done.stderr) == (0, ''), done.stdout

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import http.server
 import json
 import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any
+
+from tests.support.servers.http_servers import HttpServer, JsonHandler
 
 PASSWORD = 'correct horse'
 SYSTEM = {'system': {'all': True}}
@@ -40,14 +39,11 @@ project_domain_id = default
 """
 
 
-class Keystone(http.server.ThreadingHTTPServer):
+class Keystone(HttpServer):
     """Answers at a free port of this machine."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(('127.0.0.1', 0), _Handler)
-        self.url = f'http://127.0.0.1:{self.server_address[1]}/v3'
+        super().__init__(_Handler, '/v3')
         self.tokens: dict[str, str] = {}
         """The names of users by their tokens, those that are valid."""
         self.unscoped: set[str] = set()
@@ -97,88 +93,59 @@ class Keystone(http.server.ThreadingHTTPServer):
         }
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True  # else a body waits 40 ms behind its headers
-    server: Keystone
+class _Handler(JsonHandler):
+    @property
+    def keystone(self) -> Keystone:
+        found: Keystone = self.server.service
+        return found
 
-    def do_GET(self) -> None:
-        self.server.wait()
+    def get(self) -> None:
+        self.keystone.wait()
         if self.path.rstrip('/') in ('/v3', ''):
-            link = {'rel': 'self', 'href': f'{self.server.url}/'}
+            link = {'rel': 'self', 'href': f'{self.keystone.url}/'}
             version = {'id': 'v3.14', 'status': 'stable', 'links': [link]}
-            self._answer(200, {'version': version})
+            self.answer(200, {'version': version})
         elif name := self._subject():
             subject = self.headers['X-Subject-Token']
-            self._answer(200, self.server.body(name, subject))
+            self.answer(200, self.keystone.body(name, subject))
         else:
-            self._answer(404, _error(404))
+            self.answer(404, _error(404))
 
-    do_HEAD = do_GET  # noqa: N815
-
-    def do_POST(self) -> None:
-        self.server.wait()
-        length = int(self.headers.get('Content-Length', 0))
-        asked = json.loads(self.rfile.read(length))['auth']
+    def post(self) -> None:
+        self.keystone.wait()
+        asked = json.loads(self.body())['auth']
         name, scope = self._name(asked['identity']), asked.get('scope') or {}
         known = USERS.get(name)
         is_his = not scope or any(kind in scope for kind in (known or {}))
         if known is None or not is_his:
-            self._answer(401, _error(401))
+            self.answer(401, _error(401))
             return
         token = uuid.uuid4().hex
-        self.server.tokens[token] = name
+        self.keystone.tokens[token] = name
         if 'system' in known and not scope:
-            self.server.unscoped.add(token)
-        self._answer(201, self.server.body(name, token), token)
+            self.keystone.unscoped.add(token)
+        self.answer(201, self.keystone.body(name, token), X_Subject_Token=token)
 
     def _name(self, identity: dict[str, Any]) -> str:
         """Return the name of the user who is identified, '' for none."""
         if identity['methods'] == ['token']:
-            return self.server.tokens.get(identity['token']['id'], '')
-        self.server.passwords += 1
+            return self.keystone.tokens.get(identity['token']['id'], '')
+        self.keystone.passwords += 1
         user = identity['password']['user']
         return str(user.get('name', '')) if user['password'] == PASSWORD else ''
 
-    def do_DELETE(self) -> None:
+    def delete(self) -> None:
         if self.path != '/v3/auth/tokens':
-            self._answer(404, _error(404))
+            self.answer(404, _error(404))
             return
-        self.server.tokens.pop(self.headers.get('X-Subject-Token', ''), None)
-        self._answer(204, None)
+        self.keystone.tokens.pop(self.headers.get('X-Subject-Token', ''), None)
+        self.answer(204)
 
     def _subject(self) -> str | None:
-        if self.headers.get('X-Auth-Token') not in self.server.tokens:
+        if self.headers.get('X-Auth-Token') not in self.keystone.tokens:
             return None
-        return self.server.tokens.get(self.headers.get('X-Subject-Token', ''))
-
-    def _answer(self, status: int, said: Any, token: str = '') -> None:
-        content = b'' if said is None else json.dumps(said).encode()
-        self.send_response(status)
-        self.send_header('Content-Type', 'application/json')
-        self.send_header('Content-Length', str(len(content)))
-        if token:
-            self.send_header('X-Subject-Token', token)
-        self.end_headers()
-        if self.command != 'HEAD':
-            self.wfile.write(content)
-
-    def log_message(self, *words: Any) -> None:
-        """Say nothing."""
+        return self.keystone.tokens.get(self.headers.get('X-Subject-Token', ''))
 
 
 def _error(status: int) -> dict[str, Any]:
     return {'error': {'code': status, 'title': 'no', 'message': 'no'}}
-
-
-@contextlib.contextmanager
-def running() -> Iterator[Keystone]:
-    """Run it while the context lasts."""
-    with Keystone() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield made
-        finally:
-            made.shutdown()
-            thread.join()

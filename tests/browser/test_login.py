@@ -13,7 +13,7 @@ PATHS = ('/', '/decisions', '/plan', '/capacity', '/hosts', '/health', '/api/v1/
 
 @pytest.fixture(scope='module')
 def identity():
-    with keystone.running() as made:
+    with keystone.Keystone() as made:
         yield made
 
 

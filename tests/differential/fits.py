@@ -11,7 +11,6 @@ import random
 from tests.differential.devices import Devices
 from tests.differential.primitives import primitive
 
-MOST_CELLS = 4
 SIZES_KB = (
     ((4,), 8),
     ((4, 2048), 8),

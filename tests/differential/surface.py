@@ -12,7 +12,6 @@ from collections.abc import Mapping, Set
 
 PLAIN = (type(None), bool, int, float, str)
 NOWHERE = 'no-such-field'
-OF_LISTS = ('objects', 'count', 'index')
 
 CALLS = {
     'HostState': {'consume_from_request': None},

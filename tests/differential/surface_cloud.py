@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
 from novasched.runtime.clock import SYSTEM_CLOCK
+from tests.differential.primitives import primitive
 from tests.differential.surface_hosts import hosts_by
 from tests.live.peer import peer_program
 from tests.support.clouds.configuration import make_conf
@@ -33,24 +34,17 @@ METRICS = [
 ]
 
 
-def _object(name, version, **data):
-    return {
-        'nova_object.name': name,
-        'nova_object.namespace': 'nova',
-        'nova_object.version': version,
-        'nova_object.data': data,
-    }
-
-
 def _numa_cell(number, first):
     cpus = [first, first + 1, first + 2, first + 3]
     pages = [
-        _object(
+        primitive(
             'NUMAPagesTopology', '1.1', size_kb=4, total=524288, used=0, reserved=0
         ),
-        _object('NUMAPagesTopology', '1.1', size_kb=2048, total=64, used=1, reserved=2),
+        primitive(
+            'NUMAPagesTopology', '1.1', size_kb=2048, total=64, used=1, reserved=2
+        ),
     ]
-    return _object(
+    return primitive(
         'NUMACell',
         '1.5',
         id=number,
@@ -63,14 +57,14 @@ def _numa_cell(number, first):
         siblings=[cpus[:2], cpus[2:]],
         mempages=pages,
         socket=number,
-        network_metadata=_object(
+        network_metadata=primitive(
             'NetworkMetadata', '1.0', physnets=['p1'], tunneled=True
         ),
     )
 
 
-NUMA = _object('NUMATopology', '1.2', cells=[_numa_cell(0, 0), _numa_cell(1, 4)])
-POOL = _object(
+NUMA = primitive('NUMATopology', '1.2', cells=[_numa_cell(0, 0), _numa_cell(1, 4)])
+POOL = primitive(
     'PciDevicePool',
     '1.1',
     product_id='p',
@@ -79,7 +73,7 @@ POOL = _object(
     tags={'dev_type': 'type-PCI', 'rack': 'r'},
     count=2,
 )
-POOLS = _object('PciDevicePoolList', '1.1', objects=[POOL])
+POOLS = primitive('PciDevicePoolList', '1.1', objects=[POOL])
 
 
 def requests():

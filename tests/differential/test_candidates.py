@@ -4,6 +4,7 @@
 ``--seeds N`` makes N queries; ``--seed S --seeds 1`` makes the one of seed S.
 """
 
+import functools
 import itertools
 import json
 import random
@@ -20,6 +21,7 @@ from novasched.providers.table import SHARES
 from novasched_lab.local.placement import EmbeddedPlacement
 from tests.support.clouds import recorded_worlds
 from tests.support.placement import placement_worlds as worlds
+from tests.support.placement.placement_user import ByAdapter
 
 SEEDS_OF_A_CLOUD = 25
 
@@ -59,7 +61,7 @@ class Cloud:
     """A placement in this process, and the table that is made of its database."""
 
     def __init__(self, directory, adapter, rng):
-        self._adapter = adapter
+        self.send = functools.partial(ByAdapter(adapter).send, version=worlds.VERSION)
         self._engine = sa.create_engine(f'sqlite:///{directory}/placement.sqlite')
         writer = worlds.Writer(self.send)
         writer.names()
@@ -72,12 +74,6 @@ class Cloud:
             writer.claim(rng, self.providers)
         contents = reader.read_since(before, include_unversioned=False)
         self.table = build(contents, (before, build(before)))
-
-    def send(self, method, path, body=None):
-        answer = self._adapter.request(
-            path, method, json=body, headers=worlds.HEADERS, raise_exc=False
-        )
-        return answer.status_code, answer.json() if answer.text else None
 
     def close(self):
         self._engine.dispose()

@@ -5,6 +5,7 @@ load by its API, guesses and all. test_candidates compares the former with place
 ``--seeds N`` and ``--seed S`` are as in test_candidates.
 """
 
+import functools
 import itertools
 import random
 
@@ -23,6 +24,7 @@ from novasched_lab.local.placement import EmbeddedPlacement
 from tests.differential.test_candidates import SEEDS_OF_A_CLOUD, normal
 from tests.support.clouds import recorded_worlds
 from tests.support.placement import placement_worlds as worlds
+from tests.support.placement.placement_user import ByAdapter
 
 LARGEST = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 
@@ -57,13 +59,6 @@ def sizes(providers):
     return found
 
 
-def send(adapter, method, path, body=None):
-    answer = adapter.request(
-        path, method, json=body, headers=worlds.HEADERS, raise_exc=False
-    )
-    return answer.status_code, answer.json() if answer.text else None
-
-
 def test_a_first_load_gives_the_candidates_of_placement(
     query_seeds, tmp_path, monkeypatch
 ):
@@ -77,7 +72,7 @@ def test_a_first_load_gives_the_candidates_of_placement(
         path = tmp_path / f'{number}.sqlite'
         with EmbeddedPlacement(path) as adapter:
             writer = worlds.Writer(
-                lambda *request, adapter=adapter: send(adapter, *request)
+                functools.partial(ByAdapter(adapter).send, version=worlds.VERSION)
             )
             writer.names()
             providers = worlds.providers(rng)

@@ -26,6 +26,7 @@ from tests.faults.proxy import Proxy
 from tests.functional.conftest import STUFF, Cloud, named_uuid
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
+from tests.live.servers.process import running
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.support.databases.databases import Copies
 
@@ -82,7 +83,7 @@ class FaultyCloud(Cloud):
     def __init__(
         self, directory, placement, hosts, more, timeout_s, options, stack, copies
     ):
-        self.placement = placement
+        self._past_the_proxy = placement
         self.proxy = Proxy(placement.url)
         self.proxy.start()
         stack.callback(self.proxy.stop)
@@ -93,14 +94,16 @@ class FaultyCloud(Cloud):
         super().__init__(
             directory, adapter, hosts, options, stack, copies, mounted='http://'
         )
-        self.names = {one.uuid: one.name for one in more}
-        self.names |= {host.uuid: host.name for host in hosts}
+        self.names |= {one.uuid: one.name for one in more}
         self.proxy.forget()
 
     def _conf(self, directory, options):
         rabbit = 'oslo_messaging_rabbit'
         options = {**options, rabbit: {**PROMPT, **options.get(rabbit, {})}}
         return super()._conf(directory, options)
+
+    def user_of_placement(self):
+        return self._past_the_proxy
 
     @property
     def placement_path(self):
@@ -127,42 +130,12 @@ class FaultyCloud(Cloud):
         held = self.placement.allocations(consumer)
         return {self.names[provider]: dict(part) for provider, part in held.items()}
 
-    def hold(self, consumer, **hosts):
-        """Give a consumer amounts on hosts, past the proxy."""
-        by_name = {name: provider for provider, name in self.names.items()}
-        body = {
-            'allocations': {
-                by_name[name]: {'resources': amounts} for name, amounts in hosts.items()
-            },
-            'project_id': 'project',
-            'user_id': 'user',
-            'consumer_generation': self._generation(consumer),
-        }
-        self.placement.put(f'/allocations/{consumer}', body)
-
     def held_long_ago(self):
         """Let all that is held be held for years."""
         engine = sa.create_engine(self.placement.database_url)
         with engine.begin() as connection:
             connection.execute(sa.text(LONG_AGO))
         engine.dispose()
-
-    def resize(self, host, resource_class, total):
-        """Change how much there is of a class, past the proxy."""
-        path = f'/resource_providers/{self.hosts[host].uuid}'
-        generation = self.placement.get(path)['generation']
-        body = {'total': total, 'resource_provider_generation': generation}
-        self.placement.put(f'{path}/inventories/{resource_class}', body)
-
-    def forget_aggregates(self, host):
-        """Take a host out of all aggregates of placement, past the proxy."""
-        path = f'/resource_providers/{self.hosts[host].uuid}'
-        generation = self.placement.get(path)['generation']
-        body = {'aggregates': [], 'resource_provider_generation': generation}
-        self.placement.put(f'{path}/aggregates', body)
-
-    def _generation(self, consumer):
-        return self.placement.get(f'/allocations/{consumer}').get('consumer_generation')
 
 
 def adapter_of(path, text):
@@ -180,23 +153,15 @@ def placement(tmp_path_factory):
     """The placement service over HTTP."""
     scratch = tmp_path_factory.mktemp('faults')
     url = f'sqlite:///{scratch}/placement.sqlite'
-    server = Placement(scratch, url, 'sqlite_synchronous = False')
-    try:
-        server.start()
+    with running(Placement(scratch, url, 'sqlite_synchronous = False')) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope='session')
 def rabbitmq(tmp_path_factory):
     """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('broker'))
-    try:
-        server.start()
+    with running(RabbitMQ(tmp_path_factory.mktemp('broker'))) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope='session')

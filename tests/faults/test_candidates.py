@@ -318,7 +318,7 @@ def test_aggregate_unknown_to_placement_is_logged(cloud, caplog):
         return len(asked), [text for text in caplog.messages if 'sync_agg' in text]
 
     assert looks('az1') == (0, [])
-    made.forget_aggregates('h2')
+    made.change('h2', 'aggregates', [])
     asked, said = looks('az2')
     assert asked == 1
     assert [text.partition(',')[0] for text in said] == [

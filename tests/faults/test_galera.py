@@ -14,6 +14,7 @@ from tests.faults.audit import Bounds
 from tests.functional.conftest import Host
 from tests.live.servers.galera import Galera
 from tests.live.servers.placement import Placement
+from tests.live.servers.process import running
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
 CLAIM = '^/allocations/'
@@ -29,24 +30,17 @@ OPTIONS = 'max_retries = -1\n[placement]\nallocation_conflict_retry_count = 1'
 
 @pytest.fixture(scope='module')
 def galera():
-    cluster = Galera()
-    try:
-        cluster.start()
+    with running(Galera()) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope='module')
 def placement(tmp_path_factory, galera):
     """Placement by way of the relay, in the place of the one on SQLite."""
     directory = tmp_path_factory.mktemp('on-galera')
-    server = Placement(directory, galera.create_database('placement'), OPTIONS)
-    try:
-        server.start()
+    made = Placement(directory, galera.create_database('placement'), OPTIONS)
+    with running(made) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

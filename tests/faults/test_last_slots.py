@@ -82,15 +82,22 @@ def test_numa_cells_are_given_away_once_each_by_several_processes(
     assert sorted(nodes) == sorted(host.uuid for host in hosts)
 
 
-@pytest.mark.scenario('F2')
-def test_a_scheduler_sees_what_another_one_picks_and_undoes(cloud, url):
+@pytest.fixture
+def schedulers(cloud, url):
+    """Two NUMA cells, two schedulers of them, and the picks that each knows."""
     made = cloud(
         cells(2),
         DEFAULT={'transport_url': url},
         filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
     )
-    one, two = (made.serve() for _ in range(2))
-    known = [each.manager.driver.context.assumed for each in (one, two)]
+    both = [made.serve() for _ in range(2)]
+    known = [each.manager.driver.context.assumed for each in both]
+    return made, both, known
+
+
+@pytest.mark.scenario('F2')
+def test_a_scheduler_sees_what_another_one_picks_and_undoes(schedulers):
+    made, (one, two), known = schedulers
     (uuid,) = new_uuids()
     (first,) = made.ask(one, [uuid], **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')
@@ -105,14 +112,8 @@ def test_a_scheduler_sees_what_another_one_picks_and_undoes(cloud, url):
 
 
 @pytest.mark.scenario('F10')
-def test_redelivered_request_elsewhere_keeps_first_pick(cloud, url):
-    made = cloud(
-        cells(2),
-        DEFAULT={'transport_url': url},
-        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
-    )
-    one, two = (made.serve() for _ in range(2))
-    known = [each.manager.driver.context.assumed for each in (one, two)]
+def test_redelivered_request_elsewhere_keeps_first_pick(schedulers):
+    made, (one, two), known = schedulers
     uuids = new_uuids()
     (first,) = made.ask(one, uuids, **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')
@@ -130,14 +131,8 @@ def picked(assumed):
 
 
 @pytest.mark.scenario('F2')
-def test_request_that_is_granted_elsewhere_ends_the_former_pick(cloud, url):
-    made = cloud(
-        cells(2),
-        DEFAULT={'transport_url': url},
-        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
-    )
-    one, two = (made.serve() for _ in range(2))
-    known = [each.manager.driver.context.assumed for each in (one, two)]
+def test_request_that_is_granted_elsewhere_ends_the_former_pick(schedulers):
+    made, (one, two), known = schedulers
     uuids = new_uuids()
     (first,) = made.ask(one, uuids, **pinned())
     until(lambda: len(known[1]) == 1, 'the pick')

@@ -35,6 +35,7 @@ from novasched_lab.scheduler_client import SchedulerClient
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
 from tests.support.databases import databases
+from tests.support.placement.placement_user import ByAdapter
 from tests.support.suite.own_logs import caplog, threads_of_others
 
 __all__ = ['caplog', 'threads_of_others']
@@ -137,7 +138,9 @@ class Cloud:
 
     def __init__(self, directory, adapter, hosts, options, stack, copies, mounted=URL):
         self.hosts = {host.name: host for host in hosts}
+        self.names = {host.uuid: host.name for host in hosts}
         self.adapter = adapter
+        self.placement = self.user_of_placement()
         self._directory = directory
         self.stack = stack
         self._copies = copies
@@ -279,9 +282,29 @@ class Cloud:
             aggregates=frozenset([named_uuid(host.zone)] if host.zone else ()),
         )
 
+    def user_of_placement(self):
+        """Return what the test itself reads and writes placement by."""
+        return ByAdapter(self.adapter)
+
+    # -- what tests write to placement
+
+    def change(self, host, what, value, version='1.36'):
+        """Write what the provider of a host has; see PlacementUser.change."""
+        self.placement.change(self.hosts[host].uuid, what, value, version)
+
+    def resize(self, host, resource_class, total, **others):
+        """Change how much a host has of a class."""
+        self.change(host, f'inventories/{resource_class}', {'total': total, **others})
+
+    def hold(self, consumer, **hosts):
+        """Give a consumer amounts on providers, by their names."""
+        by_name = {name: provider for provider, name in self.names.items()}
+        amounts = {by_name[name]: amounts for name, amounts in hosts.items()}
+        self.placement.hold(consumer, amounts)
+
     # -- schedulers
 
-    def mirrored(self, store=None):
+    def copied(self, store=None):
         """Compose a scheduler that has a copy of placement, which it has read: from a
         store, as a default from the database."""
         if store is None:

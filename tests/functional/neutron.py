@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import http.server
-import json
+import contextlib
 import threading
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.servers.http_servers import HttpServer, JsonHandler
 
 
 class Asked(NamedTuple):
@@ -17,7 +18,7 @@ class Asked(NamedTuple):
     path: str
 
 
-class Neutron:
+class Neutron(HttpServer):
     """Serves ports, subnets and their segments while the context is entered.
 
     ``hold`` makes every answer wait until the context is left; ``failing`` is how many
@@ -25,6 +26,7 @@ class Neutron:
     """
 
     def __init__(self):
+        super().__init__(_Handler, '/networking')
         self.ports = {}
         self.subnets = []
         self.asked = []
@@ -32,19 +34,9 @@ class Neutron:
         self.failing = 0
         self._leaving = threading.Event()
 
-    def __enter__(self):
-        self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
-        self._server.neutron = self
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-        self.url = f'http://127.0.0.1:{self._server.server_port}/networking'
-        return self
-
-    def __exit__(self, *_):
+    def stop(self):
         self._leaving.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().stop()
 
     def add_port(self, uuid, vnic_type='normal', network=None, subnet=None):
         ips = [{'subnet_id': subnet, 'ip_address': '10.0.0.7'}] if subnet else []
@@ -86,22 +78,8 @@ class Neutron:
         ]
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True  # else a body waits 40 ms behind its headers
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
+class _Handler(JsonHandler):
+    def get(self):
         token = self.headers.get('X-Auth-Token')
-        status, body = self.server.neutron.answer(token, self.path)
-        text = json.dumps(body).encode()
-        try:
-            self.send_response(status)
-            self.send_header('Content-Type', 'application/json')
-            self.send_header('Content-Length', str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-        except ConnectionError:
-            self.close_connection = True
+        with contextlib.suppress(ConnectionError):
+            self.answer(*self.server.service.answer(token, self.path))

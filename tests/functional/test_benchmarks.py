@@ -3,8 +3,9 @@
 
 import pathlib
 import re
-import subprocess
 import sys
+
+from tests.live.servers.process import completed
 
 ROOT = pathlib.Path(__file__).parents[2]
 MEASURED = r'20 hosts, 1 instances: median \d+\.\d\d ms, least \d+\.\d\d ms\n'
@@ -12,12 +13,6 @@ MEASURED = r'20 hosts, 1 instances: median \d+\.\d\d ms, least \d+\.\d\d ms\n'
 
 def test_benchmark_of_requests_measures_requests_that_find_a_host():
     command = '-m benchmarks.request --hosts 20 --requests 2'
-    run = subprocess.run(
-        [sys.executable, '-W', 'ignore', *command.split()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = completed([sys.executable, '-W', 'ignore', *command.split()], cwd=ROOT)
     assert run.returncode == 0, run.stderr
     assert re.fullmatch(MEASURED, run.stdout)

@@ -10,6 +10,7 @@ from novasched import errors
 from novasched.placement.candidates import Summaries
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.support.tables.cases import cases
 
 SHARING = frozenset({'MISC_SHARES_VIA_AGGREGATE'})
 ONE_GPU = {'resources:VGPU': '1'}
@@ -38,38 +39,18 @@ def composed(made):
     return made.compose()
 
 
-def held_from(made, consumer):
-    """The amounts that a consumer holds, by provider."""
-    answer = made.adapter.get(f'/allocations/{consumer}', microversion='1.36').json()
-    held = answer['allocations']
-    return {provider: each['resources'] for provider, each in held.items()}
-
-
-def consumers(made, provider):
-    url = f'/resource_providers/{provider}/allocations'
-    return set(made.adapter.get(url, microversion='1.36').json()['allocations'])
-
-
 def taken_before(made, method, consumer, pick=lambda asked: asked):
     """Let somebody else have what the next request asks for, and then ask."""
 
     def meanwhile(request, send):
         body = pick(json.loads(request.body))
-        made.adapter.put(f'/allocations/{consumer}', microversion='1.36', json=body)
+        made.placement.put(f'/allocations/{consumer}', body)
         return send()
 
     made.faults.on(method, 1, meanwhile)
 
 
 class TestTrees:
-    def test_a_host_that_gives_only_what_its_children_have_is_found(self, cloud):
-        made = cloud([Host('h1'), Host('h2')])
-        (child,) = add_gpus(made, 'h2', 'gpu')
-        (uuid,) = new_uuids()
-        found = made.ask(composed(made), [uuid], extra_specs=GPU_ONLY, root_gb=0)
-        assert found == [['h2']]
-        assert held_from(made, uuid) == {child: {'VGPU': 1}}
-
     @pytest.mark.parametrize('shares', [True, False])
     def test_so_is_one_whose_storage_is_shared(self, cloud, shares):
         made = cloud([Host('h1', zone='z', disk_gb=2), Host('h2')])
@@ -92,20 +73,10 @@ class TestTrees:
                 ask()
             return
         assert ask() == [['h1']]
-        assert held_from(made, uuid) == {child: {'VGPU': 1}, pool.uuid: {'DISK_GB': 20}}
-
-    def test_two_instances_take_two_children_of_the_only_host(self, cloud):
-        made = cloud([Host('h1')])
-        children = add_gpus(made, 'h1', 'a', 'b')
-        uuids = new_uuids(2)
-        found = made.ask(composed(made), uuids, extra_specs=ONE_GPU)
-        assert found == [['h1'], ['h1']]
-        assert sorted(map(len, map(held_from, [made] * 2, uuids))) == [2, 2]
-        taken = [consumers(made, child) for child in children]
-        assert set.union(*taken) == set(uuids)
-        assert [len(each) for each in taken] == [1, 1]
-        assert made.faults.seen['POST'] == 1
-        assert made.faults.seen['PUT'] == 0
+        assert made.placement.allocations(uuid) == {
+            child: {'VGPU': 1},
+            pool.uuid: {'DISK_GB': 20},
+        }
 
     def test_one_child_too_few_claims_nothing_and_asks_nothing(self, cloud):
         made = cloud([Host('h1')])
@@ -115,16 +86,6 @@ class TestTrees:
         assert made.held() == {}
         assert (made.faults.seen['POST'], made.faults.seen['PUT']) == (0, 0)
 
-    def test_a_child_that_is_taken_meanwhile_is_no_loss(self, cloud):
-        made = cloud([Host('h1')])
-        add_gpus(made, 'h1', 'a', 'b')
-        scheduler = composed(made)
-        (uuid, other) = new_uuids(2)
-        taken_before(made, 'PUT', other)
-        assert made.ask(scheduler, [uuid], extra_specs=ONE_GPU) == [['h1']]
-        assert set(held_from(made, uuid)) != set(held_from(made, other))
-        assert made.faults.seen['PUT'] == 3
-
 
 class TestFullCloud:
     def test_shared_storage_that_is_used_up_is_asked_once(self, cloud):
@@ -132,7 +93,7 @@ class TestFullCloud:
         made = cloud(hosts)
         for host in hosts:
             url = f'/resource_providers/{host.uuid}/inventories/DISK_GB'
-            made.adapter.delete(url, microversion='1.36')
+            made.placement.request('DELETE', url)
         pool = Provider(
             named_uuid('pool'),
             'pool',
@@ -164,52 +125,30 @@ class TestFullCloud:
         held = made.held()
         assert set(held) == {*uuids, other}
         for host in made.hosts.values():
-            url = f'/resource_providers/{host.uuid}/usages'
-            usages = made.adapter.get(url, microversion='1.36').json()['usages']
-            assert usages['VCPU'] <= 4
-
-    @pytest.mark.parametrize('lost', ['the request', 'the answer'])
-    def test_a_joint_claim_without_answer_is_found_or_sent_again(self, cloud, lost):
-        made = cloud([Host('h1')])
-        scheduler, uuids = composed(made), new_uuids(3)
-
-        def spoil(request, send):
-            if lost == 'the answer':
-                send().close()
-            raise requests.ReadTimeout('timed out')
-
-        made.faults.on('POST', 1, spoil)
-        assert made.ask(scheduler, uuids) == [['h1']] * 3
-        assert set(made.held()) == set(uuids)
-        assert made.faults.seen['POST'] == (1 if lost == 'the answer' else 2)
+            assert made.placement.of(host.uuid, 'usages')['VCPU'] <= 4
 
 
-class TestLimit:
-    HOSTS = tuple(Host(f'h{n:02}') for n in range(12))
+@cases(
+    'count, asked',
+    ('one server', 1, ['PUT', 'PUT']),
+    ('two servers', 2, ['POST', 'POST']),
+)
+def test_a_placement_that_cannot_be_reached_is_not_tried_for_each_host(
+    cloud, count, asked
+):
+    made = cloud([Host(f'h{number}') for number in range(9)])
+    tried = []
 
-    @pytest.fixture
-    def made(self, cloud):
-        return cloud(self.HOSTS, scheduler={'max_placement_results': 3})
+    def unreachable(request, send):
+        tried.append(request.method)
+        raise requests.ConnectTimeout('timed out')
 
-    @pytest.fixture
-    def unfit(self, made):
-        """The three hosts that placement names under the limit."""
-        made.ask(composed(made), None)
-        (decision,) = made.decisions
-        made.decisions.clear()
-        made.notifications.clear()
-        return decision.hosts.host.tolist()
-
-    def test_hosts_behind_the_limit_are_found(self, made, unfit, caplog):
-        (uuid,) = new_uuids()
-        with caplog.at_level('INFO'):
-            ((found,),) = made.ask(composed(made), [uuid], ignore_hosts=unfit)
-        assert found not in unfit
-        assert made.held() == {uuid: {found}}
-        marks = [(len(d.hosts), d.cut, d.further) for d in made.decisions]
-        assert marks == [(3, True, False), (12, False, True)]
-        assert any('retrying without the limit' in line for line in caplog.messages)
-        assert [phase for phase, _ in made.notifications] == ['start', 'end']
+    for nth in range(1, 11):
+        for method in ('PUT', 'POST'):
+            made.faults.on(method, nth, unreachable)
+    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+        made.ask(made.compose(), new_uuids(count))
+    assert tried == asked
 
 
 def test_the_summaries_of_placement_are_left_alone_until_they_are_needed(cloud):

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity is what fits: counted, and then filled by real requests until none fits."""
 
-import contextlib
-import functools
-import random
-
 import pytest
 
 from novasched import app, errors
 from novasched.app.sources import hints_of
 from novasched.commands.capacity import CountCapacity
-from novasched.db import engines, server_tables, tables
+from novasched.db import server_tables, tables
 from novasched.inspection.questions.capacity import Capacity, row
 from novasched.inspection.questions.reports import Amounts, LargestHost, Stranded
-from novasched.inspection.session import session
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.placement_copy.readers.api import ApiReader
-from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.functional.commands import run, sources
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.support.clouds import factories
 from tests.support.tables.cases import cases
-from tests.unit.commands import played
 
 FILTERS = ('ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter')
 SMALL_FLAVOR = 'vcpus=1,ram=2048,disk=20'
@@ -44,19 +38,6 @@ def made_of(cloud):
         )
 
     return make
-
-
-def sources(made):
-    api_engine = engines.api_engine(made.conf)
-    made.stack.callback(api_engine.dispose)
-    return app.Sources(
-        api_engine=api_engine,
-        make_cell_engine=functools.partial(engines.cell_engine, made.conf),
-        placement=made.adapter,
-        notifier=made,
-        clock=SYSTEM_CLOCK,
-        rng=random.Random(1),
-    )
 
 
 def opened(made):
@@ -160,7 +141,7 @@ def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):
 @pytest.mark.parametrize('others', [[], [Host('h2')]])
 def test_a_host_that_placement_does_not_know(made_of, others):
     made = made_of([Host('new'), *others])
-    made.adapter.delete(f'/resource_providers/{made.hosts["new"].uuid}')
+    made.placement.request('DELETE', f'/resource_providers/{made.hosts["new"].uuid}')
     slots = opened(made).slots('f', made.request(**SMALL))
     assert counted(slots) == {each.name: 4 for each in others}
     new = slots.hosts.host.tolist().index('new')
@@ -289,35 +270,13 @@ def test_shared_disks(made_of):
     assert sum(filled(made, **values).values()) == 5
 
 
-@contextlib.contextmanager
-def read_and_stopped(made, stops, what_if=None):
-    """Read a cloud; then a cell, by its file, stops answering for as long as it is
-    inspected."""
-    with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
-        if stops is not None:
-            stops.rename(stops.with_suffix('.away'))
-        try:
-            yield opened
-        finally:
-            if stops is not None:
-                stops.with_suffix('.away').rename(stops)
-
-
-def run(made, *words, form='json', stops=None):
-    """Run the command on a cloud; return its exit code, its answer, what it said."""
-
-    class Command(CountCapacity):
-        def inspection(self, seed=None, what_if=None):
-            return read_and_stopped(made, stops, what_if)
-
-    return played.run(Command, *words, form=form)
-
-
 class TestCommand:
     def test_json(self, made_of):
         made = made_of([Host('h1', zone='az1'), Host('h2', disabled=True)])
         flavor = 'vcpus=3,ram=512,disk=1'
-        code, answer, said = run(made, '--flavor', flavor, '--by', 'zone', '--stranded')
+        code, answer, said = run(
+            made, CountCapacity, '--flavor', flavor, '--by', 'zone', '--stranded'
+        )
         assert (code, said) == (0, '')
         assert answer.pop('as_of').endswith('Z')
         assert answer.pop('placement_age_s') >= 0
@@ -348,7 +307,7 @@ class TestCommand:
     def test_text(self, made_of):
         made = made_of([Host('h1'), Host('h2', disabled=True, memory_mb=600)])
         words = ('--flavor', 'vcpus=2,ram=512,disk=1', '--flavor', SMALL_FLAVOR)
-        code, text, _ = run(made, *words, '--stranded', form='text')
+        code, text, _ = run(made, CountCapacity, *words, '--stranded', form='text')
         assert code == 0
         assert text.splitlines()[:3] == [
             'Flavor                     Slots   Hosts     Free   Usable   Stranded   '
@@ -363,11 +322,13 @@ class TestCommand:
     def test_slots_follow_hypothetical_changes(self, made_of):
         made = made_of([Host('h1'), Host('h2')])
         words = ('--flavor', SMALL_FLAVOR, '--what-if', 'remove h2')
-        _, answer, _ = run(made, *words, '--what-if', 'add 2 like h1')
+        _, answer, _ = run(made, CountCapacity, *words, '--what-if', 'add 2 like h1')
         assert (answer['hosts'], answer['rows'][0]['slots']) == (3, 12)
 
     def test_an_empty_cloud(self, made_of):
-        code, answer, _ = run(made_of([]), '--flavor', SMALL_FLAVOR, '--by', 'zone')
+        code, answer, _ = run(
+            made_of([]), CountCapacity, '--flavor', SMALL_FLAVOR, '--by', 'zone'
+        )
         assert code == 0
         (row,) = answer['rows']
         assert (row['slots'], row['by'], row['largest']) == (0, None, None)
@@ -383,14 +344,14 @@ class TestCommand:
             instance = {'uuid': uuid, 'host': 'h1', 'deleted': 0}
             of = 1 if number == 0 else 2
             made.add('cell1', tables.instances, instance_type_id=of, **instance)
-        _, answer, _ = run(made)
+        _, answer, _ = run(made, CountCapacity)
         assert [each['flavor'] for each in answer['rows']] == ['often', 'rare']
 
     def test_a_cell_that_is_away(self, made_of, tmp_path):
         made = made_of([Host('h1'), Host('h2', cell='cell2')])
         path = tmp_path / 'cell2'
         path.rename(path.with_suffix('.away'))
-        code, answer, said = run(made, '--flavor', SMALL_FLAVOR)
+        code, answer, said = run(made, CountCapacity, '--flavor', SMALL_FLAVOR)
         assert code == 4
         assert answer['cells_left_out'] == {'cell2': 1}
         assert answer['rows'][0]['slots'] == 4
@@ -400,8 +361,8 @@ class TestCommand:
         """Its hosts are counted, but not the flavors of its servers."""
         made = made_of([Host('h1'), Host('h2', cell='cell2')])
         words = ('--flavor', SMALL_FLAVOR)
-        assert run(made, *words, stops=tmp_path / 'cell2')[0] == 0
-        code, answer, said = run(made, stops=tmp_path / 'cell2')
+        assert run(made, CountCapacity, *words, stops=tmp_path / 'cell2')[0] == 0
+        code, answer, said = run(made, CountCapacity, stops=tmp_path / 'cell2')
         assert (code, answer['cells_left_out']) == (4, {'cell2': 1})
         assert said.startswith('warning: cell2 stopped answering; it is not known')
 
@@ -418,7 +379,9 @@ class TestCommand:
         plugins = {'available_filters': [f'{__name__}.Failing']}
         made = made_of([Host('h1')], ['Failing'], **plugins)
         flavors = (f'vcpus=3,ram=512,disk=1,{demand}', SMALL_FLAVOR)
-        code, answer, _ = run(made, *(w for f in flavors for w in ('--flavor', f)))
+        code, answer, _ = run(
+            made, CountCapacity, *(w for f in flavors for w in ('--flavor', f))
+        )
         assert code == 0
         refused, counted = answer['rows']
         assert (refused['slots'], counted['slots']) == (0, 4)

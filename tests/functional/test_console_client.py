@@ -20,9 +20,9 @@ from novasched.console.settings import ConsoleSettings
 from novasched.decisions.writing import DecisionWriter
 from novasched.observability.settings import Address
 from novasched.runtime.clock import SYSTEM_CLOCK
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.endpoints import HERE
-from tests.functional.test_capacity import sources
 from tests.support.records.stored_records import make_record, write
 from tests.unit.commands.played import App, run
 

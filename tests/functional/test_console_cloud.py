@@ -19,8 +19,8 @@ from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 from novasched_lab.local.placement import adapter_to
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, named_uuid
-from tests.functional.test_capacity import sources
 from tests.support.records.stored_records import SetClock, make_record, write
 
 HOSTS = (

@@ -46,7 +46,7 @@ def console(conf):
 
 @pytest.fixture(scope='module')
 def identity():
-    with keystone.running() as made:
+    with keystone.Keystone() as made:
         yield made
 
 
@@ -347,7 +347,7 @@ def test_a_token_is_revoked_whatever_version_the_url_names(identity, tmp_path, e
 
 
 def test_unavailable_keystone_is_named_and_admits_no_user(tmp_path):
-    with keystone.running() as gone:
+    with keystone.Keystone() as gone:
         text = keystone.CONF.format(url=gone.url)
     with console(conf_of(tmp_path / 'nova.conf', text)) as url:
         assert log_in(url, 'reader').status_code == 503

@@ -9,8 +9,8 @@ from novasched.console import app
 from novasched.console import cloud as console
 from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, named_uuid
-from tests.functional.test_capacity import sources
 from tests.support.records import decision_records
 from tests.support.records.console_answers import SeenPage
 from tests.support.records.stored_records import make_record, write

@@ -13,8 +13,8 @@ from novasched.inspection.session.dry_run import DryPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.ports import Candidates, Claimed
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, new_uuids
-from tests.functional.test_capacity import sources
 from tests.support.clouds import factories
 from tests.support.tables.cases import cases
 

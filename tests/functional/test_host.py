@@ -10,14 +10,12 @@ import pytest
 from novasched import errors
 from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
-from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
 from novasched.placement_copy.readers.api import ApiReader
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.functional.commands import run, sources
 from tests.functional.conftest import Host, named_uuid
-from tests.functional.test_capacity import read_and_stopped, sources
 from tests.support.clouds import factories
-from tests.unit.commands import played
 
 NOON = datetime.datetime.fromisoformat('2026-11-22T12:00:00')
 HUGE_KB = 1048576
@@ -78,16 +76,8 @@ def server(made, name, since, deleted=0, **kept):
     made.add('cell1', server_tables.instance_extra, **extra)
 
 
-def run(made, *words, form='json', stops=None):
-    class Command(ShowHost):
-        def inspection(self, seed=None, what_if=None):
-            return read_and_stopped(made, stops)
-
-    return played.run(Command, *words, form=form)
-
-
 def test_json(made):
-    code, answer, said = run(made, 'h1')
+    code, answer, said = run(made, ShowHost, 'h1')
     assert (code, said) == (0, '')
     (node,) = answer['nodes']
     assert (node['enabled'], node['up'], node['cell']) == (True, True, 'cell1')
@@ -120,7 +110,7 @@ def test_a_host_that_placement_does_not_know_is_named(made):
     for name in ('gpu', 'node h1'):
         path = f'/resource_providers/{named_uuid(name)}'
         assert made.adapter.delete(path).status_code == 204
-    _, text, _ = run(made, 'h1', form='text')
+    _, text, _ = run(made, ShowHost, 'h1', form='text')
     uuid = made.hosts['h1'].uuid
     assert f'Placement has no resource provider {uuid}, which nova-compute' in text
 
@@ -129,13 +119,13 @@ def test_a_host_that_placement_does_not_know_is_named(made):
     ('holding', 'names'), [('pages', ['db']), ('pcpu', ['db']), ('pci', ['web'])]
 )
 def test_holders(made, holding, names):
-    _, answer, _ = run(made, 'h1', '--holders', holding)
+    _, answer, _ = run(made, ShowHost, 'h1', '--holders', holding)
     assert [each['name'] for each in answer['holders']] == names
     assert answer['servers'] == 2
 
 
 def test_text(made):
-    code, text, _ = run(made, 'h1', '--long', form='text')
+    code, text, _ = run(made, ShowHost, 'h1', '--long', form='text')
     assert code == 0
     lines = text.splitlines()
     assert lines[0].startswith('h1   enabled · up · heard from ')
@@ -160,7 +150,7 @@ def in_use(made):
 
 def test_slots_of_the_flavors_in_use(made):
     in_use(made)
-    _, answer, _ = run(made, 'h1')
+    _, answer, _ = run(made, ShowHost, 'h1')
     assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
 
 
@@ -169,14 +159,10 @@ def test_resources_are_shown_without_a_count_of_slots(made):
         def read(self, hints):
             raise errors.StoreFailed('Placement', 'it hurts')
 
-    class Command(ShowHost):
-        def inspection(self, seed=None, what_if=None):
-            trees = OnlyTrees(made.adapter, 1.0)
-            read = replace(sources(made), providers=trees)
-            return session.opened(made.conf, sources=read)
-
     in_use(made)
-    code, answer, _ = played.run(Command, 'h1')
+    trees = OnlyTrees(made.adapter, 1.0)
+    read = replace(sources(made), providers=trees)
+    code, answer, _ = run(made, ShowHost, 'h1', read=read)
     assert (code, answer['slots']) == (4, None)
     assert answer['nodes'][0]['resources']['VCPU']['free'] == 8
     (problem,) = answer['placement_problems']
@@ -187,34 +173,34 @@ def test_a_flavor_whose_trait_placement_does_not_know(made):
     in_use(made)
     spec = {'flavor_id': 7, 'key': 'trait:CUSTOM_NONE', 'value': 'required'}
     made.add('api', server_tables.flavor_extra_specs, **spec)
-    code, answer, _ = run(made, 'h1')
+    code, answer, _ = run(made, ShowHost, 'h1')
     (slots,) = answer['slots']
     assert (code, slots['slots']) == (0, 0)
     assert slots['why'] == 'no such trait CUSTOM_NONE'
 
 
 def test_nothing_runs_here(made):
-    _, text, _ = run(made, 'h2', form='text')
+    _, text, _ = run(made, ShowHost, 'h2', form='text')
     assert 'Nothing runs here.' in text
 
 
 def test_a_host_that_there_is_not(made):
     with pytest.raises(errors.OptionError, match='there is no host h9'):
-        run(made, 'h9')
+        run(made, ShowHost, 'h9')
 
 
 def test_a_cell_that_is_away(made, tmp_path):
     path = tmp_path / 'cell2'
     path.rename(path.with_suffix('.away'))
-    code, answer, said = run(made, 'h1')
+    code, answer, said = run(made, ShowHost, 'h1')
     assert (code, answer['cells_left_out']) == (4, ['cell2'])
     assert said == 'warning: cell2 does not answer\n'
     with pytest.raises(errors.StoreFailed, match='cell2'):
-        run(made, 'h2')
+        run(made, ShowHost, 'h2')
 
 
 def test_a_cell_that_stops_answering(made, tmp_path):
-    code, answer, said = run(made, 'h2', stops=tmp_path / 'cell2')
+    code, answer, said = run(made, ShowHost, 'h2', stops=tmp_path / 'cell2')
     assert (code, answer['holders']) == (4, [])
     assert answer['cells_left_out'] == ['cell2']
     assert said == 'warning: cell2 does not answer\n'

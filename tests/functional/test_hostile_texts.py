@@ -25,8 +25,8 @@ from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import SchedulerEndpoint
 from novasched.runtime.deadline import TookTooLong
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, new_uuids
-from tests.functional.test_capacity import sources
 from tests.support.clouds import factories
 from tests.support.tables import hostile
 

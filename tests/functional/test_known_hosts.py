@@ -142,15 +142,7 @@ def test_all_cells_are_looked_at_where_the_hosts_known_are_full(make):
     computes.restore('h4')
 
     def fill():
-        whole = {'resources': {'MEMORY_MB': 16384}}
-        body = {
-            'allocations': {made.hosts['h0'].uuid: whole},
-            'project_id': 'p',
-            'user_id': 'u',
-            'consumer_generation': None,
-        }
-        url = f'/allocations/{new_uuids()[0]}'
-        assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
+        made.hold(*new_uuids(), h0={'MEMORY_MB': 16384})
 
     at_verification(scheduler, fill)
     assert made.ask(scheduler, new_uuids(), **SMALL) == [['h4']]
@@ -274,7 +266,7 @@ def test_no_answer_names_a_host_that_a_look_would_have_rejected(make):
         except errors.NoValidHost:
             found = [[]]
         vars(scheduler.view).pop('changed', None)
-        made.adapter.delete(f'/allocations/{uuid}')
+        made.placement.release(uuid)
         fit = set(made.hosts) - unfit
         assert set(found[0]) <= fit
         assert bool(found[0]) == bool(fit)

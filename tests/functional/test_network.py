@@ -72,11 +72,8 @@ def place(cloud, scheduler, context, *networks, caller=None):
 
 def have(cloud, host, trait):
     """Let the provider of a host have one trait more."""
-    url = f'/resource_providers/{cloud.hosts[host].uuid}/traits'
-    held = cloud.adapter.get(url, microversion='1.36').json()
-    held['traits'].append(trait)
-    answer = cloud.adapter.put(url, json=held, microversion='1.36')
-    assert answer.status_code == 200
+    there = cloud.placement.of(cloud.hosts[host].uuid, 'traits')
+    cloud.change(host, 'traits', [*there, trait])
 
 
 def segment(cloud, *zones):

@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -33,6 +32,7 @@ from novasched.rpc.faults import WireError
 from novasched.runtime.clock import SystemClock
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.endpoints import HERE, endpoint, get, hello
+from tests.live.servers.process import completed
 
 __all__ = ['endpoint']
 
@@ -372,13 +372,8 @@ class TestHealth:
 @pytest.fixture(scope='module')
 def seen():
     """The samples that a client sees, before and after two workers end."""
-    run = subprocess.run(
-        [sys.executable, '-m', 'tests.functional.observed_workers'],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
+    run = completed(
+        [sys.executable, '-m', 'tests.functional.observed_workers'], cwd=ROOT
     )
     assert run.returncode == 0, run.stderr
     return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our client and the real placement; and a network that loses answers."""
+"""Our client and the real placement; and connections that break."""
 
 import contextlib
 import http.server
@@ -10,10 +10,8 @@ import time
 import uuid
 
 import pytest
-import requests
 from oslo_config import cfg
 
-from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
@@ -23,61 +21,16 @@ from novasched.ports import (
     Candidates,
     Claimed,
     ClaimRefused,
-    ClaimRequest,
-    ClaimUnknown,
     QueryFailed,
 )
 from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests.functional.conftest import put_between
+from tests.functional.conftest import Faults, put_between
 from tests.functional.endpoints import HERE
 from tests.support.clouds.configuration import make_conf
 from tests.support.tables.cases import cases
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
-
-
-class Faults(requests.adapters.BaseAdapter):
-    """Lets requests through to placement, but for those that a test spoils.
-
-    ``spoil(how, method, times)``: ``lose`` the answer, ``drop`` the request,
-    or answer with a (status, text) of a gateway; ``before`` is called first.
-    """
-
-    def __init__(self, inner):
-        super().__init__()
-        self._inner = inner
-        self._spoiled = []
-        self.asked = []
-
-    def spoil(self, how, method, times=1):
-        self._spoiled += [(how, method)] * times
-
-    def send(self, request, **options):
-        self.asked.append(request.method)
-        for number, (how, method) in enumerate(self._spoiled):
-            if method == request.method:
-                del self._spoiled[number]
-                return self._spoil(how, request, options)
-        return self._inner.send(request, **options)
-
-    def _spoil(self, how, request, options):
-        if how == 'drop':
-            raise requests.ConnectionError('Connection aborted.')
-        answer = self._inner.send(request, **options)
-        if how == 'lose':
-            answer.close()
-            raise requests.ReadTimeout('timed out')
-        answer.status_code, answer._content = how
-        return answer
-
-    def close(self):
-        self._inner.close()
-
-
-@pytest.fixture
-def faults(adapter):
-    return put_between(adapter, Faults)
 
 
 @pytest.fixture
@@ -189,34 +142,10 @@ def test_claim_and_undo(client, context, nodes, claim, held, consumer):
     assert client.undo(context, [claimed]) == {}
 
 
-def test_rollback_keeps_the_same_claim_made_again(
-    client, context, nodes, claim, held, consumer
-):
-    claimed = claim(consumer, 0)
-    claim(consumer, 0, adds=True)
-    assert client.undo(context, [claimed]) == {}
-    assert held(consumer) == {nodes[0]: 2}
-
-
-def test_many_are_undone_by_one_request_but_for_one_that_another_wrote(
-    client, context, nodes, candidate, claim, held, faults
-):
-    one = {'allocations': {nodes[0]: {'resources': {'MEMORY_MB': 8}}}}
-    wanted = [ClaimRequest(str(uuid.uuid4()), one) for _ in range(20)]
-    claimed = client.claim_all(context, wanted, '1.36', 'project', 'user')
-    faults.asked.clear()
-    assert client.undo(context, claimed[:10]) == {}
-    assert faults.asked == ['GET'] * 10 + ['POST']
-    kept = claimed[13].consumer_uuid
-    claim(kept, 1, adds=True)
-    assert client.undo(context, claimed[10:]) == {}
-    holding = [each.consumer_uuid for each in wanted if held(each.consumer_uuid)]
-    assert holding == [kept]
-
-
-def test_a_claim_is_one_request(claim, faults, consumer):
+def test_a_claim_is_one_request(adapter, claim, consumer):
+    requests_ = put_between(adapter, Faults)
     claim(consumer, 0)
-    assert faults.asked == ['GET', 'PUT']
+    assert requests_.seen == {'GET': 1, 'PUT': 1}
 
 
 def test_a_second_claim_adds_and_undo_restores(
@@ -244,41 +173,6 @@ def test_no_project(client, context, candidate, consumer):
     refused = client.claim(context, consumer, candidate(0), '1.36', None, 'user')
     assert isinstance(refused, ClaimRefused)
     assert refused.status == 400
-
-
-def test_a_consumer_that_holds_something_gets_no_second_host(
-    nodes, claim, held, consumer
-):
-    claim(consumer, 0)
-    with pytest.raises(errors.AllocationUpdateFailed, match='delivered twice'):
-        claim(consumer, 1)
-    assert held(consumer) == {nodes[0]: 2}
-
-
-@cases(
-    'how, kind, requests_',
-    ('the answer is lost', 'lose', Claimed, ['PUT', 'GET']),
-    ('the request is lost', 'drop', Claimed, ['PUT', 'GET', 'PUT']),
-    ('a gateway tires', (504, b'<html/>'), Claimed, ['PUT', 'GET']),
-    ('a gateway fails too late', (503, b'<html/>'), Claimed, ['PUT', 'GET']),
-)
-def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):
-    faults.spoil(how, 'PUT')
-    assert isinstance(claim(consumer, 0), kind)
-    assert faults.asked == ['GET', *requests_]
-
-
-def test_claim_of_unknown_fate_is_rolled_back(
-    client, context, candidate, held, faults, consumer
-):
-    one = candidate(0)
-    faults.spoil('lose', 'PUT')
-    faults.spoil((500, b'<html/>'), 'GET')
-    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
-    assert isinstance(unknown, ClaimUnknown)
-    assert held(consumer) != {}
-    client.undo(context, [unknown])
-    assert held(consumer) == {}
 
 
 class Forgetful(http.server.ThreadingHTTPServer):

@@ -2,6 +2,8 @@
 """Candidates of rows that placement's API would not write, or loses candidates of: what
 the real placement answers, and ours of the same database."""
 
+import functools
+
 import pytest
 import sqlalchemy as sa
 
@@ -14,6 +16,7 @@ from novasched_lab.local.placement import EmbeddedPlacement
 from tests.functional.conftest import named_uuid
 from tests.support.clouds import recorded_worlds
 from tests.support.placement import placement_worlds as worlds
+from tests.support.placement.placement_user import ByAdapter
 
 POOL = frozenset(worlds.AGGREGATES[:1])
 
@@ -22,17 +25,11 @@ class Cloud:
     """A placement in this process; providers have names."""
 
     def __init__(self, path, adapter):
-        self._adapter = adapter
+        self.send = functools.partial(ByAdapter(adapter).send, version=worlds.VERSION)
         self.engine = sa.create_engine(f'sqlite:///{path}')
         self.writer = worlds.Writer(self.send)
         self.writer.names()
         self._names = {}
-
-    def send(self, method, path, body=None):
-        answer = self._adapter.request(
-            path, method, json=body, headers=worlds.HEADERS, raise_exc=False
-        )
-        return answer.status_code, answer.json() if answer.text else None
 
     def add(self, name, parent=None, traits=(), aggregates=(), **totals):
         """Create a provider with so much of each class."""

@@ -16,12 +16,9 @@ from novasched.commands.plan import PlanBoot
 from novasched.commands.why_not import WhyNot
 from novasched.console import app
 from novasched.console import cloud as console
-from novasched.inspection.session import session
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.functional.commands import run, sources
 from tests.functional.conftest import Host, named_uuid, new_uuids
-from tests.functional.test_capacity import sources
-from tests.functional.test_mirror import claim
-from tests.unit.commands import played
 
 SMALL, LARGE = 'vcpus=1,ram=512,disk=1', 'vcpus=6,ram=512,disk=1'
 NO_TRAIT = f'{SMALL},trait:CUSTOM_NONE=required'
@@ -73,7 +70,7 @@ def made(cloud):
     device = Provider(named_uuid('gpu'), 'h1_gpu', inventory, parent=parent)
     provide(made.adapter, [device])
     for host, consumer, vcpus in zip(made.hosts, new_uuids(2), (3, 4), strict=True):
-        claim(made, host, consumer, vcpus)
+        made.hold(consumer, **{host: {'VCPU': vcpus}})
     return made
 
 
@@ -87,17 +84,9 @@ def by(made, source):
     return replace(found, providers=providers, keeps_copy=False)
 
 
-def run(made, read, command, form='json'):
+def ask(made, read, command, form='json'):
     kind, words = command
-
-    class Here(kind):
-        """The command, on the cloud of the test."""
-
-        def inspection(self, seed=None, what_if=None):
-            given = {'seed': seed, 'what_if': what_if, 'sources': read}
-            return session.opened(made.conf, **given)
-
-    return played.run(Here, *words, form=form)
+    return run(made, kind, *words, form=form, read=read)
 
 
 def pages(made, read, root):
@@ -117,7 +106,7 @@ def shared(answer):
 
 def answers(made, read):
     """Return the exit code or status of each question, and what it was answered."""
-    found = {name: run(made, read, each)[:2] for name, each in COMMANDS.items()}
+    found = {name: ask(made, read, each)[:2] for name, each in COMMANDS.items()}
     for path, answer in pages(made, read, '/api/v1').items():
         found[path] = answer.status_code, answer.json
     return {name: (code, shared(said)) for name, (code, said) in found.items()}
@@ -139,7 +128,7 @@ def test_a_trait_that_placement_does_not_know_is_named(made):
     read = by(made, 'api')
     for command in UNKNOWN:
         with pytest.raises(errors.OptionError, match=r'CUSTOM_NONE.*placement knows'):
-            run(made, read, command)
+            ask(made, read, command)
     with console.opened(made.conf, read) as reader:
         answer = app.create(reader).test_client().get(f'/plan?flavor={NO_TRAIT}')
     assert (answer.status_code, 'CUSTOM_NONE' in answer.text) == (400, True)
@@ -153,13 +142,13 @@ def test_without_placement_what_is_missing_is_named(made, fault):
     read = by(made, 'api')
     for name in COMMANDS.keys() - {'host'}:
         with pytest.raises(errors.StoreFailed, match=said) as raised:
-            run(made, read, COMMANDS[name])
+            ask(made, read, COMMANDS[name])
         text = str(raised.value)
         assert text.startswith(('Placement at http', 'Placement could not')), name
         assert text.count('Placement ') == 1, name
         assert errors.CONNECTIONS in text
         assert '"detail"' not in text
-    code, text, _ = run(made, read, COMMANDS['host'], 'text')
+    code, text, _ = ask(made, read, COMMANDS['host'], 'text')
     assert (code, said in text, errors.CONNECTIONS in text) == (4, True, True)
     assert 'Resources, traits and slots are not shown.' in text
     assert 'Class' not in text
@@ -172,8 +161,8 @@ def test_without_placement_what_is_missing_is_named(made, fault):
 
 def test_an_account_shows_a_host_while_the_api_is_away(made):
     read = by(made, 'account')
-    before = run(made, read, COMMANDS['host'])
+    before = ask(made, read, COMMANDS['host'])
     for number in range(1, 1000):
         made.faults.on('GET', number, away)
-    after = run(made, read, COMMANDS['host'])
+    after = ask(made, read, COMMANDS['host'])
     assert (after[0], shared(after[1])) == (0, shared(before[1]))

@@ -11,62 +11,36 @@ import pytest
 from novasched.placement_copy.readers.api import ApiReader
 from tests.functional.conftest import Host, named_uuid, new_uuids
 
-VERSION = '1.36'
+CONTENTS = ('inventories', 'traits', 'aggregates')
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
 GOLD = 'CUSTOM_GOLD'
 REQUIRED = {'extra_specs': {f'trait:{GOLD}': 'required'}}
 ZONE = {'availability_zone': 'az1'}
 
 
-class Providers:
-    """Writes to placement as its operators and computes do."""
-
-    def __init__(self, made):
-        self._made = made
-        self._send('put', f'/traits/{GOLD}', None)
-
-    def _send(self, method, url, body):
-        answer = self._made.adapter.request(
-            url, method.upper(), json=body, microversion=VERSION
-        )
-        assert answer.status_code < 300, answer.text
-
-    def _url(self, host):
-        return f'/resource_providers/{self._made.hosts[host].uuid}'
-
-    def of(self, host, what=''):
-        url = f'{self._url(host)}{what and "/"}{what}'
-        found = self._made.adapter.get(url, microversion=VERSION).json()
-        return found[what] if what else found
-
-    def write(self, host, what, value):
-        generation = self.of(host)['generation']
-        body = {'resource_provider_generation': generation, what: value}
-        self._send('put', f'{self._url(host)}/{what}', body)
-
-    def recreate(self, host, **others):
-        """Delete the provider of a host and create it, by as many writes."""
-        generation = self.of(host)['generation']
-        names = 'inventories', 'traits', 'aggregates'
-        was = {name: self.of(host, name) for name in names}
-        self._send('delete', self._url(host), None)
-        body = {'uuid': self._made.hosts[host].uuid, 'name': host}
-        self._send('post', '/resource_providers', body)
-        for name, value in (was | others).items():
-            self.write(host, name, value)
-        while self.of(host)['generation'] < generation:
-            self.write(host, 'inventories', was['inventories'])
-        assert self.of(host)['generation'] == generation
+def recreate(made, host, **others):
+    """Delete the provider of a host and create it, by as many writes."""
+    placement, uuid = made.placement, made.hosts[host].uuid
+    path = f'/resource_providers/{uuid}'
+    generation = placement.get(path)['generation']
+    was = {what: placement.of(uuid, what) for what in CONTENTS}
+    placement.request('DELETE', path)
+    placement.request('POST', '/resource_providers', {'uuid': uuid, 'name': host})
+    for what, value in (was | others).items():
+        made.change(host, what, value)
+    while placement.get(path)['generation'] < generation:
+        made.change(host, 'inventories', was['inventories'])
+    assert placement.get(path)['generation'] == generation
 
 
 @pytest.fixture(params=['api', 'database'])
-def mirrored(request):
+def copied(request):
     """Compose a scheduler whose copy is read by the API or from the database."""
 
     def run(made):
         if request.param == 'database':
-            return made.mirrored()
-        return made.mirrored(ApiReader(made.adapter, share=1.0))
+            return made.copied()
+        return made.copied(ApiReader(made.adapter, share=1.0))
 
     return run
 
@@ -75,44 +49,45 @@ def mirrored(request):
 def gold_cloud(cloud):
     """Two golden hosts in a zone, the first one the better one, written often."""
     made = cloud([Host('h1', zone='az1', memory_mb=16384), Host('h2', zone='az1')])
-    providers = Providers(made)
-    for host in made.hosts:
-        traits = [*providers.of(host, 'traits'), GOLD]
+    made.placement.put(f'/traits/{GOLD}', None)
+    for name, host in made.hosts.items():
+        traits = [*made.placement.of(host.uuid, 'traits'), GOLD]
         for _ in range(4):
-            providers.write(host, 'traits', traits)
-    return made, providers
+            made.change(name, 'traits', traits)
+    return made
 
 
 @pytest.mark.parametrize('looks', [False, True], ids=['no look', 'a look'])
 @pytest.mark.parametrize('lost', ['trait', 'aggregate'])
 @pytest.mark.scenario('F42', 'I6')
 def test_recreated_host_is_not_answered_for_what_it_has_lost(
-    gold_cloud, mirrored, lost, looks
+    gold_cloud, copied, lost, looks
 ):
-    made, providers = gold_cloud
-    scheduler = mirrored(made)
+    made = gold_cloud
+    scheduler = copied(made)
     wanted = REQUIRED if lost == 'trait' else ZONE
     if lost == 'trait':
-        others = {'traits': [t for t in providers.of('h1', 'traits') if t != GOLD]}
+        there = made.placement.of(made.hosts['h1'].uuid, 'traits')
+        others = {'traits': [trait for trait in there if trait != GOLD]}
     else:
         others = {'aggregates': [named_uuid('az2')]}
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h1']]
     for consumer in made.held():
-        made.adapter.delete(f'/allocations/{consumer}')
+        made.placement.release(consumer)
     scheduler.copy._read(include_unversioned=True)
-    providers.recreate('h1', **others)
+    recreate(made, 'h1', **others)
     if looks:
         scheduler.copy._read(include_unversioned=False)
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h2']]
 
 
 @pytest.mark.scenario('F42')
-def test_look_for_changes_finds_a_recreated_provider(gold_cloud, mirrored):
-    made, providers = gold_cloud
-    scheduler = mirrored(made)
+def test_look_for_changes_finds_a_recreated_provider(gold_cloud, copied):
+    made = gold_cloud
+    scheduler = copied(made)
     uuid = made.hosts['h1'].uuid
     time.sleep(1)  # placement tells whole seconds
-    providers.recreate('h1', traits=[])
+    recreate(made, 'h1', traits=[])
 
     def traits():
         table = scheduler.copy.current(60).table

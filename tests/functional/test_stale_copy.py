@@ -26,46 +26,28 @@ LARGE = {'memory_mb': 16384}
 """What makes a host the best one."""
 
 
-class Providers:
-    """Writes to placement as its operators and computes do."""
+def has(made, host, *names):
+    """The host has these of our traits; what it has of its own stays."""
+    if GOLD in names:
+        made.placement.put(f'/traits/{GOLD}', None)
+    there = made.placement.of(made.hosts[host].uuid, 'traits')
+    own = [each for each in there if not each.startswith('CUSTOM_')]
+    made.change(host, 'traits', [*own, *names])
 
-    def __init__(self, made):
-        self._made = made
-        self._put(f'/traits/{GOLD}', {}, '1.6')
 
-    def _put(self, url, body, version):
-        answer = self._made.adapter.put(url, json=body, microversion=version)
-        assert answer.status_code < 300, answer.text
+def is_in(made, host, *aggregates):
+    """The host is in these aggregates alone."""
+    made.change(host, 'aggregates', [*map(named_uuid, aggregates)])
 
-    def _of(self, host):
-        url = f'/resource_providers/{self._made.hosts[host].uuid}'
-        found = self._made.adapter.get(url, microversion='1.28').json()
-        return url, found['generation']
 
-    def has(self, host, *names):
-        """The host has these of our traits; what it has of its own stays."""
-        url, generation = self._of(host)
-        there = self._made.adapter.get(f'{url}/traits', microversion='1.6').json()
-        own = {each for each in there['traits'] if not each.startswith('CUSTOM_')}
-        body = {'resource_provider_generation': generation, 'traits': [*own, *names]}
-        self._put(f'{url}/traits', body, '1.6')
+def is_in_by_old_client(made, host, *aggregates):
+    """The host is in these aggregates alone; its generation does not tell."""
+    url = f'/resource_providers/{made.hosts[host].uuid}/aggregates'
+    made.placement.put(url, [*map(named_uuid, aggregates)], '1.1')
 
-    def is_in(self, host, *aggregates, version='1.19'):
-        """The host is in these aggregates alone; by old clients, without a word."""
-        url, generation = self._of(host)
-        body = list(map(named_uuid, aggregates))
-        if version == '1.19':
-            body = {'resource_provider_generation': generation, 'aggregates': body}
-        self._put(f'{url}/aggregates', body, version)
 
-    def reserves(self, host, amount):
-        url, generation = self._of(host)
-        body = {
-            'resource_provider_generation': generation,
-            'total': 8,
-            'reserved': amount,
-        }
-        self._put(f'{url}/inventories/VCPU', body, '1.26')
+def reserves(made, host, amount):
+    made.resize(host, 'VCPU', 8, reserved=amount)
 
 
 class Stored(DatabaseReader):
@@ -82,33 +64,33 @@ class Stored(DatabaseReader):
         return super().trees(known, roots, with_aggregates)
 
 
-def lost(providers):
-    providers.has('h1')
+def lost(made):
+    has(made, 'h1')
 
 
-def got(providers):
-    providers.has('h1', GOLD)
+def got(made):
+    has(made, 'h1', GOLD)
 
 
-def left(providers):
-    providers.is_in('h1')
+def left(made):
+    is_in(made, 'h1')
 
 
-def left_silently(providers):
-    providers.is_in('h1', version='1.1')
+def left_silently(made):
+    is_in_by_old_client(made, 'h1')
 
 
 @pytest.fixture
 def by_database():
-    return lambda made: made.mirrored()
+    return lambda made: made.copied()
 
 
 @pytest.fixture
 def by_api():
-    def mirrored(made):
-        return made.mirrored(ApiReader(made.adapter, share=1.0))
+    def copied(made):
+        return made.copied(ApiReader(made.adapter, share=1.0))
 
-    return mirrored
+    return copied
 
 
 @cases(
@@ -130,11 +112,11 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
     cloud, request, reader, change, wanted
 ):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
-    providers = Providers(made)
+    made.placement.put(f'/traits/{GOLD}', None)
     for host in made.hosts:
-        providers.has(host, *[GOLD] * (change is not got))
+        has(made, host, *[GOLD] * (change is not got))
     scheduler = request.getfixturevalue(reader)(made)
-    change(providers)
+    change(made)
     assert made.ask(scheduler, new_uuids(), **SMALL, **wanted) == [['h2']]
     assert scheduler.copy.void_picks == 1
     assert [each.from_copy for each in made.decisions] == [True]
@@ -142,11 +124,10 @@ def test_a_host_that_is_fit_no_more_is_not_chosen(
 
 def test_irrelevant_change_does_not_void_a_pick(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
-    providers = Providers(made)
-    scheduler = made.mirrored()
-    providers.has('h1', GOLD)
-    providers.is_in('h1', 'az1', 'other')
-    providers.reserves('h1', 1)
+    scheduler = made.copied()
+    has(made, 'h1', GOLD)
+    is_in(made, 'h1', 'az1', 'other')
+    reserves(made, 'h1', 1)
     zone = {'availability_zone': 'az1'}
     assert made.ask(scheduler, new_uuids(), **SMALL, **zone) == [['h1']]
     assert scheduler.copy.void_picks == 0
@@ -154,10 +135,9 @@ def test_irrelevant_change_does_not_void_a_pick(cloud):
 
 def test_no_alternate_is_fit_no_more(cloud):
     made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)])
-    providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in ('h2', 'h4'):
-        providers.is_in(host)
+        is_in(made, host)
     found = made.ask(
         scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
     )
@@ -167,7 +147,7 @@ def test_no_alternate_is_fit_no_more(cloud):
 def test_a_pick_and_its_alternates_are_one_look(cloud):
     made = cloud([Host(f'h{n}') for n in range(4)])
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
     ((_, *alternates),) = made.ask(
         scheduler, new_uuids(), return_alternates=True, **SMALL
     )
@@ -177,10 +157,9 @@ def test_a_pick_and_its_alternates_are_one_look(cloud):
 def test_servers_of_one_request_go_to_those_that_are_left(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(1, 6)]
     made = cloud(hosts)
-    providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in ('h1', 'h2', 'h4'):
-        providers.is_in(host)
+        is_in(made, host)
     found = made.ask(scheduler, new_uuids(3), availability_zone='az1', **SMALL)
     assert {host for (host,) in found} <= {'h3', 'h5'}
     assert len(found) == 3
@@ -189,8 +168,8 @@ def test_servers_of_one_request_go_to_those_that_are_left(cloud):
 def test_alternates_of_a_driver_of_old_are_looked_at(cloud):
     driver = {'driver': 'tests.plugins.last_by_name.LastByName'}
     made = cloud([Host(f'h{n}', zone='az1') for n in (1, 2, 3)], scheduler=driver)
-    scheduler = made.mirrored()
-    Providers(made).is_in('h2')
+    scheduler = made.copied()
+    is_in(made, 'h2')
     found = made.ask(
         scheduler, new_uuids(), return_alternates=True, availability_zone='az1', **SMALL
     )
@@ -201,10 +180,9 @@ def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
     """It offers fewer hosts than the copy did, and yet another one."""
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
-    providers = Providers(made)
     scheduler = by_api(made)
     for host in hosts[:-1]:
-        providers.is_in(host.name)
+        is_in(made, host.name)
     asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
     assert asked == [['h13']]
     assert [each.from_copy for each in made.decisions] == [True, False]
@@ -213,10 +191,9 @@ def test_by_the_api_placement_is_asked_where_most_have_left(cloud, by_api):
 def test_many_void_picks_cause_a_new_query(cloud):
     hosts = [Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(14)]
     made = cloud(hosts)
-    providers = Providers(made)
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     for host in hosts[:-1]:
-        providers.is_in(host.name)
+        is_in(made, host.name)
     asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
     assert asked == [['h13']]
     assert [len(each.hosts) for each in made.decisions] == [14, 1]
@@ -225,14 +202,13 @@ def test_many_void_picks_cause_a_new_query(cloud):
 
 def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
     made = cloud([Host('h1', zone='az1', **LARGE), Host('h2', zone='az1')])
-    providers = Providers(made)
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         raise errors.StoreFailed('Placement', 'it hurts')
 
-    providers.is_in('h1')
+    is_in(made, 'h1')
     store.before = breaks
     asked = made.ask(scheduler, new_uuids(), availability_zone='az1', **SMALL)
     assert asked == [['h2']]
@@ -246,7 +222,7 @@ def test_placement_is_asked_where_picks_cannot_be_verified(cloud):
 def test_a_defect_of_the_look_costs_no_request(cloud, caplog):
     made = cloud([Host('h1', **LARGE), Host('h2')])
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         raise ValueError('what nobody thought of')
@@ -262,7 +238,7 @@ def test_a_copy_that_was_not_verified_is_not_asked_again(cloud):
     hosts = [Host(f'h{n}', disabled=n < 5) for n in range(6)]
     made = cloud(hosts, scheduler={'max_placement_results': 1})
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
 
     def breaks():
         store.before = breaks
@@ -278,19 +254,19 @@ class Changes:
 
     def __init__(self, made, rng):
         self._made, self._rng = made, rng
-        self._providers = Providers(made)
+        made.placement.put(f'/traits/{GOLD}', None)
 
     def __call__(self):
         host = self._rng.choice(list(self._made.hosts))
         kind = self._rng.choice(['traits', 'aggregates', 'silently', 'reserved'])
         if kind == 'traits':
-            self._providers.has(host, *self._rng.choice([(), (GOLD,)]))
+            has(self._made, host, *self._rng.choice([(), (GOLD,)]))
         elif kind == 'reserved':
-            self._providers.reserves(host, self._rng.choice([0, 0, 8]))
+            reserves(self._made, host, self._rng.choice([0, 0, 8]))
         else:
             zones = self._rng.choice([(), ('az1',), ('az1', 'az2')])
-            version = '1.1' if kind == 'silently' else '1.19'
-            self._providers.is_in(host, *zones, version=version)
+            write = is_in_by_old_client if kind == 'silently' else is_in
+            write(self._made, host, *zones)
 
 
 def test_no_host_is_answered_that_placement_would_not_offer(cloud):
@@ -299,7 +275,7 @@ def test_no_host_is_answered_that_placement_would_not_offer(cloud):
     made = cloud([Host(f'h{n}', zone='az1', memory_mb=16384 - n) for n in range(5)])
     change = Changes(made, rng)
     store = made.placement_contents(Stored)
-    scheduler = made.mirrored(store)
+    scheduler = made.copied(store)
     answered = 0
     for _ in range(scaled(60)):
         if rng.random() < 0.3:
@@ -318,7 +294,7 @@ def test_no_host_is_answered_that_placement_would_not_offer(cloud):
         except errors.NoValidHost:
             found = [[]]
         store.before = None
-        made.adapter.delete(f'/allocations/{uuid}')
+        made.placement.release(uuid)
         offers = offered(made, wanted)
         assert set(found[0]) <= offers
         assert bool(found[0]) == bool(offers)
@@ -335,11 +311,10 @@ def offered(made, wanted):
         query += f'&required={sign}{name.partition(":")[2]}'
     if 'availability_zone' in wanted:
         query += f'&member_of=in:{named_uuid(wanted["availability_zone"])}'
-    answer = made.adapter.get(f'/allocation_candidates?{query}', microversion='1.36')
-    names = {host.uuid: name for name, host in made.hosts.items()}
+    answer = made.placement.get(f'/allocation_candidates?{query}')
     return {
-        names[uuid]
-        for each in answer.json()['allocation_requests']
+        made.names[uuid]
+        for each in answer['allocation_requests']
         for uuid in each['allocations']
     }
 

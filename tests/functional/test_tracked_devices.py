@@ -10,8 +10,9 @@ from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
 from novasched.inspection.session.requests import BootOrder
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.functional.commands import sources
 from tests.functional.conftest import Host, named_uuid
-from tests.functional.test_capacity import filled, sources
+from tests.functional.test_capacity import filled
 from tests.support.clouds import factories
 
 FILTERS = ['ComputeFilter', 'PciPassthroughFilter']

@@ -2,6 +2,7 @@
 """Answers as if the cloud were another: counted, and planned."""
 
 import dataclasses
+import functools
 
 import pytest
 import sqlalchemy as sa
@@ -17,10 +18,9 @@ from novasched.inspection.session.what_if import WhatIf
 from novasched.placement_copy.readers import api
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
+from tests.functional.commands import run, sources
 from tests.functional.conftest import Host
-from tests.functional.test_capacity import sources
 from tests.support.clouds import factories
-from tests.unit.commands import played
 
 TWO = 'vcpus=2,ram=512,disk=1'
 PINNED = f'{TWO},hw:cpu_policy=dedicated'
@@ -143,13 +143,7 @@ def test_a_plan(made):
 def planned(made):
     """Plan to boot: `planned(*words)`."""
 
-    class Here(PlanBoot):
-        """The command, on the cloud of the test."""
-
-        def inspection(self, seed=None, what_if=None):
-            return session.opened(made.conf, what_if=what_if, sources=sources(made))
-
-    return lambda *words: played.run(Here, '--flavor', TWO, *words)
+    return functools.partial(run, made, PlanBoot, '--flavor', TWO)
 
 
 def test_the_age_of_what_a_plan_is_made_of(made):

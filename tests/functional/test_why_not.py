@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a host is not taken, and which servers hold what it lacks."""
 
-import contextlib
+import functools
 import math
 
 import numpy as np
@@ -9,13 +9,11 @@ import pytest
 
 from novasched import errors
 from novasched.commands.why_not import WhyNot
-from novasched.inspection.session import session
 from novasched.scheduler.weighers import Weigher
 from tests.functional import test_plugins_misbehave
-from tests.functional.test_capacity import sources
+from tests.functional.commands import run
 from tests.functional.test_host import made as hosts_with_servers
 from tests.support.tables.cases import cases
-from tests.unit.commands import played
 
 made = hosts_with_servers
 GUEST = 'vcpus=2,ram=4096,disk=1,hw:mem_page_size=1GB'
@@ -27,23 +25,7 @@ def why_not(made):
     filters = ['ComputeFilter', 'NUMATopologyFilter']
     made.conf.set_override('enabled_filters', filters, 'filter_scheduler')
 
-    class Here(WhyNot):
-        """The command, on the cloud of the test."""
-
-        stopped = ()
-
-        @contextlib.contextmanager
-        def inspection(self, seed=None, what_if=None):
-            given = {'what_if': what_if, 'sources': sources(made)}
-            with session.opened(made.conf, **given) as opened:
-                opened.finder.unreadable += self.stopped
-                yield opened
-
-    def run(*words, form='json', stopped=()):
-        Here.stopped = stopped
-        return played.run(Here, *words, form=form)
-
-    return run
+    return functools.partial(run, made, WhyNot)
 
 
 def test_servers_that_hold_what_a_host_lacks_are_named(why_not):
@@ -126,7 +108,7 @@ def test_a_host_of_a_cell_that_is_away_is_no_error(why_not, tmp_path):
 
 
 def test_a_cell_that_stops_answering_names_no_servers(why_not):
-    code, answer, said = why_not('h1', '--flavor', GUEST, stopped=['cell1'])
+    code, answer, said = why_not('h1', '--flavor', GUEST, unreadable=['cell1'])
     assert (code, answer['held_by']) == (3, None)
     assert answer['cells_left_out'] == ['cell1']
     assert said == 'warning: cell1 stopped answering; its servers are not named\n'

@@ -2,10 +2,12 @@
 """A small cloud in two cells, as its databases and placement know it."""
 
 import configparser
+import contextlib
 import datetime
 import threading
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -27,15 +29,35 @@ def lasting_engine(url):
     return sa.create_engine(url, pool_pre_ping=True)
 
 
-class Renaming:
-    """A database server for one more cloud: the same names with a prefix."""
+class Servers(NamedTuple):
+    """What the programs of a cloud share."""
 
-    def __init__(self, server, prefix):
-        self._server = server
-        self._prefix = prefix
+    rabbitmq: object
+    database: object
+    """A server of databases: `create_database(name)` gives a URL."""
+    placement: object
+    keystone: object
+
+
+class Split(NamedTuple):
+    """Two database servers for one cloud: the second has those of the second cell."""
+
+    first: object
+    second: object
 
     def create_database(self, name):
-        return self._server.create_database(f'{self._prefix}_{name}')
+        server = self.second if name.endswith('cell2') else self.first
+        return server.create_database(name)
+
+
+@contextlib.contextmanager
+def built(made, *more):
+    """Build a cloud; close it in the end."""
+    try:
+        made.build(*more)
+        yield made
+    finally:
+        made.close()
 
 
 class Cloud:
@@ -48,16 +70,18 @@ class Cloud:
     maker = 'ours'
     """Whose nova-manage makes the tables."""
 
-    def __init__(self, scratch, server, manage, placement, keystone, transport_url):
-        """Take a database server and the `nova-manage` that makes its tables."""
-        self.dir = Path(scratch)
+    def __init__(self, directory, servers, manage, *, prefix='', transport_url=None):
+        """Take the Servers and the `nova-manage` that makes the tables.
+
+        Another cloud on the same server has a prefix to the names of its databases.
+        """
+        self.dir = Path(directory)
         self.dir.mkdir(parents=True, exist_ok=True)
         self._manage = manage
-        self._placement = placement
-        self._keystone = keystone
-        self.transport_url = transport_url
+        self._rabbitmq, server, self._placement, self._keystone = servers
+        self.transport_url = transport_url or self._rabbitmq.url()
         self.urls = {
-            name: server.create_database(f'nova_{name}')
+            name: server.create_database(f'{prefix}nova_{name}')
             for name in ('api', 'cell0', *self.cells)
         }
         self._engines = {name: lasting_engine(url) for name, url in self.urls.items()}
@@ -301,31 +325,6 @@ class Cloud:
         self._silent.discard(name)
         self.heartbeat()
 
-    def add_instance(self, name, instance):
-        """Write the row of an instance that runs on a host."""
-        host = self.hosts[name]
-        self.insert(
-            host.cell,
-            'instances',
-            [
-                {
-                    'created_at': now(),
-                    'deleted': 0,
-                    'uuid': instance,
-                    'host': host.name,
-                    'node': host.node,
-                    'vm_state': 'active',
-                }
-            ],
-        )
-
-    def remove_instance(self, name, instance):
-        """Take the row of an instance away."""
-        cell = self.hosts[name].cell
-        change = sa.delete(self.table(cell, 'instances')).filter_by(uuid=instance)
-        with self._engines[cell].begin() as connection:
-            connection.execute(change)
-
     def _beat(self):
         while not self._ended.wait(HEARTBEAT_S):
             try:
@@ -369,16 +368,6 @@ class Cloud:
             f'{path}/aggregates',
             {'resource_provider_generation': 2, 'aggregates': [name_uuid(host.zone)]},
         )
-
-    def aggregate(self, zone):
-        """An AZ aggregate as the API would cast it: id, uuid, name, hosts, metadata."""
-        return {
-            'id': self.zones.index(zone) + 1,
-            'uuid': name_uuid(zone),
-            'name': zone,
-            'hosts': [host.name for host in self.hosts.values() if host.zone == zone],
-            'metadata': {'availability_zone': zone},
-        }
 
 
 def _statements(url):

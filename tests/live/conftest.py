@@ -10,22 +10,21 @@ import pytest
 import sqlalchemy as sa
 from oslo_messaging._drivers import impl_rabbit
 
+from tests.faults.proxy import Proxy
 from tests.live import flow
-from tests.live.cloud import Cloud, Renaming
+from tests.live.cloud import Cloud, Servers, Split, built
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
-from tests.live.mixed_cloud import Mixed, MixedCloud
+from tests.live.mixed_cloud import MixedCloud
 from tests.live.peer import Client, Peer, preload_programs
 from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, scheduling
-from tests.live.servers.gate import Gate
+from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, PeerMade, scheduling
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.preloaded import ours, placements
-from tests.live.servers.process import Process, at_once, wait_until
+from tests.live.servers.process import Process, at_once, running, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
-from tests.live.tree import Tree
 from tests.live.wire import Wire
 
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
@@ -91,22 +90,15 @@ def mariadb(_broker_and_database):
 @pytest.fixture(scope='session')
 def postgres():
     """A PostgreSQL server; `create_database(name)` gives a URL."""
-    server = PostgreSQL()
-    try:
-        server.start()
+    with running(PostgreSQL()) as server:
         yield server
-    finally:
-        server.stop()
-        server.remove()
 
 
 @pytest.fixture(scope='session')
 def keystone():
     """An identity service that lets everybody in."""
-    server = Keystone()
-    server.start()
-    yield server
-    server.stop()
+    with Keystone() as server:
+        yield server
 
 
 @pytest.fixture(scope='session')
@@ -120,64 +112,39 @@ def placement(scratch, mariadb, keystone):
 @pytest.fixture(scope='session')
 def peer(scratch):
     """The process of the peer's RPC client."""
-    client = Peer(scratch)
-    try:
+    with contextlib.closing(Peer(scratch)) as client:
         yield client
-    finally:
-        client.close()
 
 
 @pytest.fixture(scope='session')
 def peer_programs(scratch):
     """The peer's programs: `peer_programs.run('nova-manage', *words)`."""
-    made = preload_programs(scratch / 'peer-programs.log')
-    try:
+    with contextlib.closing(preload_programs(scratch / 'peer-programs.log')) as made:
         yield made
-    finally:
-        made.close()
-
-
-class _PeerMade(Cloud):
-    """A cloud that is made by a program of the peer, which is loaded once."""
-
-    maker = 'peer'
-
-    def manage(self, conf, *words):
-        done = self._manage.run('nova-manage', '--config-file', conf, *words)
-        assert done.returncode == 0, done
-        return done.stdout
 
 
 @pytest.fixture(scope='session')
-def cloud(scratch, peer, peer_programs, rabbitmq, mariadb, placement, keystone):
+def servers(rabbitmq, mariadb, placement, keystone):
+    """What most clouds share."""
+    return Servers(rabbitmq, mariadb, placement, keystone)
+
+
+@pytest.fixture(scope='session')
+def cloud(scratch, peer, peer_programs, servers):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
-    made = _PeerMade(
-        scratch / 'cloud', mariadb, peer_programs, placement, keystone, rabbitmq.url()
-    )
-    try:
-        made.build()
+    with built(PeerMade(scratch / 'cloud', servers, peer_programs)) as made:
         peer.wait_ready()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='session')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
+def peer_cloud(tmp_path_factory, servers, peer_programs):
     """The peer's programs, all at work but for a scheduler; two computes stand aside.
 
     Its hosts were mapped by the scheduler under test, which has ended.
     """
-    made = PeerCloud(
-        tmp_path_factory.mktemp('peer'),
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-        peer_programs=peer_programs,
-    )
-    try:
-        made.build()
+    directory = tmp_path_factory.mktemp('peer')
+    with built(PeerCloud(directory, servers, peer_programs)) as made:
         made.start_peer()
         with scheduling(made, 'first'):
             if OURS:
@@ -190,8 +157,6 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_pr
                 for host in ASIDE:
                     api.set_service(host, status='disabled')
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='module')
@@ -215,7 +180,7 @@ def peer_api(peer_scheduler, peer_cloud, eventually):
 
 
 @pytest.fixture(scope='session')
-def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def flow_cloud(tmp_path_factory, servers):
     """All our programs, running on four hosts in two cells.
 
     The mappings of cells have templates, so that each program reads them by the account
@@ -231,36 +196,27 @@ def flow_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
             cloud.update('api', 'cell_mappings', values, name=cell)
 
     directory = tmp_path_factory.mktemp('flow', numbered=False)
-    servers = (rabbitmq, mariadb, placement, keystone)
     names, hosts = [name for name, _ in flow.HOSTS], flow.fleet(*flow.HOSTS)
     with flow.running(directory, servers, names, hosts, prepare=prepare) as made:
         yield made
 
 
 @pytest.fixture(scope='session')
-def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
+def clouds_of_our_own(scratch, peer, servers, request):
     """Make, once each, a cloud by our novasched-manage on a named database server."""
     made = {}
+    with contextlib.ExitStack() as stack:
 
-    def cloud_on(server_name):
-        if server_name not in made:
-            manage = MANAGE or own_program('novasched-manage')
-            server = request.getfixturevalue(server_name)
-            made[server_name] = Cloud(
-                scratch / f'own-{server_name}',
-                Renaming(server, 'own'),
-                manage,
-                placement,
-                keystone,
-                rabbitmq.url(),
-            )
-            made[server_name].build()
-            peer.wait_ready()
-        return made[server_name]
+        def cloud_on(name):
+            if name not in made:
+                own = servers._replace(database=request.getfixturevalue(name))
+                manage = MANAGE or own_program('novasched-manage')
+                cloud = Cloud(scratch / f'own-{name}', own, manage, prefix='own_')
+                made[name] = stack.enter_context(built(cloud))
+                peer.wait_ready()
+            return made[name]
 
-    yield cloud_on
-    for cloud in made.values():
-        cloud.close()
+        yield cloud_on
 
 
 @pytest.fixture(scope='session')
@@ -268,33 +224,19 @@ def second_mariadb(scratch):
     """A MariaDB server that may be paused and stopped."""
     directory = scratch / 'second'
     directory.mkdir()
-    server = MariaDB(directory)
-    try:
-        server.start()
+    with running(MariaDB(directory)) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope='session')
-def mixed_cloud(
-    scratch, peer, rabbitmq, mariadb, second_mariadb, postgres, placement, keystone
-):
+def mixed_cloud(scratch, peer, servers, second_mariadb, postgres):
     """A cloud by our novasched-manage of three cells, each on a server of its own."""
-    made = MixedCloud(
-        scratch / 'mixed',
-        Mixed(mariadb, second_mariadb),
-        MANAGE or own_program('novasched-manage'),
-        placement,
-        keystone,
-        rabbitmq.url(),
-    )
-    try:
-        made.build(postgres)
+    own = servers._replace(database=Split(servers.database, second_mariadb))
+    manage = MANAGE or own_program('novasched-manage')
+    cloud = MixedCloud(scratch / 'mixed', own, manage, prefix='mixed_')
+    with built(cloud, postgres) as made:
         peer.wait_ready()
         yield made
-    finally:
-        made.close()
 
 
 class _Daemons:
@@ -339,39 +281,35 @@ class _Daemons:
         assert all(code is not None for code in codes)
 
 
-@pytest.fixture(scope='session')
-def _stock_daemons(scratch, rabbitmq, peer):
+@contextlib.contextmanager
+def _stopped(cloud, scratch, rabbitmq, peer):
+    """Yield what starts daemons, which are stopped in the end."""
     made = _Daemons(scratch, rabbitmq, peer)
     try:
-        yield made
+        yield lambda on=cloud, **options: made.start(on, **options)
     finally:
         made.stop()
 
 
 @pytest.fixture(scope='session')
-def scheduler(cloud, _stock_daemons):
+def scheduler(cloud, scratch, rabbitmq, peer):
     """The daemon with stock settings that most tests share; leave it as it was."""
-    return _stock_daemons.start(cloud, DEFAULT={'rpc_response_timeout': 3})
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start(DEFAULT={'rpc_response_timeout': 3})
 
 
 @pytest.fixture(scope='module')
 def module_daemon(cloud, scratch, rabbitmq, peer):
     """Start daemons that live as long as the module: `start(**sections)`."""
-    made = _Daemons(scratch, rabbitmq, peer)
-    try:
-        yield lambda on=cloud, **options: made.start(on, **options)
-    finally:
-        made.stop()
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start
 
 
 @pytest.fixture
 def daemon(cloud, scratch, rabbitmq, peer):
     """Start daemons that live as long as the test: `start(**sections)`."""
-    made = _Daemons(scratch, rabbitmq, peer)
-    try:
-        yield lambda on=cloud, **options: made.start(on, **options)
-    finally:
-        made.stop()
+    with _stopped(cloud, scratch, rabbitmq, peer) as start:
+        yield start
 
 
 @pytest.fixture
@@ -399,20 +337,10 @@ def nova_scheduler(rabbitmq, eventually, peer_programs, tmp_path):
 
 
 @pytest.fixture
-def tree(placement, cloud):
-    """Make providers: `tree.add(name, parent, traits, aggregates, CLASS=total)`."""
-    made = Tree(placement, cloud)
-    yield made
-    made.remove()
-
-
-@pytest.fixture
 def gate(placement):
-    """A door in front of placement; see `endpoint_override`."""
-    server = Gate(placement.url)
-    server.start()
-    yield server
-    server.stop()
+    """A proxy in front of placement; see `endpoint_override`."""
+    with running(Proxy(placement.url)) as server:
+        yield server
 
 
 @pytest.fixture

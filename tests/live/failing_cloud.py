@@ -6,19 +6,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import signal
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from novasched.inspection.session.catalogue import flavor_of
 from novasched.objects.context import RequestContext
-from novasched.objects.flavor import Flavor
 from novasched_lab.api import boot, service
 from novasched_lab.api.boot import Order
 from tests.live.daemon import own_program
 from tests.live.flow import running
 from tests.live.hosts import name_uuid, now
-from tests.live.servers.process import completed, wait_until
+from tests.live.servers.process import completed
 
 HOSTS = (
     *(f'rack-{n}' for n in (1, 2, 3, 4)),
@@ -98,29 +96,13 @@ OPTIONS = {
 TENANT, USER = 'research', 'shop'
 """The project for which zone az3 is kept, and the one whose boots fail."""
 END_S = 60
-RECORDED_S = 30
-NOT_FOUND = 3
-"""The exit code of a command that has found no decision."""
 
 
 def flavor(name, vcpus=1, memory_mb=512, **extra_specs):
     """A flavor; of a name of an extra spec, ':' is written '__'."""
-    return Flavor(
-        id=1,
-        name=name,
-        flavorid=name,
-        vcpus=vcpus,
-        memory_mb=memory_mb,
-        root_gb=1,
-        ephemeral_gb=0,
-        swap=0,
-        rxtx_factor=1.0,
-        vcpu_weight=None,
-        disabled=False,
-        is_public=True,
-        extra_specs={key.replace('__', ':'): v for key, v in extra_specs.items()},
-        description=None,
-    )
+    specs = {key.replace('__', ':'): value for key, value in extra_specs.items()}
+    sizes = flavor_of(f'vcpus={vcpus},ram={memory_mb},disk=1')
+    return sizes.replaced(name=name, flavorid=name, extra_specs=specs)
 
 
 SMALL = flavor('m1.small')
@@ -133,10 +115,6 @@ class Printed(NamedTuple):
     text: str
     errors: str
     code: int
-
-    @property
-    def lines(self):
-        return self.text.splitlines()
 
 
 @dataclass
@@ -170,26 +148,8 @@ class FailingCloud:
         assert self.flow.fault(uuid).message.startswith('No valid host was found.')
         return uuid
 
-    def fail_often(self, number, name, **order):
-        """Boot many servers that must find no host; `name` has a place for a number."""
-        made = [self.boot(name.format(n), **order)[0] for n in range(number)]
-        assert {self._state(uuid) for uuid in made} == {'error'}
-
-    def tell_faults(self, level):
-        """Let faults say more or less, after a while."""
-        path = self.flow.conf_path
-        option = re.compile('^no_valid_host_detail = .*$', re.MULTILINE)
-        text = option.sub(f'no_valid_host_detail = {level}', path.read_text())
-        path.write_text(text)
-        self.flow.processes['scheduler'].send(signal.SIGHUP)
-
     def _state(self, uuid):
         return self.flow.ended(uuid, END_S).vm_state
-
-    @property
-    def log(self):
-        """What the scheduler has logged so far."""
-        return self.flow.processes['scheduler'].log
 
     def novasched(self, *words):
         """Run a command as an operator does, in a terminal of 100 columns."""
@@ -199,15 +159,6 @@ class FailingCloud:
             timeout_s=END_S,
         )
         return Printed(done.stdout, done.stderr, done.returncode)
-
-    def explained(self, uuid, *words):
-        """The JSON of the decision on a server; its record may follow its host."""
-        wait_until(
-            lambda: self.novasched('explain', uuid).code != NOT_FOUND,
-            RECORDED_S,
-            'the record of a decision',
-        )
-        return self.answer('explain', uuid, *words)
 
     def answer(self, *words):
         """The JSON that a command prints."""
@@ -232,23 +183,10 @@ def prepare(cloud):
     )
 
 
-class SplitDatabases:
-    """Two servers of databases: that of the second cell has its own."""
-
-    def __init__(self, main, second):
-        self._main = main
-        self._second = second
-
-    def create_database(self, name):
-        server = self._second if name.endswith('cell2') else self._main
-        return server.create_database(name)
-
-
 @contextlib.contextmanager
-def failing_cloud(directory, rabbitmq, databases, placement, keystone):
+def failing_cloud(directory, servers):
     """Run the cloud, with a server of 4 GiB on each host that takes one."""
     fleets = {'compute-1': IN_THE_FIRST_CELL, 'compute-2': IN_THE_SECOND_CELL}
-    servers = (rabbitmq, databases, placement, keystone)
     with (
         running(directory, servers, HOSTS, fleets, prepare=prepare, **OPTIONS) as flow,
         service.opened(service.configure([str(flow.conf_path)])) as api,
@@ -263,4 +201,4 @@ def failing_cloud(directory, rabbitmq, databases, placement, keystone):
         assert made.runs('far', ORDINARY, count=2, zone='az4', group='far')
         yield made
         for uuid in made.booted:
-            placement.release(uuid)
+            servers.placement.release(uuid)

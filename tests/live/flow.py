@@ -6,16 +6,16 @@ import contextlib
 import oslo_messaging
 from oslo_config import cfg
 
+from novasched.inspection.session.catalogue import flavor_of
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.server_request import request_spec
 from novasched.objects.context import RequestContext
-from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
 from novasched_lab import opts, rpc_api
 from novasched_lab.api.new_instance import instance_of
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.db.cell_servers import CellServers
-from tests.live.cloud import CELLS, Cloud, Renaming, lasting_engine
+from tests.live.cloud import CELLS, Cloud, lasting_engine
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, at_once, wait_until
 
@@ -26,9 +26,15 @@ PROJECT = {'user_id': 'user', 'project_id': 'project'}
 class FlowCloud(Cloud):
     """Databases of our own; hosts and their rows are the computes' business."""
 
-    def __init__(self, scratch, server, *neighbours, cells=CELLS):
+    def __init__(self, directory, servers, transport_url, cells):
         self.cells = cells
-        super().__init__(scratch, server, own_program('novasched-manage'), *neighbours)
+        super().__init__(
+            directory,
+            servers,
+            own_program('novasched-manage'),
+            prefix=f'{directory.name}_',
+            transport_url=transport_url,
+        )
 
     def build(self):
         self.make_tables(self.urls)
@@ -138,22 +144,8 @@ class Flow:
         policy=None,
     ):
         """Ask for instances, as the API does; ``policy`` is that of a new group."""
-        made = Flavor(
-            id=1,
-            name=flavor,
-            flavorid='1',
-            vcpus=vcpus,
-            memory_mb=memory_mb,
-            root_gb=root_gb,
-            ephemeral_gb=0,
-            swap=0,
-            rxtx_factor=1.0,
-            vcpu_weight=None,
-            disabled=False,
-            is_public=True,
-            extra_specs=extra_specs or {},
-            description=None,
-        )
+        made = flavor_of(f'vcpus={vcpus},ram={memory_mb},disk={root_gb}')
+        made = made.replaced(name=flavor, extra_specs=extra_specs or {})
         self.asked += uuids
         requests = [
             request_spec(
@@ -246,29 +238,21 @@ def running(
 ):
     """Run all programs on some hosts, in a cloud that is named after the directory.
 
-    `servers` are RabbitMQ, MariaDB, placement and Keystone; `queues` are options of
-    the kinds of queues that all make; `prepare` is called with the cloud when it has
-    tables and cells.
+    `queues` are options of the kinds of queues that all make; `prepare` is called with
+    the cloud when it has tables and cells.
     """
-    rabbitmq, mariadb, placement, keystone = servers
-    cloud = FlowCloud(
-        directory,
-        Renaming(mariadb, directory.name),
-        placement,
-        keystone,
-        rabbitmq.create_vhost(**(queues or {})),
-        cells=cells,
-    )
+    url = servers.rabbitmq.create_vhost(**(queues or {}))
+    cloud = FlowCloud(directory, servers, url, cells)
     with contextlib.ExitStack() as opened:
         opened.callback(cloud.close)
         cloud.build()
         prepare(cloud)
         made = Flow(cloud, directory, fleet, **sections)
-        opened.callback(remove_providers, placement, hosts)
+        opened.callback(remove_providers, servers.placement, hosts)
         opened.callback(made.close)
         computes = list(fleet) if isinstance(fleet, dict) else ['compute']
         made.start('scheduler', 'conductor', *computes)
-        made.wait_ready(rabbitmq, hosts)
+        made.wait_ready(servers.rabbitmq, hosts)
         yield made
 
 

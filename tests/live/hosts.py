@@ -8,7 +8,7 @@ import datetime
 import json
 import uuid
 
-from tests.live.wire import primitive
+from tests.differential.primitives import primitive
 
 SERVICE_VERSION = 74
 

@@ -18,18 +18,6 @@ NODE = 'node-4'
 """The host of the third cell."""
 
 
-class Mixed:
-    """Servers for the databases of a cloud, by the names that it gives them."""
-
-    def __init__(self, main, second):
-        self._main = main
-        self._second = second
-
-    def create_database(self, name):
-        server = self._second if name == 'nova_cell2' else self._main
-        return server.create_database(f'mixed_{name}')
-
-
 class MixedCloud(Cloud):
     """A cloud whose cells 1, 2 and 3 have a server each; the URLs of cell1 are
     templates."""

@@ -144,34 +144,18 @@ def _group(
     )
 
 
-def _pci_requests(devices):
-    """A request for one PCI device of each of these aliases, tracked in placement."""
-    if devices:
-        CONF.set_override('pci_in_placement', True, group='filter_scheduler')
-    return [
-        objects.InstancePCIRequest(
-            count=1,
-            alias_name='device',
-            request_id=f'00000000-0000-4000-8000-{number:012d}',
-            spec=[alias],
-        )
-        for number, alias in enumerate(devices)
-    ]
-
-
 def _spec(ctxt, uuids, fields):
     """The RequestSpec that the API and the conductor build for a boot."""
     flavor = _flavor(**fields.pop('flavor', {}))
     image = _image(fields.pop('image', None))
     first = uuids[0]
-    devices = _pci_requests(fields.pop('devices', ()))
     spec = objects.RequestSpec.from_components(
         ctxt,
         first,
         image,
         flavor,
         hardware.numa_get_constraints(flavor, image),
-        objects.InstancePCIRequests(instance_uuid=first, requests=devices),
+        objects.InstancePCIRequests(instance_uuid=first, requests=[]),
         {},
         None,
         fields.pop('zone', None),
@@ -183,8 +167,6 @@ def _spec(ctxt, uuids, fields):
     spec.is_bfv = False
     if group := fields.pop('group', None):
         spec.instance_group = _group(**group)
-    if hints := fields.pop('hints', None):
-        spec.scheduler_hints = hints
     if destination := fields.pop('destination', None):
         cell = destination.pop('cell', None)
         spec.requested_destination = objects.Destination(**destination)

@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.live.cloud import Cloud, Renaming
+from tests.live.cloud import Cloud
 from tests.live.daemon import QUEUE, command
 from tests.live.peer import peer_program
 from tests.live.peer_api import PeerApi
@@ -51,25 +51,30 @@ def scheduling(cloud, name):
         api.delete_service('nova-scheduler', name)
 
 
-class PeerCloud(Cloud):
-    """Databases that the peer makes; hosts and their rows are made by its computes."""
+class PeerMade(Cloud):
+    """A cloud whose databases a program of the peer makes, which is loaded once."""
 
     maker = 'peer'
+
+    def manage(self, conf, *words):
+        done = self._manage.run('nova-manage', '--config-file', conf, *words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+
+class PeerCloud(PeerMade):
+    """Databases that the peer makes; hosts and their rows are made by its computes."""
+
     computes = COMPUTES
 
-    def __init__(self, directory, **servers):
-        """Take the session's servers by name; the directory's name must be unique."""
-        self._programs = servers['peer_programs']
+    def __init__(self, directory, servers, programs):
+        """Take the Servers and the peer's programs; the directory's name is unique."""
         self._neighbours = Neighbours()
-        self._rabbitmq = servers['rabbitmq']
-        self._cell_urls = {name: self._rabbitmq.create_vhost() for name in self.cells}
+        vhost = servers.rabbitmq.create_vhost
+        self._cell_urls = {name: vhost() for name in self.cells}
+        prefix = f'{Path(directory).name.replace("-", "_")}_'
         super().__init__(
-            directory,
-            Renaming(servers['mariadb'], Path(directory).name.replace('-', '_')),
-            None,
-            servers['placement'],
-            servers['keystone'],
-            self._rabbitmq.create_vhost(),
+            directory, servers, programs, prefix=prefix, transport_url=vhost()
         )
         self.running = {}
         self.schedulers = []
@@ -79,11 +84,6 @@ class PeerCloud(Cloud):
         self._neighbours.start()
         self.make_tables(self.urls)
         self._make_cells()
-
-    def manage(self, conf, *words):
-        done = self._programs.run('nova-manage', '--config-file', conf, *words)
-        assert done.returncode == 0, done
-        return done.stdout
 
     def cell_transport_url(self, cell):
         """Every cell has a virtual host of its own."""
@@ -166,7 +166,7 @@ class PeerCloud(Cloud):
 
     def programs_of(self, name):
         """What the program of a name is started by."""
-        return self._programs
+        return self._manage
 
     def start_compute(self, name):
         """Start a compute for the first time."""

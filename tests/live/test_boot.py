@@ -53,39 +53,6 @@ def test_alternates_are_the_next_best_of_the_cell_and_one_less_than_max_attempts
         assert not any(usages.values())
 
 
-def test_alternates_never_come_from_another_cell(scheduler, cloud, claims):
-    reply = scheduler.select(zone='az3')
-    claims.expect(reply.uuid)
-    assert reply.hosts == ['node-5']
-    assert [each['service_host'] for each in reply.alternates] == ['node-6']
-    assert {each['cell_uuid'] for each in reply.answer[0]} == {cloud.cell_uuid('cell2')}
-
-
-def test_max_attempts_bounds_the_alternates(module_daemon, claims):
-    daemon = module_daemon(scheduler={'max_attempts': 1})
-    reply = daemon.select()
-    claims.expect(reply.uuid)
-    assert reply.hosts == ['node-1']
-    assert reply.alternates == []
-
-
-def test_no_alternates_when_none_are_wanted(scheduler, claims):
-    reply = scheduler.select(alternates=False)
-    claims.expect(reply.uuid)
-    assert reply.hosts == ['node-1']
-    assert reply.alternates == []
-
-
-def test_without_objects_a_boot_is_answered_by_dicts_and_claimed_all_the_same(
-    scheduler, cloud, placement, claims
-):
-    reply = scheduler.select(objects=False)
-    claims.expect(reply.uuid)
-    node = cloud.hosts['node-1']
-    assert reply.answer == [{'host': node.name, 'nodename': node.node, 'limits': {}}]
-    assert list(placement.allocations(reply.uuid)) == [node.uuid]
-
-
 def test_a_server_that_moves_holds_both_hosts_after_the_claim(
     scheduler, cloud, placement, claims, new_uuid
 ):

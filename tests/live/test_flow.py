@@ -14,10 +14,9 @@ STREAMS = {
 
 
 @pytest.fixture(scope='module')
-def by_streams(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def by_streams(tmp_path_factory, servers):
     """The same by queues of other kinds, on hosts of their own in the one placement."""
     directory = tmp_path_factory.mktemp('streams', numbered=False)
-    servers = (rabbitmq, mariadb, placement, keystone)
     hosts = [(f'stream-{number}', cell) for number, (_, cell) in enumerate(HOSTS)]
     names = [name for name, _ in hosts]
     with running(directory, servers, names, fleet(*hosts), queues=STREAMS) as made:

@@ -97,11 +97,11 @@ pytestmark = pytest.mark.ours
 
 
 @pytest.fixture(scope='module')
-def crowd(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def crowd(tmp_path_factory, servers):
     """All programs, running on the hosts of three cells."""
     with running(
         tmp_path_factory.mktemp('load', numbered=False),
-        (rabbitmq, mariadb, placement, keystone),
+        servers,
         NAMES,
         ''.join(FLEET.format(cell, EMPTY) for cell in CELLS) + REFUSALS,
         CELLS,

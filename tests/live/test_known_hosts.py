@@ -7,30 +7,23 @@ that was unfit all the time of its request, and none gets a no while one is fit.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import random
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
 import sqlalchemy as sa
-from keystoneauth1 import token_endpoint
-from keystoneauth1.adapter import Adapter
-from keystoneauth1.session import Session
 
-from novasched import errors
 from novasched.db import tables
 from novasched.db.transactions import Database
 from novasched.placement_copy.readers.database import DatabaseReader
-from tests.functional.conftest import CELLS, Cloud, Host, new_uuids
-from tests.live.servers.placement import Placement
+from tests.functional.conftest import CELLS, Host
+from tests.live.busy_cloud import WRITERS, boot_and_change, busy_cloud
 from tests.support.clouds.computes import UNFIT, Computes
 from tests.support.tables.examples import scaled
 
-CLIENTS, WRITERS, HOSTS_EACH = 8, 2, 3
+HOSTS_EACH = 3
 ZONE = 'az1'
 WANTED = {
     'vcpus': 1,
@@ -105,14 +98,6 @@ class Lives:
         )
 
 
-class Answer(NamedTuple):
-    """The hosts of an answer, none of a no, and the time of its request."""
-
-    hosts: tuple[str, ...]
-    asked_at: float
-    answered_at: float
-
-
 @pytest.mark.exhaustive('minutes of writers')
 @pytest.mark.scenario('F43', 'I6')
 def test_no_answer_names_an_unfit_host_and_no_fit_host_is_missed(
@@ -121,87 +106,50 @@ def test_no_answer_names_an_unfit_host_and_no_fit_host_is_missed(
     """The cells are in MariaDB and in PostgreSQL."""
     seconds = scaled(120)
 
-    class OnServers(Cloud):
-        urls = {
-            name: server.create_database(f'known_hosts_{name}')
-            for name, server in (
-                ('api', mariadb),
-                ('cell0', mariadb),
-                (CELLS[0], mariadb),
-                (CELLS[1], postgres),
-            )
-        }
-
-        def url(self, name):
-            return self.urls[name]
-
-    with contextlib.ExitStack() as stack:
-        database = mariadb.create_database('known_hosts_placement')
-        placement = Placement(tmp_path / 'p', database)
-        placement.start()
-        stack.callback(placement.close)
-        auth = token_endpoint.Token(placement.url, 'admin')
-        adapter = Adapter(
-            Session(auth=auth),
-            service_type='placement',
-            raise_exc=False,
-            connect_retries=3,  # an idle connection may have been closed
+    urls = {
+        name: server.create_database(f'known_hosts_{name}')
+        for name, server in (
+            ('api', mariadb),
+            ('cell0', mariadb),
+            (CELLS[0], mariadb),
+            (CELLS[1], postgres),
         )
-        hosts = [
-            Host(f'h{n}', cell=CELLS[n % 2], zone=ZONE, vcpus=64, memory_mb=65536)
-            for n in range(HOSTS_EACH * len(CELLS))
-        ]
-        options = {
-            'DEFAULT': {'service_down_time': 3600},
-            'filter_scheduler': {'enabled_filters': FILTERS},
-            'novasched': {'heartbeat_grace': 0.0},
-        }
-        made = OnServers(tmp_path, adapter, hosts, options, stack, None, 'http://')
+    }
+    database = mariadb.create_database('known_hosts_placement')
+    hosts = [
+        Host(f'h{n}', cell=CELLS[n % 2], zone=ZONE, vcpus=64, memory_mb=65536)
+        for n in range(HOSTS_EACH * len(CELLS))
+    ]
+    options = {
+        'DEFAULT': {'service_down_time': 3600},
+        'filter_scheduler': {'enabled_filters': FILTERS},
+        'novasched': {'heartbeat_grace': 0.0},
+    }
+    with busy_cloud(tmp_path, database, hosts, options, urls) as made:
         engine = sa.create_engine(database, pool_size=10)
-        stack.callback(engine.dispose)
-        contents = DatabaseReader(Database(engine))
-        scheduler = made.serve(providers=contents)
-        lives = Lives(made)
-        answers = run(made, scheduler, lives, seconds)
+        made.stack.callback(engine.dispose)
+        scheduler = made.serve(providers=DatabaseReader(Database(engine)))
+        lives, pause = Lives(made), threading.Event()
+
+        def wanted(rng):
+            return {**WANTED, 'return_alternates': rng.choice([True, False])}
+
+        def change(number, rng):
+            lives.change(rng.choice(lives.hosts[number::WRITERS]), rng)
+            pause.wait(PAUSE_S)
+
+        answers = boot_and_change(made, scheduler, seconds, wanted, change)
     given = [each for each in answers if each.hosts]
     wrong = [
         each
         for each in given
-        if not all(lives.may_have_been_fit(h, *each[1:]) for h in each.hosts)
+        if not all(lives.may_have_been_fit(h, *each[2:]) for h in each.hosts)
     ]
     missed = [
         each
         for each in answers
-        if not each.hosts and any(lives.was_fit(h, *each[1:]) for h in lives.hosts)
+        if not each.hosts and any(lives.was_fit(h, *each[2:]) for h in lives.hosts)
     ]
     assert (wrong, missed) == ([], [])
     assert len(given) > seconds
     assert len(answers) > len(given)
-
-
-def run(made, scheduler, lives, seconds):
-    """Change hosts and boot servers for so long; return the answers."""
-    end, answers, pause = time.monotonic() + seconds, [], threading.Event()
-
-    def write(number):
-        rng = random.Random(number)
-        while time.monotonic() < end:
-            lives.change(rng.choice(lives.hosts[number::WRITERS]), rng)
-            pause.wait(PAUSE_S)
-
-    def boot(number):
-        rng = random.Random(number)
-        while time.monotonic() < end:
-            (uuid,), several = new_uuids(), rng.choice([True, False])
-            found, asked_at = [[]], time.monotonic()
-            with contextlib.suppress(errors.NoValidHost):
-                found = made.ask(scheduler, [uuid], return_alternates=several, **WANTED)
-            answers.append(Answer(tuple(found[0]), asked_at, time.monotonic()))
-            made.adapter.delete(f'/allocations/{uuid}')
-
-    with ThreadPoolExecutor(CLIENTS + WRITERS) as threads:
-        work = [threads.submit(write, number) for number in range(WRITERS)]
-        work += [threads.submit(boot, number) for number in range(CLIENTS)]
-        for each in work:
-            each.result()
-    return answers

@@ -4,12 +4,14 @@
 import datetime
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import requests
 
+from tests.faults import proxy
 from tests.live import wire as wire_
 from tests.live.daemon import OURS, QUEUE
 from tests.live.servers.process import free_port
@@ -59,6 +61,19 @@ def test_an_idle_daemon_stops_at_once_and_the_next_takes_its_row_over(daemon, cl
     assert (now['id'], now['uuid'], now['version']) == (row['id'], row['uuid'], 74)
 
 
+def hold_claims(gate):
+    """Hold claims back until the gate is released; return the event that one came."""
+    arrived = threading.Event()
+
+    def hold(exchange):
+        arrived.set()
+        proxy.stuck(exchange)
+
+    for method in ('PUT', 'POST'):
+        gate.on(method, '^/allocations', hold, times=99)
+    return arrived
+
+
 @pytest.mark.scenario('F5', 'I3', 'I4', 'I7')
 def test_a_request_in_progress_is_answered_after_sigterm(
     daemon, rabbitmq, gate, placement, cloud, claims, eventually
@@ -77,9 +92,9 @@ def test_a_request_in_progress_is_answered_after_sigterm(
 
     if OURS:
         eventually(lambda: ready() == (200, ''), 'readiness')
-    gate.close()
+    arrived = hold_claims(gate)
     uuids, answer = stopping.client.submit()
-    assert gate.arrived.wait(20)
+    assert arrived.wait(20)
     said = stopping.log
     stopping.process.send(signal.SIGTERM)
     eventually(
@@ -89,7 +104,7 @@ def test_a_request_in_progress_is_answered_after_sigterm(
     if OURS:
         eventually(lambda: ready() == (503, 'stopping'), 'a word about the stop')
     started = time.monotonic()
-    gate.open()
+    gate.release()
     ((best, *_),) = answer.result(STOP_S)
     claims.expect(*uuids)
     assert best['service_host'] == 'node-1'
@@ -133,14 +148,14 @@ def test_a_long_request_keeps_its_caller_informed(
     daemon, rabbitmq, gate, claims, new_uuid
 ):
     slow = daemon(placement={'endpoint_override': gate.url})
-    gate.close()
+    arrived = hold_claims(gate)
     consumer = new_uuid()
     wire = Wire(rabbitmq, slow.url)
     try:
         call = wire.send(wire_.message(args=wire_.boot_args([consumer])), timeout_s=2)
-        assert gate.arrived.wait(20)
+        assert arrived.wait(20)
         first = wire.next_answer(call)
-        gate.open()
+        gate.release()
         final = wire.answers(call)[-1]
     finally:
         wire.close()

@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import FLAVORS, PeerCloud, scheduling
 from tests.live.servers.process import at_once
@@ -31,18 +32,10 @@ class EqualComputes(PeerCloud):
 
 
 @pytest.fixture(scope='module')
-def moving(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
-    made = EqualComputes(
-        tmp_path_factory.mktemp('moving'),
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-        peer_programs=peer_programs,
-    )
+def moving(tmp_path_factory, servers, peer_programs):
+    made = EqualComputes(tmp_path_factory.mktemp('moving'), servers, peer_programs)
     with contextlib.ExitStack() as stack:
-        stack.callback(made.close)
-        made.build()
+        stack.enter_context(built(made))
         made.start_peer()
         for name in SCHEDULERS:
             stack.enter_context(scheduling(made, name))

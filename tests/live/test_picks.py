@@ -38,11 +38,11 @@ pytestmark = pytest.mark.ours
 
 
 @pytest.fixture(scope='module')
-def pinned_hosts(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def pinned_hosts(tmp_path_factory, servers):
     """All programs, with four scheduler processes."""
     with running(
         tmp_path_factory.mktemp('picks', numbered=False),
-        (rabbitmq, mariadb, placement, keystone),
+        servers,
         [f'pinned-{number}' for number in range(1, HOSTS + 1)],
         FLEET,
         ('cell1',),

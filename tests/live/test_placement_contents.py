@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import uuid
 from dataclasses import replace
 
 import pytest
-import requests
 import sqlalchemy as sa
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
@@ -31,12 +31,13 @@ from tests.support.tables.combinations import SERVERS
 MORE = pytest.mark.exhaustive('more random examples')
 
 
-class Mirrored:
+class Copied:
     """A placement of its own on a database server; readers of its tables and API."""
 
     def __init__(self, directory, url):
         self.placement = Placement(directory, url)
         self.placement.start()
+        self.send = functools.partial(self.placement.send, version=worlds.VERSION)
         self.engine = sa.create_engine(url)
         self.reader = DatabaseReader(Database(self.engine))
         http = Session(auth=token_endpoint.Token(self.placement.url, 'admin'))
@@ -45,25 +46,15 @@ class Mirrored:
         self.writer = worlds.Writer(self.send)
         self.writer.names()
 
-    def send(self, method, path, body=None):
-        answer = requests.request(
-            method,
-            f'{self.placement.url}{path}',
-            json=body,
-            headers={'X-Auth-Token': 'admin', **worlds.HEADERS},
-            timeout=30,
-        )
-        return answer.status_code, answer.json() if answer.text else None
-
     def close(self):
         self.engine.dispose()
         self.placement.close()
 
 
 @pytest.fixture(scope='module', params=SERVERS)
-def mirrored(request, tmp_path_factory):
+def copied(request, tmp_path_factory):
     server = request.getfixturevalue(request.param)
-    made = Mirrored(tmp_path_factory.mktemp('p'), server.create_database('mirrored'))
+    made = Copied(tmp_path_factory.mktemp('p'), server.create_database('copied'))
     yield made
     made.close()
 
@@ -96,32 +87,32 @@ def by_names(contents, has_exact_room):
     return summaries, inventories, members, table.classes, table.traits.keys()
 
 
-def said(mirrored, provider):
+def said(copied, provider):
     """What placement says of a provider's inventories."""
     path = f'/resource_providers/{provider["uuid"]}/inventories'
-    return mirrored.send('GET', path)[1]['inventories']
+    return copied.send('GET', path)[1]['inventories']
 
 
-def test_changes_are_read_as_a_full_load_reads_them(mirrored):
+def test_changes_are_read_as_a_full_load_reads_them(copied):
     rng = random.Random(7)
     listed = [each for _ in range(3) for each in worlds.providers(rng)]
-    contents = mirrored.reader.read()
+    contents = copied.reader.read()
     consumers = []
     for number, provider in enumerate(listed):
-        mirrored.writer.create(provider)
-        consumer = mirrored.writer.claim(rng, listed[: number + 1])
+        copied.writer.create(provider)
+        consumer = copied.writer.claim(rng, listed[: number + 1])
         consumers += [consumer] if consumer else []
         if number % 5 == 4:
-            contents = mirrored.reader.read_since(contents, include_unversioned=False)
+            contents = copied.reader.read_since(contents, include_unversioned=False)
     for consumer in consumers[::2]:
-        mirrored.writer.release(consumer)
+        copied.writer.release(consumer)
     top, child = next(p for p in listed if not p['parent']), listed[-1]
-    mirrored.writer.move(child, top['uuid'])
+    copied.writer.move(child, top['uuid'])
     leaf = next(p for p in listed if p['parent'] and not p['inventories'])
-    mirrored.writer.delete(leaf)
-    contents = mirrored.reader.read_since(contents, include_unversioned=True)
+    copied.writer.delete(leaf)
+    contents = copied.reader.read_since(contents, include_unversioned=True)
     assert consumers
-    assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
+    assert comparable(build(contents)) == comparable(build(copied.reader.read()))
     there = build(contents).rows_by_uuid
     assert all((each['uuid'] in there) is (each is not leaf) for each in listed)
 
@@ -135,15 +126,15 @@ def exact(api):
     return contents
 
 
-def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
+def test_trees_are_looked_at_by_one_statement_or_request_each(copied):
     """What is used does not matter; all else that is written is seen at once."""
     rng = random.Random(11)
     listed = [each for _ in range(3) for each in worlds.providers(rng)]
     for each in listed:
-        mirrored.writer.create(each)
-    readers = [mirrored.reader, mirrored.api]
-    known = [mirrored.reader.read(), exact(mirrored.api)]
-    assert any(mirrored.writer.claim(rng, listed) for _ in range(20))
+        copied.writer.create(each)
+    readers = [copied.reader, copied.api]
+    known = [copied.reader.read(), exact(copied.api)]
+    assert any(copied.writer.claim(rng, listed) for _ in range(20))
 
     def looked_at():
         """What each reader sees of all trees."""
@@ -157,10 +148,10 @@ def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
     top = next(each for each in having if not each['parent'])
     leaf = next(p for p in listed if p['parent'] and not p['inventories'])
     for change in (
-        lambda: mirrored.writer.move(listed[-1], top['uuid']),
-        lambda: mirrored.writer.write({**top, 'traits': []}, 'traits'),
-        lambda: mirrored.writer.write({**top, 'aggregates': []}, 'aggregates'),
-        lambda: mirrored.writer.delete(leaf),
+        lambda: copied.writer.move(listed[-1], top['uuid']),
+        lambda: copied.writer.write({**top, 'traits': []}, 'traits'),
+        lambda: copied.writer.write({**top, 'aggregates': []}, 'aggregates'),
+        lambda: copied.writer.delete(leaf),
     ):
         change()
         seen = looked_at()
@@ -174,7 +165,7 @@ def test_trees_are_looked_at_by_one_statement_or_request_each(mirrored):
             assert contents.trees(everything).says_the_same(now)
 
 
-def test_a_claim_adds_one_to_generations_and_its_end_nothing(mirrored):
+def test_a_claim_adds_one_to_generations_and_its_end_nothing(copied):
     """So a provider with one more than before an own claim is otherwise as it was."""
     hosts = [
         {'uuid': str(uuid.uuid4()), 'parent': None, 'traits': [], 'aggregates': []}
@@ -182,11 +173,11 @@ def test_a_claim_adds_one_to_generations_and_its_end_nothing(mirrored):
         for _ in range(3)
     ]
     for each in hosts:
-        mirrored.writer.create(each)
+        copied.writer.create(each)
 
     def generations():
         paths = [f'/resource_providers/{each["uuid"]}' for each in hosts]
-        return [mirrored.send('GET', path)[1]['generation'] for path in paths]
+        return [copied.send('GET', path)[1]['generation'] for path in paths]
 
     first, consumers = generations(), [str(uuid.uuid4()) for _ in range(3)]
     on_both = {each['uuid']: {'resources': {'VCPU': 1}} for each in hosts[:2]}
@@ -200,7 +191,7 @@ def test_a_claim_adds_one_to_generations_and_its_end_nothing(mirrored):
         }
         for consumer in consumers
     }
-    assert mirrored.send('POST', '/allocations', body)[0] == 204
+    assert copied.send('POST', '/allocations', body)[0] == 204
     claimed = generations()
     assert [now - before for now, before in zip(claimed, first, strict=True)] == [
         1,
@@ -208,19 +199,19 @@ def test_a_claim_adds_one_to_generations_and_its_end_nothing(mirrored):
         0,
     ]
     for consumer in consumers:
-        mirrored.writer.release(consumer)
+        copied.writer.release(consumer)
     assert generations() == claimed
 
 
-def test_providers_that_meet_the_terms_are_listed_by_one_request(mirrored):
+def test_providers_that_meet_the_terms_are_listed_by_one_request(copied):
     rng = random.Random(13)
     first, second, third, *_ = worlds.TRAITS
     one, other, *_ = worlds.AGGREGATES
     alone = [worlds.provider(rng, None, worlds.HOST_CLASSES, 3) for _ in range(8)]
     for each in alone:
         each |= {'traits': [first, second], 'aggregates': [one]}
-        mirrored.writer.create(each)
-    known = exact(mirrored.api)
+        copied.writer.create(each)
+    known = exact(copied.api)
     uuids = {each['uuid'] for each in alone}
     roots = {id_ for id_, uuid in known.uuids.items() if uuid in uuids}
     group = Group('', {'VCPU': 1}, frozenset({first, second}), frozenset({third}))
@@ -230,7 +221,7 @@ def test_providers_that_meet_the_terms_are_listed_by_one_request(mirrored):
     terms = Query((group,)).terms_of_one()
 
     def looked_at():
-        return mirrored.api.trees(known, roots, with_aggregates=True, terms=terms)
+        return copied.api.trees(known, roots, with_aggregates=True, terms=terms)
 
     changed = alone[5]
     for table, values in (
@@ -240,46 +231,46 @@ def test_providers_that_meet_the_terms_are_listed_by_one_request(mirrored):
         ('aggregates', [one, other]),
     ):
         assert looked_at() is None
-        mirrored.writer.write({**changed, table: values}, table)
+        copied.writer.write({**changed, table: values}, table)
         assert looked_at() is not None
-        mirrored.writer.write(changed, table)
+        copied.writer.write(changed, table)
 
 
 @pytest.mark.parametrize('seed', [0, *(pytest.param(n, marks=MORE) for n in (1, 2))])
-def test_the_api_says_what_the_tables_say(mirrored, request, seed):
+def test_the_api_says_what_the_tables_say(copied, request, seed):
     rng = random.Random(seed)
     # The database computes with a ratio that the API does not say.
-    has_exact_room = request.node.callspec.params['mirrored'] == 'postgres'
+    has_exact_room = request.node.callspec.params['copied'] == 'postgres'
 
     def check(contents):
-        read = mirrored.reader.read()
+        read = copied.reader.read()
         assert by_names(contents, has_exact_room) == by_names(read, has_exact_room)
-        assert mirrored.api.read_since(contents, include_unversioned=True) is contents
+        assert copied.api.read_since(contents, include_unversioned=True) is contents
 
-    contents = exact(mirrored.api)
+    contents = exact(copied.api)
     check(contents)
     listed = worlds.providers(rng)
     consumers = []
     for number, provider in enumerate(listed):
-        mirrored.writer.create(provider)
-        consumers += [mirrored.writer.claim(rng, listed[: number + 1])]
+        copied.writer.create(provider)
+        consumers += [copied.writer.claim(rng, listed[: number + 1])]
         if number % 4 == 3:
-            contents = mirrored.api.read_since(contents, include_unversioned=False)
+            contents = copied.api.read_since(contents, include_unversioned=False)
             check(contents)
     top = next(p for p in listed if not p['parent'])
-    mirrored.writer.move(listed[-1], top['uuid'])
-    check(mirrored.api.read_since(contents, include_unversioned=False))
+    copied.writer.move(listed[-1], top['uuid'])
+    check(copied.api.read_since(contents, include_unversioned=False))
     assert any(consumers[::2])
     for consumer in filter(None, consumers[::2]):
-        mirrored.writer.release(consumer)
-    check(mirrored.api.read_since(contents, include_unversioned=True))
+        copied.writer.release(consumer)
+    check(copied.api.read_since(contents, include_unversioned=True))
 
 
 @pytest.mark.parametrize(
     ('total', 'ratio'),
     [(10, 0.7), (10, 1.4), (100, 1.3), (100, 0.57), (7, 1.2345678), (64, 16.0)],
 )
-def test_the_last_unit(mirrored, total, ratio):
+def test_the_last_unit(copied, total, ratio):
     """The largest amount with a candidate is what placement's database computes."""
     provider = {
         'uuid': worlds.new_uuid(random.Random(f'{total} {ratio}')),
@@ -294,52 +285,52 @@ def test_the_last_unit(mirrored, total, ratio):
         'traits': [],
         'aggregates': [],
     }
-    mirrored.writer.create(provider)
-    table = build(mirrored.reader.read())
+    copied.writer.create(provider)
+    table = build(copied.reader.read())
     row = table.rows_by_uuid[provider['uuid']]
     inventory = table.inventories['PCPU']
     for amount in range(int(total * ratio) - 2, int(total * ratio) + 3):
         query = f'resources=PCPU:{amount}&in_tree={provider["uuid"]}'
-        answer = mirrored.send('GET', f'/allocation_candidates?{query}')[1]
+        answer = copied.send('GET', f'/allocation_candidates?{query}')[1]
         offered = bool(answer['allocation_requests'])
         assert (row in inventory.fitting(amount)) is offered, amount
         for summary in answer['provider_summaries'].values():
             capacity = summary['resources']['PCPU']['capacity']
             assert table.summary(row)['resources']['PCPU']['capacity'] == capacity
-    assert said(mirrored, provider)['PCPU']['total'] == total
+    assert said(copied, provider)['PCPU']['total'] == total
 
 
-def test_numbers_at_their_extremes_offer_what_placement_offers(mirrored):
+def test_numbers_at_their_extremes_offer_what_placement_offers(copied):
     listed = worlds.EXTREMES
-    if mirrored.engine.dialect.name != 'postgresql':
+    if copied.engine.dialect.name != 'postgresql':
         listed += worlds.NOT_ON_POSTGRESQL
-    made = mirrored.writer.create_extremes(mirrored.engine, listed)
-    table = build(mirrored.reader.read())
-    worlds.check_extremes(mirrored.send, table, made)
-    with mirrored.engine.begin() as connection:
+    made = copied.writer.create_extremes(copied.engine, listed)
+    table = build(copied.reader.read())
+    worlds.check_extremes(copied.send, table, made)
+    with copied.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM allocations WHERE consumer_id = 'c'")
     for uuid_ in made:
-        mirrored.writer.delete({'uuid': uuid_})
+        copied.writer.delete({'uuid': uuid_})
 
 
-@pytest.mark.parametrize('mirrored', ['mariadb'], indirect=True)
-def test_a_text_that_the_server_cut_is_not_believed(mirrored, monkeypatch):
+@pytest.mark.parametrize('copied', ['mariadb'], indirect=True)
+def test_a_text_that_the_server_cut_is_not_believed(copied, monkeypatch):
     for each in worlds.providers(random.Random(3)):
-        mirrored.writer.create(each)
+        copied.writer.create(each)
     # The shortest that the server takes; several rows of four numbers are left whole.
     monkeypatch.setattr(database, 'MAX_TEXT', 4)
     with pytest.raises(errors.StoreFailed, match='a text that was cut'):
-        mirrored.reader.read()
+        copied.reader.read()
 
 
-def test_a_table_that_is_not_there(mirrored):
+def test_a_table_that_is_not_there(copied):
     engine = sa.create_engine('sqlite://')
     with pytest.raises(errors.StoreFailed, match='no such table'):
         DatabaseReader(Database(engine)).read()
     engine.dispose()
 
 
-def test_holders_and_usages_are_those_that_the_api_names(mirrored):
+def test_holders_and_usages_are_those_that_the_api_names(copied):
     rng = random.Random(5)
     host = {
         'uuid': worlds.new_uuid(rng),
@@ -348,13 +339,13 @@ def test_holders_and_usages_are_those_that_the_api_names(mirrored):
         'traits': [],
         'aggregates': [],
     }
-    mirrored.writer.create(host)
-    one, other = mirrored.writer.claim(rng, [host]), worlds.new_uuid(rng)
-    found = mirrored.reader.holders([one, other])
+    copied.writer.create(host)
+    one, other = copied.writer.claim(rng, [host]), worlds.new_uuid(rng)
+    found = copied.reader.holders([one, other])
     assert found == {one: {host['uuid']}}
-    held = mirrored.send('GET', f'/allocations/{one}')[1]['allocations']
+    held = copied.send('GET', f'/allocations/{one}')[1]['allocations']
     assert held.keys() == found[one]
-    used = mirrored.send('GET', f'/resource_providers/{host["uuid"]}/usages')[1]
-    found = mirrored.reader.usages({host['uuid']: one})
+    used = copied.send('GET', f'/resource_providers/{host["uuid"]}/usages')[1]
+    found = copied.reader.usages({host['uuid']: one})
     assert found == {host['uuid']: used['usages']}
-    assert mirrored.reader.usages({host['uuid']: other}) is None
+    assert copied.reader.usages({host['uuid']: other}) is None

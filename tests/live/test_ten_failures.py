@@ -10,20 +10,16 @@ import time
 import jsonschema
 import pytest
 
-from novasched.commands.why_not import WhyNot
-from novasched.scheduler.reasons import Code
+from tests.live.cloud import Servers, Split
 from tests.live.failing_cloud import (
     ORDINARY,
     TENANT,
-    SplitDatabases,
     failing_cloud,
     flavor,
 )
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
-from tests.support.tables.examples import scaled
-from tests.unit.commands import played
 
 pytestmark = pytest.mark.ours
 
@@ -91,25 +87,14 @@ FAILURES = {
     ),
 }
 """What is booted, what the first lines must say, and what the remedies."""
-OTHER = pytest.mark.exhaustive('each host is asked again, of one failure at least')
-ALIKE_NOW = (
-    'pinned-cpus',
-    *(
-        pytest.param(name, marks=OTHER)
-        for name in ('huge-pages', 'pci-device', 'anti-affinity', 'tenant')
-    ),
-)
-"""Failures of which each host is asked again."""
 
 
 @pytest.fixture(scope='module')
 def keystone():
     """One of its own: by the shared one computes of other tests would find their way to
     the placement that is counted here."""
-    server = Keystone()
-    server.start()
-    yield server
-    server.stop()
+    with Keystone() as server:
+        yield server
 
 
 @pytest.fixture(scope='module')
@@ -125,8 +110,9 @@ def placement(tmp_path_factory, mariadb, keystone):
 def cloud(tmp_path_factory, rabbitmq, mariadb, second_mariadb, placement, keystone):
     """The cloud in which the boots fail."""
     directory = tmp_path_factory.mktemp('failing', numbered=False)
-    databases = SplitDatabases(mariadb, second_mariadb)
-    with failing_cloud(directory, rabbitmq, databases, placement, keystone) as made:
+    databases = Split(mariadb, second_mariadb)
+    servers = Servers(rabbitmq, databases, placement, keystone)
+    with failing_cloud(directory, servers) as made:
         yield made
 
 
@@ -213,101 +199,6 @@ def test_the_first_screen_has_the_cause_and_what_would_have_to_change(cloud, nam
     assert '\nClaims' not in screen.text
     check(screen, causes, remedies)
     check_json(cloud.answer('explain', uuid, '--long'))
-
-
-@pytest.mark.parametrize('name', ALIKE_NOW)
-def test_current_verdict_of_a_host_equals_its_record(cloud, name):
-    """While nothing changes, each host fails first what the record says of it:
-    a host of each stage is asked."""
-    order, _, _ = FAILURES[name]
-    uuid, _ = failed(cloud, f'again-{name}', **order)
-    found = cloud.answer('explain', uuid, '--long')
-    codes = {
-        stage['name']: {each['code'] for each in stage['reasons']}
-        for stage in found['stages']
-    }
-    assert len(found['hosts']) == 12
-    assert len(set(found['hosts'].values())) > 1
-    one_of_each = {stage: host for host, stage in found['hosts'].items()}
-    for stage, host in one_of_each.items():
-        app = played.App([cloud.flow.conf_path])
-        code, answer, _ = played.run(WhyNot, host, '--like', found['id'], app=app)
-        first = next(each for each in answer['conditions'] if not each['passes'])
-        assert (code, host, first['name']) == (3, host, stage)
-        if codes[stage] != {Code.NOT_ASKED}:
-            assert first['code'] in codes[stage]
-
-
-def test_the_host_of_a_server_its_margin_and_its_alternates(cloud):
-    assert cloud.runs('fine', zone='az1')
-    (uuid,) = cloud.booted[-1:]
-    found = cloud.explained(uuid)
-    VALIDATOR.validate(found)
-    (server,) = found['servers']
-    assert server['host'] == found['picked'] == cloud.flow.instance(uuid).host
-    assert len(server['alternates']) == 2
-    screen = cloud.novasched('explain', 'fine')
-    keep('fine', screen)
-    lines = screen.text.splitlines()
-    assert screen.code == 0
-    assert len(lines) <= SCREEN
-    assert f'SCHEDULED on {server["host"]} ' in lines[0]
-    assert sum('<- selected' in line for line in lines) == 1
-    assert sum(line.endswith('alternate') for line in lines) == 2
-    (margin,) = [line for line in lines if line.startswith('Won by  ')]
-    assert found['margin']['over'] in margin
-
-
-LINE = re.compile(
-    r'No valid host: decision=(?P<decision>d-\w{13}) blocker=filters '
-    r'plugin=AggregateMultiTenancyIsolation code=project-not-allowed hosts=12 '
-    r'candidates=2 cut=no left_out=- servers=1 flavor=m1\.small zone=az3 took_ms=\d+$',
-    re.MULTILINE,
-)
-
-
-@pytest.mark.parametrize('level', ['user', 'admin'])
-def test_a_fault_ends_with_the_id_that_is_logged_once(cloud, level):
-    cloud.tell_faults(level)
-
-    def fault():
-        text = cloud.flow.fault(cloud.fail(f'level-{level}', zone='az3')).message
-        return text if ('lab-' in text) == (level == 'admin') else None
-
-    text = wait_until(fault, 60, f'faults for {level}')
-    assert len(text) <= 255
-    decision = re.search(r'project-not-allowed 2.* \((d-\w{13})\)$', text)[1]
-    wait_until(lambda: decision in LINE.findall(cloud.log), EXPLAINED_S, 'the line')
-    assert LINE.findall(cloud.log).count(decision) == 1
-    assert cloud.explained(decision)['id'] == decision
-
-
-def test_a_hundred_failures_are_counted(cloud):
-    """A hundred, or a quarter."""
-    made = {
-        name: scaled(number)
-        for name, number in (
-            ('missing-trait', 40),
-            ('huge-pages', 25),
-            ('pci-device', 20),
-            ('tenant', 15),
-        )
-    }
-    for name, number in made.items():
-        order, _, _ = FAILURES[name]
-        cloud.fail_often(number, f'{name}-{{}}', project='counted', **order)
-    words = ('decisions', 'count', '--by', 'plugin', '--project', 'counted')
-
-    def counts():
-        found = {each['value']: each['count'] for each in cloud.answer(*words)}
-        return found if sum(found.values()) == sum(made.values()) else None
-
-    assert wait_until(counts, EXPLAINED_S, 'all records') == {
-        '(placement)': made['missing-trait'],
-        'NUMATopologyFilter': made['huge-pages'],
-        'PciPassthroughFilter': made['pci-device'],
-        'AggregateMultiTenancyIsolation': made['tenant'],
-    }
 
 
 def test_a_cell_whose_database_is_stopped(cloud, dead_cell):

@@ -4,30 +4,23 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
 import sqlalchemy as sa
-from keystoneauth1 import token_endpoint
-from keystoneauth1.adapter import Adapter
-from keystoneauth1.session import Session
 
-from novasched import errors
 from novasched.db.transactions import Database
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.database import DatabaseReader
-from tests.functional.conftest import Cloud, Host, named_uuid, new_uuids
-from tests.live.servers.placement import Placement
+from tests.functional.conftest import Host, named_uuid
+from tests.live.busy_cloud import WRITERS, boot_and_change, busy_cloud
 from tests.live.servers.tcp_gate import TcpGate
 from tests.support.tables.examples import scaled
 
 TENANTS = ('gold', 'silver')
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
-CLIENTS, WRITERS = 8, 2
 LOOK_EVERY_S = 5.0
 """How old the copy gets: several times as old as a request."""
 
@@ -53,19 +46,17 @@ class Moves:
         url = f'/resource_providers/{self._made.hosts[host].uuid}'
         aggregate, since = self._since[host]
         other = TENANTS[aggregate == TENANTS[0]]
-        found = self._made.adapter.get(url, microversion='1.28').json()
+        generation = self._made.placement.get(url)['generation']
         body = {
-            'resource_provider_generation': found['generation'],
+            'resource_provider_generation': generation,
             'aggregates': [named_uuid(other)],
         }
         began_at = time.monotonic()
-        answer = self._made.adapter.put(
-            f'{url}/aggregates', json=body, microversion='1.19'
-        )
-        if answer.status_code == 200:
+        status, _ = self._made.placement.send('PUT', f'{url}/aggregates', body)
+        if status == 200:
             self.stays[host].append(Stay(aggregate, since, time.monotonic()))
             self._since[host] = other, began_at
-        elif answer.status_code != 409:  # of a claim that came between
+        elif status != 409:  # of a claim that came between
             # It may stand or not: from now on the host may be in both.
             self.stays[host].append(Stay(other, began_at, float('inf')))
 
@@ -78,14 +69,14 @@ class Moves:
         )
 
 
-def by_database(made, url, adapter):
+def by_database(made, url):
     engine = sa.create_engine(url, pool_size=10)
     made.stack.callback(engine.dispose)
     return DatabaseReader(Database(engine))
 
 
-def by_api(made, url, adapter):
-    return ApiReader(adapter, share=0.2)
+def by_api(made, url):
+    return ApiReader(made.adapter, share=0.2)
 
 
 @pytest.mark.exhaustive('minutes of writers for each way to read placement')
@@ -102,78 +93,49 @@ def test_no_server_is_outside_of_the_aggregate_of_its_tenant(
     with contextlib.ExitStack() as stack:
         gate = TcpGate(sa.make_url(database).port)
         stack.callback(gate.stop)
-        placement = Placement(tmp_path / 'p', gate.url(database))
-        placement.start()
-        stack.callback(placement.close)
-        auth = token_endpoint.Token(placement.url, 'admin')
-        adapter = Adapter(Session(auth=auth), service_type='placement', raise_exc=False)
         hosts = [
             Host(f'h{n}', zone=TENANTS[n % 2], vcpus=64, memory_mb=65536)
             for n in range(12)
         ]
         options = {'DEFAULT': {'service_down_time': 3600}}
-        made = Cloud(tmp_path, adapter, hosts, options, stack, None, 'http://')
+        made = stack.enter_context(
+            busy_cloud(tmp_path, gate.url(database), hosts, options)
+        )
         moves = Moves(made)
-        scheduler = made.mirrored(reader(made, gate.url(database), adapter))
-        answers = run(made, scheduler, moves, gate, seconds)
-        scheduler.copy.stop()
-    outside = [
-        each
-        for each in answers
-        if not moves.was_in(each.host, each.tenant, each.asked_at, each.answered_at)
-    ]
-    assert outside == []
-    assert len(answers) > seconds
-    assert scheduler.copy.void_picks
+        scheduler = made.copied(reader(made, gate.url(database)))
 
+        def wanted(rng):
+            return {**SMALL, 'availability_zone': rng.choice(TENANTS)}
 
-class Answer(NamedTuple):
-    """A host for a server of a tenant, and the request's time."""
-
-    tenant: str
-    host: str
-    asked_at: float
-    answered_at: float
-
-
-def run(made, scheduler, moves, gate, seconds):
-    """Move and boot for so long; return the answers."""
-    end = time.monotonic() + seconds
-    answers = []
-
-    def write(number):
-        rng = random.Random(number)
-        while time.monotonic() < end:
+        def move(number, rng):
             moves.move(f'h{rng.randrange(number, 12, WRITERS)}')
 
-    def boot(number):
-        rng = random.Random(number)
-        while time.monotonic() < end:
-            (uuid,), tenant = new_uuids(), rng.choice(TENANTS)
-            began_at = time.monotonic()
-            with contextlib.suppress(errors.NoValidHost):
-                [[host]] = made.ask(
-                    scheduler, [uuid], availability_zone=tenant, **SMALL
-                )
-                answers.append(Answer(tenant, host, began_at, time.monotonic()))
-            made.adapter.delete(f'/allocations/{uuid}')
+        def look():
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                time.sleep(LOOK_EVERY_S)
+                scheduler.copy.invalidate([])
+                scheduler.copy.keep_up()
 
-    def look():
-        while time.monotonic() < end:
-            time.sleep(LOOK_EVERY_S)
-            scheduler.copy.invalidate([])
-            scheduler.copy.keep_up()
+        def pause():
+            time.sleep(3 * seconds / 8)
+            gate.hold()
+            time.sleep(seconds / 4)
+            gate.let_go()
 
-    def pause():
-        time.sleep(3 * seconds / 8)
-        gate.hold()
-        time.sleep(seconds / 4)
-        gate.let_go()
-
-    with ThreadPoolExecutor(CLIENTS + WRITERS + 2) as threads:
-        work = [threads.submit(write, number) for number in range(WRITERS)]
-        work += [threads.submit(boot, number) for number in range(CLIENTS)]
-        work += [threads.submit(look), threads.submit(pause)]
-        for each in work:
-            each.result()
-    return answers
+        answers = boot_and_change(made, scheduler, seconds, wanted, move, look, pause)
+        scheduler.copy.stop()
+    chosen = [each for each in answers if each.hosts]
+    outside = [
+        each
+        for each in chosen
+        if not moves.was_in(
+            *each.hosts,
+            each.wanted['availability_zone'],
+            each.asked_at,
+            each.answered_at,
+        )
+    ]
+    assert outside == []
+    assert len(chosen) > seconds
+    assert scheduler.copy.void_picks

@@ -17,7 +17,7 @@ import pytest
 
 from tests.faults.audit import Audit, Failure
 from tests.faults.resources import children
-from tests.live.cloud import Cloud, Renaming
+from tests.live.cloud import Cloud, built
 from tests.live.daemon import own_program
 from tests.live.flow import remove_providers
 from tests.live.hosts import Host
@@ -46,22 +46,14 @@ class EqualHosts(Cloud):
 
 
 @pytest.fixture(scope='module')
-def equal_hosts(scratch, peer, rabbitmq, mariadb, placement, keystone):
-    made = EqualHosts(
-        scratch / 'together',
-        Renaming(mariadb, 'together'),
-        own_program('novasched-manage'),
-        placement,
-        keystone,
-        rabbitmq.url(),
-    )
-    try:
-        made.build()
+def equal_hosts(scratch, peer, servers):
+    manage = own_program('novasched-manage')
+    cloud = EqualHosts(scratch / 'together', servers, manage, prefix='together_')
+    with built(cloud) as made:
         peer.wait_ready()
         yield made
-    finally:
-        made.close()
-        remove_providers(placement, [host.node for host in made.hosts.values()])
+    names = [host.node for host in cloud.hosts.values()]
+    remove_providers(servers.placement, names)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import uuid
 
 import amqp
 
+from tests.differential.primitives import primitive
 from tests.live.servers.rabbitmq import vhost_of
 
 EXCHANGE = 'nova'
@@ -33,16 +34,6 @@ def message(method='select_destinations', args=None, version='4.5'):
 def envelope(inner):
     """The body that carries an inner message."""
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(inner)})
-
-
-def primitive(kind, version, **fields):
-    """A versioned object as it travels."""
-    return {
-        'nova_object.name': kind,
-        'nova_object.namespace': 'nova',
-        'nova_object.version': version,
-        'nova_object.data': fields,
-    }
 
 
 def boot_args(uuids):

@@ -16,6 +16,7 @@ from tests.live.conftest import (  # noqa: F401  fixtures
     mariadb,
     rabbitmq,
     scratch,
+    servers,
 )
 from tests.matrix.release_cloud import (
     NAME,
@@ -86,16 +87,9 @@ def placement(scratch, mariadb, keystone, environment):  # noqa: F811
 
 
 @pytest.fixture(scope='session')
-def cloud(tmp_path_factory, environment, rabbitmq, mariadb, placement, keystone):  # noqa: F811
+def cloud(tmp_path_factory, environment, servers):  # noqa: F811
     """The programs of the release, all at work but for a scheduler."""
-    made = ReleaseCloud(
-        tmp_path_factory.mktemp('release'),
-        environment,
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-    )
+    made = ReleaseCloud(tmp_path_factory.mktemp('release'), servers, environment)
     with at_work(made):
         yield made
 

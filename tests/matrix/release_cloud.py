@@ -9,6 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import PeerCloud
 from tests.live.servers.placement import Placement
@@ -79,11 +80,11 @@ class ReleaseCloud(PeerCloud):
         'peer-2': ('cell1', 'fake.MediumFakeDriver'),
     }
 
-    def __init__(self, directory, environment, **servers):
+    def __init__(self, directory, servers, environment):
         self.environment = environment
         self.environments = {}
         self.maker = f'nova {environment.nova}'
-        super().__init__(directory, peer_programs=environment, **servers)
+        super().__init__(directory, servers, environment)
 
     def programs_of(self, name):
         """A compute may be of another release."""
@@ -142,14 +143,11 @@ class ReleaseCloud(PeerCloud):
 @contextlib.contextmanager
 def at_work(cloud):
     """Start the programs of a cloud, all but a scheduler; end them."""
-    try:
-        cloud.build()
+    with built(cloud):
         cloud.start_peer()
         for name in cloud.computes:
             cloud.wait_compute(name)
         yield
-    finally:
-        cloud.close()
 
 
 @contextlib.contextmanager

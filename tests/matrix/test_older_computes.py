@@ -47,16 +47,9 @@ def older():
 
 
 @pytest.fixture(scope='module')
-def cloud(tmp_path_factory, environment, older, rabbitmq, mariadb, placement, keystone):
+def cloud(tmp_path_factory, environment, older, servers):
     """Takes the place of the cloud whose computes are all of the release."""
-    made = MixedCloud(
-        tmp_path_factory.mktemp('mixed'),
-        environment,
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-    )
+    made = MixedCloud(tmp_path_factory.mktemp('mixed'), servers, environment)
     made.environments[OLDER] = older
     with at_work(made):
         yield made

@@ -16,13 +16,13 @@ from novasched import app, errors
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
 from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
-from novasched.inspection.session import dry_run, session
+from novasched.inspection.session import dry_run
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer
+from tests.functional.commands import run
 from tests.support.tables.cases import cases
 from tests.support.tables.examples import scaled
-from tests.unit.commands.played import run
 
 HOSTS = [
     {
@@ -67,19 +67,10 @@ def plan(whole, kind, *words, form='json'):
         rng=random.Random(),
     )
 
-    class Here(kind):
-        """The command, on the cloud of the test."""
-
-        @contextlib.contextmanager
-        def inspection(self, seed=None, what_if=None):
-            given = {'seed': seed, 'what_if': what_if, 'sources': sources}
-            with session.opened(whole.conf, **given) as made:
-                yield made
-
     seen = whole.cloud.faults.seen
     before = {method: seen[method] for method in ('PUT', 'POST', 'DELETE')}
     try:
-        return run(Here, *words, form=form)
+        return run(whole, kind, *words, form=form, read=sources)
     finally:
         api_engine.dispose()
         assert {method: seen[method] for method in before} == before

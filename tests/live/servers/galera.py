@@ -10,7 +10,7 @@ from pathlib import Path
 import pymysql
 
 from tests.live.servers.process import Process, free_port, listens, run, wait_until
-from tests.live.servers.relay import Relay
+from tests.live.servers.tcp_gate import TcpGate
 
 PROVIDERS = (
     Path('/usr/lib/galera/libgalera_smm.so'),
@@ -128,7 +128,7 @@ class Galera:
         self.dir = Path(tempfile.mkdtemp(prefix='novasched-galera-'))
         self.dir.chmod(0o755)
         self.nodes = [Node(self.dir / f'node-{n}', self) for n in range(SIZE)]
-        self.relay = Relay(self.nodes[0].port)
+        self.relay = TcpGate(self.nodes[0].port)
 
     def group_ports(self):
         """Where the nodes listen to each other."""
@@ -136,7 +136,6 @@ class Galera:
 
     def start(self):
         """Run all nodes, one after another: each gets its data from those before."""
-        self.relay.start()
         first, *others = self.nodes
         first.install()
         first.start(first=True)

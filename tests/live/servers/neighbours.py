@@ -5,10 +5,10 @@ There is every image, also one that is made, and no network; every token is an
 administrator's.
 """
 
-import http.server
 import json
-import threading
 import uuid
+
+from tests.support.servers.http_servers import HttpServer, JsonHandler
 
 # What Neutron's lists are called in its answers.
 EMPTY = (
@@ -32,47 +32,31 @@ TOKEN = {
 }
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True  # else a body waits 40 ms behind its headers
-
-    def do_GET(self):
+class _Handler(JsonHandler):
+    def get(self):
         path = self.path.partition('?')[0]
         last = path.rsplit('/', 1)[-1].removesuffix('.json')
         if path.startswith('/v2/schemas/'):
             properties = {name: {} for name in image(last)}
-            self._answer(200, {'name': last, 'properties': properties})
+            self.answer(200, {'name': last, 'properties': properties})
         elif path.startswith('/v2/images/'):
-            self._answer(200, image(last))
+            self.answer(200, image(last))
         elif path == '/v3/auth/tokens':
-            self._answer(200, {'token': TOKEN})
+            self.answer(200, {'token': TOKEN})
         elif last in EMPTY:
-            self._answer(200, {last: []})
+            self.answer(200, {last: []})
         else:
-            self._answer(404, {'error': f'nothing at {self.path}'})
+            self.answer(404, {'error': f'nothing at {self.path}'})
 
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+    def post(self):
+        body = json.loads(self.body())
         if self.path.startswith('/v2/images'):
-            self._answer(201, {**image(str(uuid.uuid4())), **body})
+            self.answer(201, {**image(str(uuid.uuid4())), **body})
         else:
-            self._answer(404, {'error': f'nothing at {self.path}'})
+            self.answer(404, {'error': f'nothing at {self.path}'})
 
-    def do_DELETE(self):
-        self.send_response(204)
-        self.send_header('Content-Length', '0')
-        self.end_headers()
-
-    def _answer(self, status, body):
-        payload = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header('Content-Type', 'application/json')
-        self.send_header('Content-Length', str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, format, *args):
-        """Keep quiet."""
+    def delete(self):
+        self.answer(204)
 
 
 def image(image_uuid):
@@ -98,25 +82,8 @@ def image(image_uuid):
     }
 
 
-class Neighbours:
-    """A thread that answers for all of them at one address."""
+class Neighbours(HttpServer):
+    """Answers for all of them at one address."""
 
     def __init__(self):
-        self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self):
-        """What `endpoint_override` names."""
-        return f'http://127.0.0.1:{self._server.server_address[1]}'
-
-    def start(self):
-        """Serve from now on."""
-        self._thread.start()
-
-    def stop(self):
-        """Serve no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
+        super().__init__(_Handler)

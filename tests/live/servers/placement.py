@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from tests.live.servers.preloaded import placements
 from tests.live.servers.process import Process, free_port, wait_until
+from tests.support.placement.placement_user import VERSION, PlacementUser
 
-VERSION = '1.36'
 # The server may close an idle connection just when it is used again: none is kept.
 HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json', 'Connection': 'close'}
 ACCESSES = 'access.log'
 
 
-class Placement:
+class Placement(PlacementUser):
     """One gunicorn with one worker, and a client of it."""
 
     application = 'placement.wsgi.api:application'
@@ -84,11 +84,7 @@ class Placement:
             return self._session.get(f'{self.url}/', timeout=5).status_code == 200
         return False
 
-    def request(self, method, path, body=None, version=VERSION):
-        """Send a request; give the decoded answer, None without one.
-
-        A status of 400 and more fails with placement's words.
-        """
+    def send(self, method, path, body=None, version=VERSION):
         answer = self._session.request(
             method,
             f'{self.url}{path}',
@@ -96,21 +92,7 @@ class Placement:
             headers=HEADERS | {'OpenStack-API-Version': f'placement {version}'},
             timeout=30,
         )
-        assert answer.status_code < 400, f'{method} {path}: {answer.text}'
-        return answer.json() if answer.text else None
-
-    def get(self, path, version=VERSION):
-        """Read a resource."""
-        return self.request('GET', path, version=version)
-
-    def put(self, path, body, version=VERSION):
-        """Write a resource."""
-        return self.request('PUT', path, body, version)
-
-    def allocations(self, consumer):
-        """What a consumer holds: provider uuid to amounts by resource class."""
-        held = self.get(f'/allocations/{consumer}')['allocations']
-        return {provider: part['resources'] for provider, part in held.items()}
+        return answer.status_code, answer.json() if answer.text else None
 
     def consumers(self):
         """The uuids of all consumers that hold anything, read past the service."""
@@ -127,10 +109,6 @@ class Placement:
         """Methods and paths of all requests that it has answered."""
         lines = (self.dir / ACCESSES).read_text().splitlines()
         return [tuple(line.split(' ', 1)) for line in lines]
-
-    def release(self, consumer):
-        """Delete whatever a consumer holds."""
-        self.request('DELETE', f'/allocations/{consumer}')
 
     @property
     def process(self):

@@ -106,8 +106,9 @@ class PostgreSQL:
             # "Fast": cut the sessions, write a checkpoint.
             self._server.stop(signal.SIGINT)
 
-    def remove(self):
-        """Delete the data directory and the log of a stopped server."""
+    def close(self):
+        """Stop the server; delete its data directory and its log."""
+        self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.with_suffix('.log').unlink(missing_ok=True)
 

@@ -58,6 +58,16 @@ def wait_until(check, timeout_s, what, process=None, every_s=0.05):
         time.sleep(every_s)
 
 
+@contextlib.contextmanager
+def running(server):
+    """Start a server; close it in the end, or stop one that has nothing to close."""
+    try:
+        server.start()
+        yield server
+    finally:
+        getattr(server, 'close', server.stop)()
+
+
 class Process:
     """A process in a session of its own whose output goes to a file."""
 
@@ -155,7 +165,7 @@ def run(argv, **options):
     return said
 
 
-def completed(argv, *, env=None, cwd=None, user=None, timeout_s=120):
+def completed(argv, *, env=None, cwd=None, user=None, timeout_s=240):
     """Run a command to its end; give its exit code and both outputs, as text.
 
     A program of ours is a fork of a process that has loaded what it imports.

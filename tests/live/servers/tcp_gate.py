@@ -44,6 +44,11 @@ class TcpGate:
         for each in found:
             _end(each)
 
+    def turn_to(self, target_port):
+        """Cut what is open, and pass new connections on to another port."""
+        self._target_port = target_port
+        self.cut()
+
     def hold(self):
         """Take connections, and keep to itself what is said."""
         self._passing.clear()

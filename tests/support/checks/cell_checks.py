@@ -397,6 +397,7 @@ CHECKS = [
     a_node_without_a_host_has_the_host_of_its_service,
     changed_compute_nodes_are_those_stamped_since,
     live_compute_nodes_are_summed_up_by_their_marks,
+    checksums_of_now_come_with_services,
     every_write_changes_the_mark,
     every_write_changes_the_checksum,
     a_thousand_new_nodes_are_listed,

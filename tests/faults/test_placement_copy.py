@@ -26,7 +26,7 @@ from tests.functional.conftest import Host
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
-from tests.live.servers.process import wait_until
+from tests.live.servers.process import running, wait_until
 from tests.live.servers.tcp_gate import TcpGate
 from tests.support.clouds.configuration import make_conf
 from tests.support.tables.cases import cases
@@ -155,13 +155,8 @@ def server(request, tmp_path_factory):
     """A database server that a test may stop."""
     is_postgres = request.param == 'postgres'
     made = PostgreSQL() if is_postgres else MariaDB(tmp_path_factory.mktemp('db'))
-    try:
-        made.start()
+    with running(made):
         yield made
-    finally:
-        made.stop()
-        if is_postgres:
-            made.remove()
 
 
 @pytest.fixture(scope='module')
@@ -172,12 +167,9 @@ def url(server):
 @pytest.fixture(scope='module')
 def placement(tmp_path_factory, url):
     """Placement on this server, in the place of the one on SQLite."""
-    made = Placement(tmp_path_factory.mktemp('mirrored'), url, ONE_TRY)
-    try:
-        made.start()
+    made = Placement(tmp_path_factory.mktemp('copied'), url, ONE_TRY)
+    with running(made):
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope='module')
@@ -200,30 +192,30 @@ def gate(server):
     made.stop()
 
 
-class Mirrored:
+class Copied:
     """A cloud with one scheduler, whose copy is kept in a thread."""
 
     def __init__(self, made, engine, caplog, patience_s):
         self.cloud = made
         reader = DatabaseReader(Database(engine))
         self.scheduler = made.compose(providers=reader)
-        self.mirror = self.scheduler.copy
-        inner = vars(self.mirror).get('_inner', self.mirror)
+        self.keeper = self.scheduler.copy
+        inner = vars(self.keeper).get('_inner', self.keeper)
         inner._patience_s = patience_s
         self._caplog = caplog
-        self._runner = PeriodicRunner('copy', self.mirror.periodic_tasks(), [0.0])
+        self._runner = PeriodicRunner('copy', self.keeper.periodic_tasks(), [0.0])
         self._runner.start()
 
     def close(self):
         self._runner.stop()
-        self.mirror.stop()
+        self.keeper.stop()
         self._runner.join(WAIT_S)
 
     def wait_read(self):
         """Wait until the copy was read anew."""
         now = time.monotonic()
         wait_until(
-            lambda: self.mirror._copy is not None and self.mirror._copy.as_of > now,
+            lambda: self.keeper._copy is not None and self.keeper._copy.as_of > now,
             WAIT_S,
             'the copy is read',
         )
@@ -253,8 +245,8 @@ class Mirrored:
 
 
 @pytest.fixture
-def mirrored(cloud, seen, gate, caplog, monkeypatch):
-    """Make it: `mirrored(patience_s, timeout_s)`; by default a request waits as long as
+def copied(cloud, seen, gate, caplog, monkeypatch):
+    """Make it: `copied(patience_s, timeout_s)`; by default a request waits as long as
     a busy machine may need, and the time limit is the real one."""
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(refresh, 'INTERVAL_S', 0.1)
@@ -266,7 +258,7 @@ def mirrored(cloud, seen, gate, caplog, monkeypatch):
         def make(patience_s=WAIT_S, **limits):
             engine = engines.placement_engine(conf, **limits)
             stack.callback(engine.dispose)
-            found = Mirrored(made, engine, caplog, patience_s)
+            found = Copied(made, engine, caplog, patience_s)
             stack.callback(found.close)
             return found
 
@@ -329,8 +321,8 @@ def test_a_connection_that_is_lost_before_a_read_is_a_failure_of_the_store(
     assert reader.read().class_names
 
 
-def test_rows_read_together_are_of_one_moment(reader, mirrored, new_uuid):
-    made, _ = mirrored
+def test_rows_read_together_are_of_one_moment(reader, copied, new_uuid):
+    made, _ = copied
 
     def held(connection):
         return connection.exec_driver_sql('SELECT SUM(used) FROM allocations').scalar()
@@ -351,9 +343,9 @@ def test_rows_read_together_are_of_one_moment(reader, mirrored, new_uuid):
     more=[('a table is missing', hidden('inventories'))],
 )
 def test_placement_is_asked_while_the_copy_cannot_be_read(
-    mirrored, seen, gate, new_uuid, fault
+    copied, seen, gate, new_uuid, fault
 ):
-    made, make = mirrored
+    made, make = copied
     other = new_uuid()
     made.fill(other)
     found = make()
@@ -381,9 +373,9 @@ def test_placement_is_asked_while_the_copy_cannot_be_read(
     ('ids without names', truncated('resource_classes')),
 )
 def test_a_copy_that_cannot_be_read_at_the_start_comes_later(
-    mirrored, seen, gate, new_uuid, fault
+    copied, seen, gate, new_uuid, fault
 ):
-    _, make = mirrored
+    _, make = copied
     with fault(seen, gate):
         found = make()
         found.wait_line(logging.WARNING)
@@ -396,8 +388,8 @@ def test_a_copy_that_cannot_be_read_at_the_start_comes_later(
 
 
 @pytest.mark.parametrize('limits', [{}, {'timeout_s': 2}], ids=['holds', 'times out'])
-def test_a_database_that_hangs_delays_requests_once(mirrored, gate, new_uuid, limits):
-    made, make = mirrored
+def test_a_database_that_hangs_delays_requests_once(copied, gate, new_uuid, limits):
+    made, make = copied
     other = new_uuid()
     made.fill(other)
     found = make(PATIENCE_S, **limits)
@@ -424,9 +416,9 @@ def test_a_database_that_hangs_delays_requests_once(mirrored, gate, new_uuid, li
     assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
 
 
-def same(mirror, seen):
+def same(keeper, seen):
     """Whether the copy is what the account sees."""
-    table, whole = mirror._copy.table, build(seen.read())
+    table, whole = keeper._copy.table, build(seen.read())
     return (
         list(table.uuids) == list(whole.uuids)
         and table.ids.tolist() == whole.ids.tolist()
@@ -435,9 +427,9 @@ def same(mirror, seen):
     )
 
 
-def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uuid):
+def test_a_server_with_an_earlier_state_takes_over(copied, seen, gate, new_uuid):
     """The ids that it gives again may have the same generations."""
-    made, make = mirrored
+    made, make = copied
     seen.dump()
     for _ in range(3):
         made.hold(new_uuid(), h1={'VCPU': 1})
@@ -445,11 +437,11 @@ def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uui
     found.wait_read()
     seen.show_earlier()
     gate.cut()
-    wait_until(lambda: same(found.mirror, seen), WAIT_S, 'the earlier state')
+    wait_until(lambda: same(found.keeper, seen), WAIT_S, 'the earlier state')
     assert found.ask(new_uuid())[0] == [['h1']]
     seen.restore()
     gate.cut()
-    wait_until(lambda: same(found.mirror, seen), WAIT_S, 'the state now')
+    wait_until(lambda: same(found.keeper, seen), WAIT_S, 'the state now')
     assert found.ask(new_uuid())[0] == [['h1']]
     seen.dump()
     again = new_uuid()
@@ -459,13 +451,13 @@ def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uui
     )
     seen.show_earlier()
     gate.cut()
-    wait_until(lambda: same(found.mirror, seen), WAIT_S, 'the other provider')
-    assert again in found.mirror._copy.table.uuids
+    wait_until(lambda: same(found.keeper, seen), WAIT_S, 'the other provider')
+    assert again in found.keeper._copy.table.uuids
     assert not found.asked()
 
 
-def test_a_server_that_is_started_again(mirrored, server, new_uuid):
-    _, make = mirrored
+def test_a_server_that_is_started_again(copied, server, new_uuid):
+    _, make = copied
     found = make()
     found.wait_read()
     server.stop()

@@ -15,22 +15,10 @@ from novasched.db.transactions import Database
 from novasched.placement_copy.readers.database import DatabaseReader
 from novasched.providers.contents import build
 from tests.functional.conftest import Host, new_uuids
-from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
+from tests.functional.test_candidates import GPU_ONLY, add_gpus
 from tests.support.tables.cases import cases
 
 SMALL = {'memory_mb': 64, 'root_gb': 1}
-
-
-def claim(made, host, consumer, vcpus):
-    """Claim as another client of placement does."""
-    body = {
-        'allocations': {made.hosts[host].uuid: {'resources': {'VCPU': vcpus}}},
-        'project_id': 'p',
-        'user_id': 'u',
-        'consumer_generation': None,
-    }
-    url = f'/allocations/{consumer}'
-    assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
 
 
 def write(made, *statements):
@@ -50,7 +38,7 @@ def engine_of(made):
 def offered(made, query):
     """The uuids of the hosts that placement itself offers."""
     url = f'/allocation_candidates?{query}'
-    answer = made.adapter.get(url, microversion='1.36').json()
+    answer = made.placement.get(url)
     return {next(iter(each['allocations'])) for each in answer['allocation_requests']}
 
 
@@ -67,7 +55,7 @@ def test_rows_that_placement_does_not_see_cost_no_copy(cloud, caplog):
         'VALUES (999999, 1), (1, 999999)',
     )
     assert len(offered(made, 'resources=VCPU:1,MEMORY_MB:64,DISK_GB:1')) == 2
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
     scheduler.copy.keep_up()
     made.ask(scheduler, new_uuids(), vcpus=1, **SMALL, availability_zone='az1')
@@ -91,7 +79,7 @@ def test_a_database_that_was_set_back_is_read_as_a_whole(cloud):
 
 def test_placement_is_not_asked_for_candidates(cloud):
     made = cloud([Host('h1', vcpus=2), Host('h2', vcpus=2)])
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     found = [made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) for _ in range(2)]
     assert sorted(found) == [[['h1']], [['h2']]]
     assert made.faults.seen == {'PUT': 2}
@@ -106,7 +94,7 @@ def test_placement_is_not_asked_for_candidates(cloud):
 def test_every_host_is_considered(cloud):
     hosts = [Host(f'h{number}', memory_mb=2048 * number) for number in (1, 2, 3)]
     made = cloud(hosts, scheduler={'max_placement_results': 1})
-    assert made.ask(made.mirrored(), new_uuids(), vcpus=1, **SMALL) == [['h3']]
+    assert made.ask(made.copied(), new_uuids(), vcpus=1, **SMALL) == [['h3']]
     assert len(made.decisions[0].ranked) == 3
     assert len(offered(made, 'resources=VCPU:1&limit=1')) == 1
 
@@ -114,16 +102,16 @@ def test_every_host_is_considered(cloud):
 def test_silently_freed_resources_are_found(cloud):
     made = cloud([Host('h1', vcpus=2)])
     (other,) = new_uuids()
-    claim(made, 'h1', other, 2)
-    scheduler = made.mirrored()
-    assert made.adapter.delete(f'/allocations/{other}').status_code == 204
+    made.hold(other, h1={'VCPU': 2})
+    scheduler = made.copied()
+    made.placement.release(other)
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
 def test_claim_of_another_costs_a_refusal_and_the_next_host(cloud):
     made = cloud([Host('h1', memory_mb=16384), Host('h2')])
-    scheduler = made.mirrored()
-    claim(made, 'h1', *new_uuids(), 8)
+    scheduler = made.copied()
+    made.hold(*new_uuids(), h1={'VCPU': 8})
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
     scheduler.copy.keep_up()
     made.faults.seen.clear()
@@ -133,13 +121,13 @@ def test_claim_of_another_costs_a_refusal_and_the_next_host(cloud):
 
 def test_hosts_that_were_all_refused_are_looked_at_again(cloud):
     made = cloud([Host('h1')])
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     (other,) = new_uuids()
-    claim(made, 'h1', other, 8)
+    made.hold(other, h1={'VCPU': 8})
 
     def free(request, send):
         answer = send()
-        made.adapter.delete(f'/allocations/{other}')
+        made.placement.release(other)
         return answer
 
     made.faults.on('PUT', 1, free)
@@ -149,12 +137,15 @@ def test_hosts_that_were_all_refused_are_looked_at_again(cloud):
 def test_hosts_that_give_only_what_their_children_have_are_found(cloud):
     made = cloud([Host('h1'), Host('h2')])
     children = add_gpus(made, 'h2', 'a', 'b')
-    scheduler = made.mirrored()
+    scheduler = made.copied()
     uuids = new_uuids(2)
     for uuid in uuids:
         found = made.ask(scheduler, [uuid], extra_specs=GPU_ONLY, root_gb=0)
         assert found == [['h2']]
-    held = [*held_from(made, uuids[0]), *held_from(made, uuids[1])]
+    held = [
+        *made.placement.allocations(uuids[0]),
+        *made.placement.allocations(uuids[1]),
+    ]
     assert sorted(held) == sorted(children)
     assert made.faults.seen['GET'] == 2  # of this test itself
 
@@ -176,7 +167,7 @@ def test_the_same_hosts_are_chosen_as_with_placement(cloud, seed):
     made = cloud(hosts)
     for host in rng.sample(sorted(made.hosts), 2):
         add_gpus(made, host, 'gpu')
-    asked, computed, found = made.compose(), made.mirrored(), set()
+    asked, computed, found = made.compose(), made.copied(), set()
     for _ in range(12):
         request = {
             'vcpus': rng.choice([1, 4, 16]),
