@@ -7,12 +7,12 @@ from novasched.claiming.claims import Claims
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import NO_CALLER
-from novasched.ports.decisions import NO_RECORDER, NoRecorder
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import VERSION, schedule_request
 
 
-class Recorder(NoRecorder):
+class Recorder(DecisionRecorder):
     def __init__(self):
         self.said = []
 

@@ -42,7 +42,7 @@ def test_it_is_there_while_it_lasts(tmp_path):
     file.write_state()
     assert read(tmp_path) == [AWAY]
     found = overview.summarize(DecisionFiles(tmp_path), 60)
-    assert found['outages'] == [AWAY._asdict()]
+    assert found.outages == [AWAY._asdict()]
     known.at = []
     file.write_state()
     assert os.listdir(tmp_path) == []
@@ -53,7 +53,7 @@ def test_picks_are_there_while_some_are_assumed(tmp_path):
     file = StateFile(tmp_path, Known(), lambda: assumed)
     file.write_state()
     found = overview.summarize(DecisionFiles(tmp_path), 60)
-    assert (found['outages'], found['picks']) == ([], [assumed])
+    assert (found.outages, found.picks) == ([], [assumed])
     assumed = {}
     file.write_state()
     assert os.listdir(tmp_path) == []

@@ -379,9 +379,9 @@ class TestDefects:
     def test_health_warns_and_it_is_counted(self, mirror, clock):
         recorder = FakeRecorder()
         instrumentation = Instrumentation(recorder, clock, Settings(threads=1))
-        watched = instrumentation.copy(mirror)
+        instrumentation.watch_copy(mirror, 'mirror')
         assert instrumentation.health.checks()['mirror'].status == PASS
-        watched.candidates(Misfit(IndexError('5 of 4')))
+        mirror.candidates(Misfit(IndexError('5 of 4')))
         check = instrumentation.health.checks()['mirror']
         assert (check.status, check.output) == (
             WARN,
@@ -463,7 +463,7 @@ def test_health_says_where_candidates_come_from(
 ):
     mirror = CopyKeeper(store, clock)
     instrumentation = Instrumentation(FakeRecorder(), clock, Settings(threads=1))
-    instrumentation.copy(mirror, mode)
+    instrumentation.watch_copy(mirror, mode)
     for number in range(reads):
         if number:
             store.problem = errors.StoreFailed('Placement', 'away')
