@@ -37,7 +37,15 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, HostsOrder
+from novasched.inspection.session.orders import (
+    MOST_ROWS,
+    PAGE,
+    DrainOrder,
+    HostsOrder,
+    MoveOrder,
+    PlanOrder,
+    WhyNotOrder,
+)
 from novasched.inspection.texts.host import ranges
 from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import to_json
@@ -66,8 +74,8 @@ class Answered(NamedTuple):
     """An answer of the reader, and the page that is made of it when it is shown."""
 
     report: Any  # a dataclass, or a dict of JSON
-    template: str
-    view: Callable[[], dict[str, Any]]
+    template: str = ''  # there is only the JSON
+    view: Callable[[], dict[str, Any]] = dict
 
 
 class PageReports:
@@ -88,7 +96,7 @@ class PageReports:
         return Answered(report, 'overview', lambda: overview.view(report))
 
     def decisions(self, asked: PageQuery) -> Answered:
-        limit = asked.number('limit', PAGE, 1, query.MOST_ROWS)
+        limit = asked.number('limit', PAGE, 1, MOST_ROWS)
         before = asked.text('before') or None
         report = self._reader.decisions(asked.criteria(), before, limit)
 
@@ -117,10 +125,21 @@ class PageReports:
         return Answered(report, 'decision', lambda: decision.view(report, asked))
 
     def plan(self, asked: PageQuery) -> Answered:
-        order = asked.plan()
-        report = self._reader.plan(order) if order.flavor or order.like else {}
+        order = asked.order(PlanOrder)
+        is_asked = order.flavor or order.like
+        report: Any = self._reader.plan(order) if is_asked else None
         flavors = self._suggested
-        return Answered(report, 'plan', lambda: plan.view(report, asked, flavors()))
+        view = lambda: plan.view(report, asked, flavors())  # noqa: E731
+        return Answered(report or {}, 'plan', view)
+
+    def move(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.plan(asked.order(MoveOrder)))
+
+    def drain(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.plan(asked.order(DrainOrder)))
+
+    def why_not(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.why_not(asked.order(WhyNotOrder)))
 
     def capacity(self, asked: PageQuery) -> Answered:
         report = self._reader.capacity(asked.capacity())
@@ -137,7 +156,7 @@ class PageReports:
         return Answered(report, 'heat', lambda: {'heat': heat.view(report)})
 
     def hosts(self, asked: PageQuery) -> Answered:
-        report = self._reader.hosts(asked.hosts())
+        report = self._reader.hosts(asked.order(HostsOrder))
         flavors = self._suggested
         return Answered(report, 'hosts', lambda: hosts.view(report, asked, flavors()))
 
@@ -198,6 +217,12 @@ def create(reader: Cloud) -> flask.Flask:
         kept = FORMS.get(name)
         app.add_url_rule(rule, name, _form(ask, name, kept) if kept else _page(ask))
         app.add_url_rule(API + rule, f'{name}-json', _json(ask))
+    for rule, ask in (
+        ('/plan/move', pages.move),
+        ('/plan/drain', pages.drain),
+        ('/why-not', pages.why_not),
+    ):
+        app.add_url_rule(API + rule, rule, _json(ask))
     app.add_url_rule('/search', 'search', _search(reader))
     app.add_url_rule('/metrics', 'metrics', _metrics(reader))
     return app
@@ -284,7 +309,7 @@ def _host_found(reader: Cloud, typed: str) -> str:
         found = reader.hosts(HostsOrder(name=f'{typed},', limit=1))
     except errors.NovaschedError:
         return listed
-    return query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
+    return query.of_host(found.hosts[0].host) if found.total == 1 else listed
 
 
 def _frame() -> dict[str, Any]:

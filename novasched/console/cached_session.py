@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,35 +192,45 @@ class CachedSession:
         return cloud
 
     @contextlib.contextmanager
-    def dry_run(self, what_if: WhatIf) -> Iterator[Inspection]:
+    def dry_run(
+        self, changes: Sequence[str], seed: int | None = None
+    ) -> Iterator[Inspection]:
         """Return an inspection for one dry run: of the cloud that is kept, or, with
         changes, of one that is read for it. What takes longer than ``work_s`` is
-        ended by deadline.TookTooLong. Raises errors.Busy after PLAN_WAIT_S."""
+        ended by deadline.TookTooLong. Raises errors.OptionError for a change, and
+        errors.Busy after PLAN_WAIT_S."""
+        what_if = WhatIf.of(changes, is_trusted=False)
         turn = self._changing if what_if else self._planning
         if not turn.acquire(timeout=PLAN_WAIT_S):
             raise errors.Busy(1, 'Another plan takes long; try again in a moment')
         check = Deadline(self._work_s, self._clock.monotonic).check
         try:
-            opening = self._changed(what_if, check) if what_if else self._again(check)
+            opening = (
+                self._changed(what_if, seed, check)
+                if what_if
+                else self._again(seed, check)
+            )
             with opening as inspection:
                 yield inspection
         finally:
             turn.release()
 
     @contextlib.contextmanager
-    def _again(self, check: Check) -> Iterator[Inspection]:
+    def _again(self, seed: int | None, check: Check) -> Iterator[Inspection]:
         kept = self.current().inspection
         try:
-            run = dataclasses.replace(kept.run.begin(), check=check)
+            run = dataclasses.replace(kept.run.begin(seed), check=check)
             yield dataclasses.replace(kept, run=run)
         finally:
             kept.run.forget()
 
     @contextlib.contextmanager
-    def _changed(self, what_if: WhatIf, check: Check) -> Iterator[Inspection]:
+    def _changed(
+        self, what_if: WhatIf, seed: int | None, check: Check
+    ) -> Iterator[Inspection]:
         conf = configuration.copied(self._conf, session.options())
         opening = session.opened(
-            conf, what_if=what_if, sources=self.sources, check=check
+            conf, seed=seed, what_if=what_if, sources=self.sources, check=check
         )
         with contextlib.ExitStack() as stack:
             with _changed_options(what_if):

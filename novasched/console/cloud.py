@@ -26,25 +26,28 @@ from novasched.console.cached_session import (
 )
 from novasched.console.checks import CHECK_S, Checks, answered, checked
 from novasched.console.dry_runs import DryRuns, capacity_of
-from novasched.console.reader import (
-    CapacityOrder,
-    HostsOrder,
-    PlanOrder,
-    Report,
-)
 from novasched.decisions import files
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions import capacity, host, unchecked
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.explain import explanation
 from novasched.inspection.questions.reports import (
+    AnyPlan,
     CapacityReport,
+    HeatReport,
     HostReport,
+    HostsReport,
     Overview,
     SlotsRow,
+    WhyNotReport,
 )
 from novasched.inspection.session import dry_run
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import (
+    AnyPlanOrder,
+    CapacityOrder,
+    HostsOrder,
+    WhyNotOrder,
+)
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
 from novasched.process import configuration, opts
@@ -54,6 +57,7 @@ from novasched.runtime.log_once import LogOnce
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar('Answer')
+Report = dict[str, Any]
 
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
@@ -206,9 +210,13 @@ class Cloud:
 
     # -- plans
 
-    def plan(self, order: PlanOrder) -> Report:
-        """Return the JSON of ``novasched plan boot``."""
+    def plan(self, order: AnyPlanOrder) -> AnyPlan:
+        """Answer as ``novasched plan`` does."""
         return self._plans.ask(order, lambda: self._dry_runs.plan(order))
+
+    def why_not(self, order: WhyNotOrder) -> WhyNotReport:
+        """Answer as ``novasched why-not`` does."""
+        return self._plans.ask(order, lambda: self._dry_runs.why_not(order))
 
     # -- the cloud
 
@@ -224,7 +232,7 @@ class Cloud:
 
     def capacity(self, order: CapacityOrder) -> CapacityReport:
         """Count as ``novasched capacity --stranded`` does."""
-        if order.what_if:
+        if order.what_if or order.fresh:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
         return self._ask(
             order,
@@ -232,22 +240,12 @@ class Cloud:
             SLOTS_AGE_S,
         )
 
-    def heat(self, flavor: str) -> Report:
-        """Return ``flavor``, ``cells_left_out``, and ``groups`` by zone and aggregate.
-
-        A group has ``zone``, ``aggregate`` and ``hosts``, each ``[name, slots]``;
-        ``slots`` is None if the host is disabled or down.
-        """
+    def heat(self, flavor: str) -> HeatReport:
+        """Return the slots of a flavor by zone and aggregate."""
         return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
 
-    def hosts(self, order: HostsOrder) -> Report:
-        """Return a page of ``hosts``, and values to choose hosts by.
-
-        A host has ``host, cell, zone, aggregates, reason, used, servers, slots`` and
-        ``state``: enabled, disabled or down. ``used`` is ``{class: [used, total]}``; if
-        it is unknown, ``problem`` says why. The choices are ``cells, zones,
-        aggregates``. There are ``total, page, pages, cells_left_out``, too.
-        """
+    def hosts(self, order: HostsOrder) -> HostsReport:
+        """Return a page of hosts, and values to choose hosts by."""
         return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> HostReport:
@@ -385,27 +383,25 @@ def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
     flavor = cloud.inspection.flavor(name)
     try:
-        request = cloud.inspection.maker.boot(BootOrder(flavor=flavor)).request
-        return cloud.capacity.slots(str(flavor.name), request)
+        return cloud.capacity.of_flavor(cloud.inspection, flavor)
     except capacity.REFUSALS as problem:
         raise errors.OptionError(
             'flavor', str(problem), 'Name another one'
         ) from problem
 
 
-def _heat(cloud: CachedCloud, flavor: str) -> Report:
+def _heat(cloud: CachedCloud, flavor: str) -> HeatReport:
     groups = cloud.hosts().groups(_slots(cloud, flavor))
-    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _unavailable(cloud)}
+    return HeatReport(flavor, groups, _unavailable(cloud))
 
 
-def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
+def _hosts(cloud: CachedCloud, order: HostsOrder) -> HostsReport:
     slots = _slots(cloud, order.flavor) if order.flavor else None
-    found = cloud.hosts().page(order, order.page, order.limit, slots)
-    return {
-        **found,
-        'cells_left_out': _unavailable(cloud),
-        'problem': cloud.problem or None,
-    }
+    found = cloud.hosts().page(order, slots)
+    problem = cloud.problem or None
+    return dataclasses.replace(
+        found, cells_left_out=_unavailable(cloud), problem=problem
+    )
 
 
 def _unavailable(cloud: CachedCloud) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from novasched.inspection.questions import capacity, plan
 from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import filled, sources
@@ -81,11 +81,10 @@ def test_plan_and_capacity_are_what_requests_get(made, wanted, expected):
     most = sum(expected.values())
     with session.opened(made.conf, sources=sources(made)) as opened:
         counted = capacity.report(opened, opened.copies, [flavor], 'host').rows
-        order = BootOrder(flavor=flavor, count=most + 1)
-        asked = opened.maker.boot(order)
+        asked = opened.maker.boot(flavor, order=BootOrder(count=most + 1))
         planned = plan.boot(opened.run, asked)
     assert {row.by: row.slots for row in counted if row.slots} == expected
-    assert (planned['asked'], planned['fits']) == (most + 1, most)
+    assert (planned.asked, planned.fits) == (most + 1, most)
     got = filled(
         made,
         vcpus=1,

@@ -4,8 +4,8 @@
 import tempfile
 
 import pytest
-
 from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
+
 from novasched.decisions.reading import Criteria
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local import busy_hour, console_demo

@@ -21,7 +21,7 @@ from novasched.app import Reader
 from novasched.db.servers import CellServerRows
 from novasched.inspection.questions import reports
 from novasched.inspection.session.host_filling import Filling, room_by_copies
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import CapacityOrder
 from novasched.inspection.session.session import Inspection
 from novasched.inspection.texts.capacity import NOTHING
 from novasched.objects import context as contexts
@@ -51,7 +51,8 @@ SPLIT_CODES = (
 )
 """A host may have the CPUs, but not on as few NUMA nodes as are asked for."""
 MOST_FLAVORS = 50
-BY = ('zone', 'aggregate', 'cell', 'host')
+MOST_BY_HOST = 2
+"""Flavors in use that are counted for each host alone."""
 REFUSALS = (
     errors.NoValidHost,
     errors.InvalidRequest,
@@ -218,6 +219,11 @@ class Capacity:
             judge=conditions,
         )
 
+    def of_flavor(self, inspection: Inspection, flavor: Flavor) -> HostSlots:
+        """Count the slots of a flavor; see slots()."""
+        request = inspection.maker.boot(flavor).request
+        return self.slots(str(flavor.name), request)
+
     def grouped(self, hosts: HostTable, by: str | None) -> dict[str | None, list[int]]:
         """Return the places of hosts by zone, aggregate, cell or name, or of all.
 
@@ -283,6 +289,22 @@ def row(
     )
 
 
+def answer(
+    inspection: Inspection,
+    order: CapacityOrder,
+    stranded: bool = True,
+    most: int = MOST_FLAVORS,
+    kept: Capacity | None = None,
+) -> reports.CapacityReport:
+    """Answer an order; without flavors, of ``most`` of those in use. ``kept`` knows
+    slots that were counted before. Raises errors.OptionError."""
+    if order.fresh:
+        inspection.copies.renew()
+    flavors = wanted(inspection, order.flavors, most)
+    by = order.by or None
+    return report(inspection, inspection.copies, flavors, by, stranded, kept)
+
+
 def report(
     inspection: Inspection,
     copies: CopyOnDemand,
@@ -298,8 +320,7 @@ def report(
     rows: list[reports.SlotsRow] = []
     for flavor in flavors:
         try:
-            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
-            slots = capacity.slots(str(flavor.name), request)
+            slots = capacity.of_flavor(inspection, flavor)
         except REFUSALS as problem:
             rows.append(reports.SlotsRow(str(flavor.name), refused=str(problem)))
             continue
@@ -326,16 +347,13 @@ def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Fla
 
 
 def wanted(
-    inspection: Inspection,
-    texts: Sequence[str],
-    most: int = MOST_FLAVORS,
-    path: str | None = None,
+    inspection: Inspection, texts: Sequence[str], most: int = MOST_FLAVORS
 ) -> list[Flavor]:
     """Return the flavors that texts name or say, without any those in use; those that
     share a name are called by their texts. Raises errors.OptionError."""
     if not texts:
         return flavors_in_use(inspection, most)
-    flavors = [inspection.flavor(text, path) for text in texts]
+    flavors = [inspection.flavor(text) for text in texts]
     counts = Counter(str(flavor.name) for flavor in flavors)
     for flavor, text in zip(flavors, texts, strict=True):
         if counts[str(flavor.name)] > 1:

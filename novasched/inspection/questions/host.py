@@ -11,10 +11,10 @@ from novasched import errors
 from novasched.db.servers import HolderRow
 from novasched.decisions.counting import time_of
 from novasched.decisions.record import Head
-from novasched.inspection.questions import places, reports
+from novasched.inspection.questions import reports
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.capacity import REFUSALS, Capacity, flavors_in_use
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session import places
 from novasched.inspection.session.session import Inspection
 from novasched.providers.tree_state import ProviderState, tree_of
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -40,7 +40,7 @@ def report(
     ``decisions`` are the last that chose the host. Raises errors.OptionError for a
     host that there is not.
     """
-    places.check(inspection.run, None, host, 'HOST')
+    places.check(inspection.run, '', host, 'HOST')
     hosts = _hosts(inspection, host)
     every = holders(inspection, host, log=log)
     zone = inspection.conf.default_availability_zone
@@ -227,8 +227,7 @@ def _slots(
     found = []
     for flavor in flavors_in_use(inspection, MOST_FLAVORS):
         try:
-            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
-            slots = capacity.slots(str(flavor.name), request)
+            slots = capacity.of_flavor(inspection, flavor)
         except REFUSALS as problem:
             found.append(reports.FlavorSlots(flavor.name, 0, str(problem)))
             continue
