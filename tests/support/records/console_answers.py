@@ -114,6 +114,17 @@ HOST_ROW = {
     'servers': 2,
     'slots': None,
 }
+HOSTS = {
+    'hosts': [HOST_ROW],
+    'total': 101,
+    'page': 1,
+    'pages': 3,
+    'cells': ['cell1'],
+    'zones': ['az1'],
+    'aggregates': ['pinned'],
+    'cells_left_out': [],
+}
+NO_HOSTS = {**HOSTS, 'hosts': [], 'total': 0, 'pages': 1, 'zones': []}
 
 
 class GivenReader:
@@ -161,9 +172,7 @@ class GivenReader:
         return of_json(HeatReport, found)
 
     def hosts(self, order):
-        found = {'hosts': [HOST_ROW], 'total': 101, 'page': order.page, 'pages': 3}
-        known = {'cells': ['cell1'], 'zones': ['az1'], 'aggregates': ['pinned']}
-        found = self._answer('hosts', {**found, **known}, order)
+        found = self._answer('hosts', {**HOSTS, 'page': order.page}, order)
         return of_json(HostsReport, found)
 
     def host(self, name):
