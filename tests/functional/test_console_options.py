@@ -143,10 +143,8 @@ def made(module_cloud, tmp_path_factory):
         add_server(made, name)
     group = {'uuid': named_uuid('team'), 'name': 'team', 'project_id': 'owner'}
     of_group = made.add('api', server_tables.instance_groups, **group)
-    made.add(
-        *('api', server_tables.instance_group_policy),
-        **{'group_id': of_group, 'policy': 'anti-affinity', 'rules': None},
-    )
+    policy = {'group_id': of_group, 'policy': 'anti-affinity', 'rules': None}
+    made.add('api', server_tables.instance_group_policy, **policy)
     writer = DecisionWriter(decisions)
     now_s = int(SYSTEM_CLOCK.time())
     spec = spec_of(named_uuid('s1'))
