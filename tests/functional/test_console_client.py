@@ -9,7 +9,6 @@ import pytest
 
 from novasched import errors
 from novasched.commands import console_client
-from novasched.commands.capacity import CountCapacity
 from novasched.commands.decisions import CountDecisions, ListDecisions
 from novasched.commands.explain import ExplainDecision
 from novasched.commands.host import ShowHost
@@ -110,28 +109,6 @@ def test_missing_decision_exits_with_3(where):
     words = '--before', 'd-0000000000', '--console', where
     code, _, said = run(ListDecisions, *words, form='table')
     assert (code, 'No record is kept of a decision d-0000000000' in said) == (3, True)
-
-
-def test_the_cloud_is_as_the_console_knows_it(where):
-    code, planned, _ = run(PlanBoot, '--flavor', SMALL, '--count=2', '--console', where)
-    assert (code, planned['fits']) == (0, 2)
-    code, planned, said = run(
-        *(PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1', '--console', where),
-        *('--expect', 'p-000000'),
-    )
-    assert (code, planned['unplaced'][0]['count']) == (4, 1)
-    assert 'something has changed' in said
-    words = '--flavor', SMALL, '--by', 'zone', '--console', where
-    code, counted, _ = run(CountCapacity, *words)
-    assert (code, [row['by'] for row in counted['rows']]) == (0, ['az1', 'az2'])
-    assert 'stranded' not in str(counted['rows'])
-    assert 'stranded' in str(run(CountCapacity, *words, '--stranded')[1]['rows'])
-    changed = run(CountCapacity, *words, '--what-if', 'disable h1')[1]['rows']
-    assert [row['by'] for row in changed] == ['az2']
-    code, text, _ = run(ShowHost, 'h3/x', '--console', where, form='text')
-    assert (code, 'h3/x' in text) == (0, True)
-    held = run(ShowHost, 'h3/x', '--holders', 'pci', '--console', where)[1]
-    assert held['holders'] == []
 
 
 @pytest.mark.parametrize(

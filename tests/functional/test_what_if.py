@@ -12,7 +12,7 @@ from novasched.db.transactions import Database
 from novasched.inspection.questions import capacity, plan
 from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
-from novasched.inspection.session.orders import BootOrder
+from novasched.inspection.session.orders import BootOrder, CapacityOrder
 from novasched.inspection.session.what_if import WhatIf
 from novasched.placement_copy.readers import api
 from novasched.placement_copy.readers.database import DatabaseReader
@@ -55,8 +55,7 @@ def slots(made, *changes, flavor=TWO, by='host'):
     """Return the slots of a flavor by host, those of hosts that have some."""
     what_if = WhatIf.of(changes)
     with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
-        flavors = [flavor_of(flavor)]
-        answer = capacity.report(opened, opened.copies, flavors, by, True)
+        answer = capacity.answer(opened, CapacityOrder((flavor,), by))
     return {row.by: row.slots for row in answer.rows if row.slots}
 
 

@@ -11,7 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from novasched.objects import context as contexts
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement_copy import PlacementCopy
-from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.providers.diagnosis import Condition, judge
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
@@ -157,6 +156,12 @@ class Capacity:
         self._default_zone = default_zone
         self._counter = CellCounter()
         self.check = check
+
+    @classmethod
+    def of(cls, inspection: Inspection) -> Self:
+        """Return what counts the slots of a cloud that was read."""
+        run, zone = inspection.run, inspection.conf.default_availability_zone
+        return cls(run.reader, inspection.copies, zone, run.check)
 
     def hosts(self) -> HostTable:
         """Return the hosts that may get servers: up, and enabled in nova."""
@@ -294,31 +299,18 @@ def answer(
     order: CapacityOrder,
     stranded: bool = True,
     most: int = MOST_FLAVORS,
-    kept: Capacity | None = None,
-) -> reports.CapacityReport:
-    """Answer an order; without flavors, of ``most`` of those in use. ``kept`` knows
-    slots that were counted before. Raises errors.OptionError."""
-    if order.fresh:
-        inspection.copies.renew()
-    flavors = wanted(inspection, order.flavors, most)
-    by = order.by or None
-    return report(inspection, inspection.copies, flavors, by, stranded, kept)
-
-
-def report(
-    inspection: Inspection,
-    copies: CopyOnDemand,
-    flavors: Sequence[Flavor],
-    by: str | None = None,
-    stranded: bool = False,
     capacity: Capacity | None = None,
 ) -> reports.CapacityReport:
-    """Return the slots of flavors."""
-    reader, conf = inspection.run.reader, inspection.conf
-    zone, check = conf.default_availability_zone, inspection.run.check
-    capacity = capacity or Capacity(reader, copies, zone, check)
+    """Return the slots of flavors; without any, of ``most`` of those in use.
+
+    ``capacity`` knows slots that were counted before. Raises errors.OptionError.
+    """
+    copies, by = inspection.copies, order.by or None
+    if order.fresh:
+        copies.renew()
+    capacity = capacity or Capacity.of(inspection)
     rows: list[reports.SlotsRow] = []
-    for flavor in flavors:
+    for flavor in _wanted(inspection, order.flavors, most):
         try:
             slots = capacity.of_flavor(inspection, flavor)
         except REFUSALS as problem:
@@ -346,9 +338,7 @@ def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Fla
     return inspection.api.flavors([id_ for id_, _ in found.most_common(most)])
 
 
-def wanted(
-    inspection: Inspection, texts: Sequence[str], most: int = MOST_FLAVORS
-) -> list[Flavor]:
+def _wanted(inspection: Inspection, texts: Sequence[str], most: int) -> list[Flavor]:
     """Return the flavors that texts name or say, without any those in use; those that
     share a name are called by their texts. Raises errors.OptionError."""
     if not texts:

@@ -131,7 +131,8 @@ def held_by(
     lacking = {**LACKING, Code.NUMA_DOES_NOT_FIT: _of_nodes(request)}
     for condition in answer.conditions:
         if kind := lacking.get(condition.code):
-            found = holders(inspection, answer.host, kind)
+            every = holders(inspection, answer.host)
+            found = [each for each in every if each.held(kind)]
             return HeldBy(kind, found) if found else None
     return None
 

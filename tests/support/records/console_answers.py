@@ -9,6 +9,7 @@ from novasched.console import app
 from novasched.decisions.counting import time_of
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.questions.reports import (
+    BootPlan,
     CapacityReport,
     HeatReport,
     HostReport,
@@ -159,7 +160,8 @@ class GivenReader:
         return self._answer('decision', found, decision, index)
 
     def plan(self, order):
-        return self._answer('plan', None, order)
+        found = self._answer('plan', None, order)
+        return found and of_json(BootPlan, found)
 
     def capacity(self, order):
         found = self._answer('capacity', CAPACITY, order)
