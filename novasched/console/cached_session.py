@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,6 @@ from novasched.inspection.session import session
 from novasched.inspection.session.session import Inspection
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.on_demand import FRESH_S
 from novasched.process import configuration
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -46,13 +45,8 @@ WORK_S = 60.0
 class CachedCapacity(Capacity):
     """Counts the slots of each flavor once, until it is to forget them."""
 
-    def __init__(
-        self,
-        reader: app.Reader,
-        placement: Callable[[Iterable[str]], PlacementCopy],
-        default_zone: str,
-    ) -> None:
-        super().__init__(reader, placement, default_zone)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self._kept: dict[Any, HostSlots] = {}
 
     def forget(self) -> None:
@@ -171,8 +165,7 @@ class CachedSession:
             copies = inspection.copies
             copies.max_age_s, copies.machine_max_age_s = MAX_AGE_S, FRESH_S
             inspection.placement.max_age_s = HOSTS_AGE_S
-            zone = self._conf.default_availability_zone
-            capacity = CachedCapacity(inspection.run.reader, copies, zone)
+            capacity = CachedCapacity.of(inspection)
             now = self._clock.monotonic()
             cloud = CachedCloud(inspection, capacity, now, now)
 

@@ -38,7 +38,11 @@ def shared(module_cloud):
         Host('rack2-a', cell='cell2', vcpus=4),
         Host('rack2-off', disabled=True),
     ]
-    return module_cloud(hosts, filter_scheduler={'enabled_filters': FILTERS})
+    return module_cloud(
+        hosts,
+        DEFAULT={'service_down_time': 3600},
+        filter_scheduler={'enabled_filters': FILTERS},
+    )
 
 
 @pytest.fixture
