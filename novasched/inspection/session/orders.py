@@ -69,16 +69,9 @@ class Owner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DryOrder:
-    """A dry run that is asked for."""
+class WhatIfOrder:
+    """A question about a cloud as it is, or as it would be after changes."""
 
-    seed: int | None = option(
-        None,
-        '--seed',
-        'random seed, to repeat an earlier plan',
-        metavar='N',
-        bounds=(0, MOST_SEEDS),
-    )
     what_if: tuple[str, ...] = option(
         (),
         '--what-if',
@@ -89,6 +82,19 @@ class DryOrder:
         metavar='CHANGE',
         label='What if, one change a line',
         hint='add 2 like cmp-044',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryOrder(WhatIfOrder):
+    """A dry run that is asked for."""
+
+    seed: int | None = option(
+        None,
+        '--seed',
+        'random seed, to repeat an earlier plan',
+        metavar='N',
+        bounds=(0, MOST_SEEDS),
     )
 
 
@@ -248,7 +254,7 @@ class WhyNotOrder(BootOrder):
 
 
 @dataclass(frozen=True)
-class CapacityOrder:
+class CapacityOrder(WhatIfOrder):
     """Capacity that is asked for; without flavors, of those that servers have."""
 
     flavors: tuple[str, ...] = option(
@@ -259,9 +265,6 @@ class CapacityOrder:
         metavar='FLAVOR',
     )
     by: str = option('', '--by', 'group by', choices=GROUPINGS)
-    what_if: tuple[str, ...] = dataclasses.field(
-        default=(), metadata=DryOrder.__dataclass_fields__['what_if'].metadata
-    )
     fresh: bool = option(
         False, '--fresh', 'ask placement now; use nothing read in the last 5 minutes'
     )

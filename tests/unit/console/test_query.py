@@ -6,9 +6,17 @@ from urllib.parse import unquote
 import pytest
 
 from novasched import errors
+from novasched.commands.console_client import parameters
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
-from novasched.inspection.session.orders import HostsOrder, PlanOrder
+from novasched.inspection.session.orders import (
+    CapacityOrder,
+    DrainOrder,
+    HostsOrder,
+    MoveOrder,
+    PlanOrder,
+    WhyNotOrder,
+)
 
 
 def asked(text='', path='/decisions'):
@@ -54,6 +62,22 @@ def test_hints_are_one_a_line_or_repeated():
     )
     assert order.hints == ('a=1', 'b=2', 'c=3')
     assert order.what_if == ('disable h1',)
+
+
+@pytest.mark.parametrize(
+    'order',
+    [
+        PlanOrder(flavor='f', count=3, hints=('a=b', 'a=c'), seed=0, explain=True),
+        PlanOrder(like='web', boot_from_volume=True, policy='affinity', fresh=True),
+        MoveOrder(servers=('a', 'b'), to='h1', evacuate=True, what_if=('enable h2',)),
+        DrainOrder(hosts=('h1', 'h2'), one_of=True),
+        WhyNotOrder(host='h3/x', server='web', user_id='me'),
+        CapacityOrder(('f', 'g'), 'zone', fresh=True),
+        HostsOrder(name='rack1-*', state='down', page=3, limit=7),
+    ],
+)
+def test_parameters_of_an_order_say_the_same_order(order):
+    assert PageQuery('/', parameters(order)).order(type(order)) == order
 
 
 def test_capacity_and_hosts_have_the_names_of_their_orders():

@@ -122,6 +122,32 @@ def test_an_image_must_fit_into_the_flavor(path):
 
 
 @cases(
+    'text',
+    ('no name', '{"vcpus": 1, "ram": 1, "disk": 1}'),
+    ('a name of another kind', '{"name": [1], "vcpus": 1, "ram": 1, "disk": 1}'),
+    ('no size', '{"name": "x"}'),
+    ('a size of another kind', '{"name": "x", "vcpus": [1], "ram": {}, "disk": 1}'),
+    ('specs of another kind', '{"name": "x", "vcpus": 1, "extra_specs": 7}'),
+    ('no object', '[1]'),
+    ('too deep', '[' * 100_000),
+)
+def test_odd_json_of_a_client_is_refused(text):
+    with pytest.raises(errors.OptionError):
+        catalogue.flavor_of(text)
+
+
+@cases(
+    'text',
+    ('a size', '{"name": "x", "min_ram": "z"}'),
+    ('no number', '{"name": "x", "min_disk": null}'),
+    ('properties', '{"name": "x", "properties": []}'),
+)
+def test_odd_json_of_an_image_is_refused(text):
+    with pytest.raises(errors.OptionError, match='--image'):
+        catalogue.image_of(text)
+
+
+@cases(
     'text, problem',
     ('missing', None, 'No such file'),
     ('of another shape', 'flavors = 1', 'as tables'),
