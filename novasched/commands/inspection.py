@@ -80,7 +80,7 @@ class InspectionCommand(ReportCommand):
 
     @staticmethod
     def reader(inspection: Inspection) -> ReadRecord:
-        """Return what reads the record of a decision."""
+        """Return the function that reads the record of a decision."""
         from novasched.commands import sources
 
         return functools.partial(sources.record, inspection.conf)

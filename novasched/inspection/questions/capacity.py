@@ -159,7 +159,7 @@ class Capacity:
 
     @classmethod
     def of(cls, inspection: Inspection) -> Self:
-        """Return what counts the slots of a cloud that was read."""
+        """Return the counter of a cloud that was read."""
         run, zone = inspection.run, inspection.conf.default_availability_zone
         return cls(run.reader, inspection.copies, zone, run.check)
 

@@ -52,8 +52,8 @@ def flavor_of(
 ) -> Flavor:
     """Return the flavor that a text names, or says: ``vcpus=2,ram=2048,disk=20``.
 
-    A name, which may have a ``=`` in it, is looked for in the API database, and among
-    those built in; JSON is as from_file() returns it. Raises errors.OptionError.
+    A name may have a ``=`` in it. The API database comes before the flavors that are
+    built in. JSON is as from_file() returns it. Raises errors.OptionError.
     """
     entry = _entry(text)
     if entry is not None:
@@ -187,7 +187,7 @@ def _as_json(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _entry(text: str) -> dict[str, Any] | None:
-    """Return what JSON says of a flavor or an image. Raises errors.OptionError.
+    """Return a flavor or an image that JSON describes. Raises errors.OptionError.
 
     None if the text is no object of JSON.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orders: what commands and the console are asked for.
 
-Each field of an order is an option of a command, a parameter of an address, and a field
-of a form if it has a label.
+Each field of an order is an option of a command and a parameter of an address. A field
+with a label is in a form, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGE, MOST_ROWS, MOST_PAGES = 50, 500, 10**6
 
 
 @dataclass(frozen=True)
-class Option:
+class OrderField:
     """How a field of an order is given."""
 
     flag: str = ''  # '' if no command has it; without dashes it is no option
@@ -45,7 +45,7 @@ class Option:
 
 def option(default: Any = '', flag: str = '', help: str = '', **more: Any) -> Any:
     """Return a field of an order."""
-    said = Option(flag, help, **more)
+    said = OrderField(flag, help, **more)
     return field(default=default, metadata={'option': said})
 
 
@@ -285,7 +285,7 @@ class HostsOrder:
     limit: int = option(PAGE, bounds=(1, MOST_ROWS))
 
 
-def options(order: Any) -> Iterator[tuple[str, Any, Option]]:
+def options(order: Any) -> Iterator[tuple[str, Any, OrderField]]:
     """Yield the name, the default and the option of each field of an order."""
     for each in dataclasses.fields(order):
         yield each.name, each.default, each.metadata['option']

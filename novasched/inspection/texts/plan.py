@@ -60,7 +60,7 @@ def move_as_text(report: MovePlan, style: Style) -> str:
 
 
 def drain_as_text(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
-    """Return a plan of servers that leave hosts, those of a scope."""
+    """Return a plan of servers that leave the hosts of a scope."""
     if report.hosts is not None:
         return _one_of_as_text(report, report.hosts, style)
     if not report.asked and not report.cells_left_out:
