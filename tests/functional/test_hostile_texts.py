@@ -295,8 +295,8 @@ SIZE = 'vcpus=1,ram=512,disk=1'
 LARGE = 'vcpus=999,ram=512,disk=1'
 CHANGED = ('add 2 like h1',)
 QUESTIONS = {
-    'plan': lambda reader: reader.plan(PlanOrder(LARGE)),
-    'changed plan': lambda reader: reader.plan(PlanOrder(SIZE, what_if=CHANGED)),
+    'plan': lambda reader: reader.plan(PlanOrder(flavor=LARGE)),
+    'changed plan': lambda reader: reader.plan(PlanOrder(flavor=SIZE, what_if=CHANGED)),
     'capacity': lambda reader: reader.capacity(CapacityOrder((SIZE,))),
     'changed capacity': lambda reader: reader.capacity(
         CapacityOrder((SIZE,), what_if=CHANGED)
