@@ -47,7 +47,7 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.inspection.session import catalogue
 from novasched.inspection.questions import plan
 from novasched.inspection.session import session
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder
 from oslo_config import cfg
 from novasched.process import configuration
 conf = cfg.ConfigOpts()
@@ -58,8 +58,8 @@ imported = time.process_time()
 with session.opened(conf) as cloud:
     read = time.process_time()
     flavor = catalogue.flavor_of('vcpus=1,ram=512,disk=10')
-    wanted = cloud.maker.boot(BootOrder(flavor=flavor, count=20))
-    assert plan.boot(cloud.run, wanted)['fits'] == 20
+    wanted = cloud.maker.boot(flavor, order=BootOrder(count=20))
+    assert plan.boot(cloud.run, wanted).fits == 20
     done = time.process_time()
 print(f'{imported - began:.2f} {read - imported:.2f} {done - read:.2f}')
 """

@@ -8,11 +8,12 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cliff.command import Command
 
 from novasched import errors, printable
+from novasched.inspection.session import orders
 from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
 from novasched.runtime.typed_json import to_json
@@ -29,13 +30,13 @@ in part, which the rest could change."""
 FORMAT_VERSION = 1
 """The number "v" of the JSON of all reports."""
 SERVICE = 'nova-scheduler'
-DEFAULT_OWNER = 'admin'
 PIPE_WIDTH = 120
 LEAST_WIDTH = 8
 WHOLE = ('ID', 'Time', 'Server', 'Result')
 """Columns of which a part says little."""
 
 Answer = Mapping[str, Any]
+Order = TypeVar('Order')
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 """The names of columns, and rows."""
 
@@ -216,15 +217,51 @@ def add_local(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_options(parser: argparse.ArgumentParser, order: type[Any]) -> None:
+    """Add the options of an order to a command."""
+    groups: dict[str, argparse._ActionsContainer] = {}
+    for name, default, said in orders.options(order):
+        if not said.flag:
+            continue
+        to: argparse._ActionsContainer = parser
+        if said.one_of:
+            to = groups.get(said.one_of) or parser.add_mutually_exclusive_group(
+                required=said.one_of == orders.WHAT
+            )
+            groups[said.one_of] = to
+        given: dict[str, Any] = {'default': default, 'metavar': said.metavar}
+        if not said.flag.startswith('-'):
+            given = {'metavar': said.flag, 'nargs': said.nargs, 'default': []}
+            to.add_argument(name, help=said.help, **given)
+            continue
+        if isinstance(default, bool):
+            given = {'action': 'store_true'}
+        elif isinstance(default, tuple):
+            given |= {'action': 'append', 'default': []}
+        elif said.choices:
+            given |= {'choices': said.choices}
+        elif said.variable:
+            given['default'] = os.environ.get(said.variable) or orders.DEFAULT_OWNER
+        elif default is None:
+            given['type'] = int
+        elif isinstance(default, int):
+            given['type'] = positive
+        to.add_argument(said.flag, dest=name, help=said.help, **given)
+
+
+def order_of(order: type[Order], parsed_args: argparse.Namespace, **more: Any) -> Order:
+    """Return the order that arguments say; ``more`` are fields without an option."""
+    given = {
+        name: tuple(value) if isinstance(default, tuple) else value
+        for name, default, said in orders.options(order)
+        if said.flag and (value := getattr(parsed_args, name)) is not None
+    }
+    return order(**given, **more)
+
+
 def add_owner(parser: argparse.ArgumentParser) -> None:
     """Add the options that say who asks."""
-    for who, variable in (('project', 'OS_PROJECT_ID'), ('user', 'OS_USER_ID')):
-        parser.add_argument(
-            f'--{who}-id',
-            metavar='ID',
-            default=os.environ.get(variable) or DEFAULT_OWNER,
-            help=f'the {who} that asks (default: {variable}, else {DEFAULT_OWNER})',
-        )
+    add_options(parser, orders.Owner)
 
 
 def add_flavor_file(parser: argparse.ArgumentParser) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Set as AbstractSet
-from types import MappingProxyType
+from dataclasses import replace
 
-from novasched.commands.base import IN_PART, add_flavor_file
+from novasched.commands.base import IN_PART, add_flavor_file, add_options
 from novasched.commands.console_client import ConsoleCommand
-from novasched.commands.inspection import InspectionCommand, add_changes
+from novasched.commands.inspection import InspectionCommand
 from novasched.inspection.questions.reports import CapacityReport
+from novasched.inspection.session.orders import CapacityOrder
 from novasched.inspection.texts.lines import Style
-from novasched.runtime.typed_json import of_json
-
-BY = ('zone', 'aggregate', 'cell', 'host')
 
 
 class CountCapacity(ConsoleCommand, InspectionCommand):
@@ -26,31 +24,16 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
 
     newly_unavailable: AbstractSet[str] = frozenset()
     """Cells that became unavailable meanwhile."""
-    ONLY_HERE = MappingProxyType({'flavor_file': '--flavor-file', 'fresh': '--fresh'})
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--flavor',
-            action='append',
-            dest='flavors',
-            metavar='FLAVOR',
-            help='a name, an id, or in full: vcpus=2,ram=2048,disk=20; may be repeated '
-            '(default: the flavors in use, 50 at most)',
-        )
+        add_options(parser, CapacityOrder)
         add_flavor_file(parser)
-        parser.add_argument('--by', choices=BY, help='group by')
         parser.add_argument(
             '--stranded',
             action='store_true',
             help='show what is free but not usable, and why',
         )
-        parser.add_argument(
-            '--fresh',
-            action='store_true',
-            help='ask placement now; use nothing read in the last 5 minutes',
-        )
-        add_changes(parser)
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> CapacityReport:
@@ -71,30 +54,20 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return f'does not answer; its {counted(hosts, "host")} {are} not counted'
 
     def _of_console(self, parsed_args: argparse.Namespace) -> CapacityReport:
-        given = [('flavors', each) for each in parsed_args.flavors or ()]
-        given += [('what_if', each) for each in parsed_args.changes]
-        given += [('by', parsed_args.by)] if parsed_args.by else []
-        answer = self.of_console(parsed_args, '/capacity', given) or {}
-        if not parsed_args.stranded:
-            for row in answer['rows']:
-                for resource in row['resources'].values():
-                    resource.pop('stranded', None)
-        return of_json(CapacityReport, answer)
+        order = self.order(CapacityOrder, parsed_args)
+        answer = self.answered(parsed_args, '/capacity', order, CapacityReport)
+        if parsed_args.stranded:
+            return answer
+        return replace(answer, rows=[row.without_stranded() for row in answer.rows])
 
     def _counted(self, parsed_args: argparse.Namespace) -> CapacityReport:
         from novasched.inspection.questions import capacity
         from novasched.placement_copy.on_demand import FRESH_S
 
-        what_if = self.what_if(parsed_args)
-        with self.inspection(what_if=what_if) as inspection:
-            flavors = capacity.wanted(
-                inspection, parsed_args.flavors or (), path=parsed_args.flavor_file
-            )
-            copies = inspection.copies
-            copies.fresh, copies.machine_max_age_s = parsed_args.fresh, FRESH_S
-            answer = capacity.report(
-                inspection, copies, flavors, parsed_args.by, parsed_args.stranded
-            )
+        order = self.order(CapacityOrder, parsed_args)
+        with self.inspection_of(order) as inspection:
+            inspection.copies.machine_max_age_s = FRESH_S
+            answer = capacity.answer(inspection, order, parsed_args.stranded)
             unavailable = inspection.run.reader.view.unavailable_cells()
             self.newly_unavailable = set(answer.cells_left_out) - set(unavailable)
         return answer
@@ -104,4 +77,4 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
     ) -> str:
         from novasched.inspection.texts.capacity import as_text
 
-        return as_text(answer, parsed_args.by, parsed_args.stranded)
+        return as_text(answer, parsed_args.by or None, parsed_args.stranded)

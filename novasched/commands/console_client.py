@@ -6,13 +6,15 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from novasched import errors
 from novasched.commands.base import ConfiguredCommand
+from novasched.inspection.session.orders import options
 from novasched.parsing import parse_json
 from novasched.runtime import connections
+from novasched.runtime.typed_json import of_json
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -23,6 +25,7 @@ API = '/api/v1'
 WITHIN_S = 30.0
 MOST_BYTES = 64 << 20
 Given = Iterable[tuple[str, str]]
+Report = TypeVar('Report')
 
 
 class ConsoleCommand(ConfiguredCommand):
@@ -56,6 +59,30 @@ class ConsoleCommand(ConfiguredCommand):
                     '--console', f'it does not go with {option}', 'Leave one out'
                 )
         return ask(parsed_args.console, path, given)
+
+    def answered(
+        self,
+        parsed_args: argparse.Namespace,
+        path: str,
+        order: Any,
+        kind: type[Report],
+    ) -> Report:
+        """Return the answer of the console to an order. Raises as of_console() does,
+        and errors.OptionError if it knows no such thing."""
+        answer = self.of_console(parsed_args, path, parameters(order))
+        if answer is None:
+            problem = 'it knows nothing of what is asked'
+            raise errors.OptionError('--console', problem, 'Look at its pages')
+        return of_json(kind, answer)
+
+
+def parameters(order: Any) -> Given:
+    """Yield the parameters of an address that asks for an order."""
+    for name, default, _ in options(order):
+        value = getattr(order, name)
+        if value != default:
+            values = value if isinstance(value, tuple) else [value]
+            yield from ((name, str(int(v) if v is True else v)) for v in values)
 
 
 def of_decision(id: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from dataclasses import replace
 
 from novasched import errors
 from novasched.commands.base import IN_PART
@@ -42,22 +43,25 @@ class ShowHost(ConsoleCommand, InspectionCommand):
     def report(self, parsed_args: argparse.Namespace) -> HostReport:
         ask = self._of_console if parsed_args.console else self._read
         answer = ask(parsed_args)
-        for cell in answer.cells_left_out:
-            self.warn(f'{cell} does not answer')
+        silent = [f'{cell} does not answer' for cell in answer.cells_left_out]
+        silent += [f'{n} did not answer the console' for n in answer.unanswered or ()]
+        for warning in silent:
+            self.warn(warning)
+        if silent or answer.placement_problems:
             self.code = IN_PART
-        if answer.placement_problems:
-            self.code = IN_PART
-        return answer
+        return replace(answer, unanswered=None)
 
     def _of_console(self, parsed_args: argparse.Namespace) -> HostReport:
         host, holding = parsed_args.host, parsed_args.holders
-        answer = self.of_console(parsed_args, of_host(host))
-        if answer is None:
+        found = self.of_console(parsed_args, of_host(host))
+        if found is None:
             remedy = 'See all in its page of hosts'
             raise errors.OptionError('HOST', f'the console knows no {host}', remedy)
-        if holding is not None:
-            answer['holders'] = [one for one in answer['holders'] if one[holding]]
-        return of_json(HostReport, answer)
+        answer = of_json(HostReport, found)
+        if holding is None:
+            return answer
+        holders = [each for each in answer.holders if each.held(holding)]
+        return replace(answer, holders=holders)
 
     def _read(self, parsed_args: argparse.Namespace) -> HostReport:
         from novasched.commands import sources

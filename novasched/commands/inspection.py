@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors, printable
-from novasched.commands.base import ReportCommand
+from novasched.commands.base import Order, ReportCommand, order_of
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from novasched.inspection.session.session import Inspection
+    from novasched.inspection.session.session import Inspection, ReadRecord
     from novasched.inspection.session.what_if import WhatIf
 
 WITHIN_S = 3600.0
@@ -49,11 +51,39 @@ class InspectionCommand(ReportCommand):
             raise type(problem)(problem.store, said) from problem
 
     @staticmethod
-    def what_if(parsed_args: argparse.Namespace) -> WhatIf:
-        """Return the changes that are asked for. Raises errors.OptionError."""
+    def order(kind: type[Order], parsed_args: argparse.Namespace, **more: Any) -> Order:
+        """Return the order that is asked for, with what it names of files in full:
+        a console does not see them. Raises errors.OptionError."""
+        from novasched.inspection.session.catalogue import from_file
+
+        order = order_of(kind, parsed_args, **more)
+        changes: dict[str, Any] = {}
+        for name, path, entries in (
+            ('flavor', 'flavor_file', 'flavors'),
+            ('flavors', 'flavor_file', 'flavors'),
+            ('image', 'image_file', 'images'),
+        ):
+            if (file := getattr(parsed_args, path, None)) and hasattr(order, name):
+                said = getattr(order, name)
+                texts = [said] if isinstance(said, str) else said
+                full = tuple(from_file(text, file, entries) for text in texts)
+                changes[name] = full[0] if isinstance(said, str) else full
+        return replace(order, **changes)  # type: ignore[type-var]
+
+    def inspection_of(
+        self, order: Any, seed: int | None = None
+    ) -> contextlib.AbstractContextManager[Inspection]:
+        """Read the cloud as an order changes it; see inspection()."""
         from novasched.inspection.session.what_if import WhatIf
 
-        return WhatIf.of(parsed_args.changes)
+        return self.inspection(seed, WhatIf.of(order.what_if))
+
+    @staticmethod
+    def reader(inspection: Inspection) -> ReadRecord:
+        """Return the function that reads the record of a decision."""
+        from novasched.commands import sources
+
+        return functools.partial(sources.record, inspection.conf)
 
     def progress(self, text: str) -> None:
         """Show what is being done, on a terminal, once it takes long."""
@@ -69,28 +99,3 @@ class InspectionCommand(ReportCommand):
         """Take the line of the progress away."""
         if getattr(self, '_is_shown', False):
             printable.unescaped(self.app.stderr).write('\r\033[K')
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add the option that repeats what is random."""
-    parser.add_argument(
-        '--seed',
-        type=int,
-        metavar='N',
-        help='random seed, to repeat an earlier plan',
-    )
-
-
-def add_changes(parser: argparse.ArgumentParser) -> None:
-    """Add the option that changes what is read."""
-    parser.add_argument(
-        '--what-if',
-        action='append',
-        default=[],
-        dest='changes',
-        metavar='CHANGE',
-        help='answer as if the cloud were another; may be repeated: disable, enable or '
-        'remove HOST; add N like HOST; trait HOST +T or -T; aggregate A +HOST or '
-        '-HOST; property A key=value; ratio CLASS=NUMBER [A|HOST]; option '
-        'GROUP.NAME=VALUE. HOST may be a pattern such as rack1-*',
-    )

@@ -4,6 +4,7 @@ the others. What asks them is imported when it is first needed."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from novasched.process import configuration
 from novasched.runtime import state_directory
 
 if TYPE_CHECKING:
+    from novasched.decisions.record import DecisionRecord
     from novasched.rpc.inspection_client import InspectionClient
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +62,16 @@ def sources(
             lambda: _client(conf),
         ),
     )
+
+
+def record(conf: cfg.ConfigOpts, name: str) -> DecisionRecord:
+    """Return the record of a decision, whichever scheduler has it. Raises
+    errors.DecisionNotFound and errors.AmbiguousDecision."""
+    with contextlib.closing(sources(conf)) as decisions:
+        found = decisions.read(name)
+        if found is None:
+            raise errors.DecisionNotFound(name, decisions.unanswered)
+        return found
 
 
 def _register(conf: cfg.ConfigOpts, opts: Mapping[str, Sequence[cfg.Opt]]) -> None:

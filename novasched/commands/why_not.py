@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from novasched import errors
-from novasched.commands import plan
-from novasched.commands.base import ANSWER_IS_NO, IN_PART
-from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, add_options
+from novasched.commands.console_client import ConsoleCommand
+from novasched.commands.inspection import InspectionCommand
+from novasched.commands.plan import add_request_files
 from novasched.inspection.questions.reports import WhyNotReport
+from novasched.inspection.session.orders import WhyNotOrder
 from novasched.inspection.texts.lines import Style
 
 
-class WhyNot(InspectionCommand):
+class WhyNot(ConsoleCommand, InspectionCommand):
     """Say which conditions of a request a host meets now, and which it does not.
 
     All are asked, not only the first that fails. It is a dry run: nothing is claimed,
@@ -24,14 +25,9 @@ class WhyNot(InspectionCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument('host', metavar='HOST', help='name of a compute host')
-        what = plan.add_request(parser)
-        what.add_argument(
-            '--server', metavar='SERVER', help='to move this server, by name or uuid'
-        )
         parser.add_argument('--long', action='store_true', help='show uuids in full')
-        add_seed(parser)
-        add_changes(parser)
+        add_options(parser, WhyNotOrder)
+        add_request_files(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -44,28 +40,24 @@ class WhyNot(InspectionCommand):
             return IN_PART
 
     def report(self, parsed_args: argparse.Namespace) -> WhyNotReport:
-        from novasched.inspection.questions.why_not import held_by, why_not
+        order = self.order(WhyNotOrder, parsed_args)
+        if parsed_args.console:
+            answer = self.answered(parsed_args, '/why-not', order, WhyNotReport)
+            ranked_without = answer.cells_left_out
+        else:
+            from novasched.inspection.questions import why_not
 
-        what_if = self.what_if(parsed_args)
-        with self.inspection(parsed_args.seed, what_if) as inspection:
-            if parsed_args.server is not None:
-                server = inspection.finder.one(parsed_args.server)
-                asked = inspection.maker.move(server)
-            else:
-                asked = plan.wanted(inspection, parsed_args)
-            answer = why_not(
-                inspection.run, parsed_args.host, asked, inspection.placement
-            )
-            held = held_by(inspection, answer, asked.request)
-            unavailable = inspection.cells_left_out()
-        for cell in unavailable:
+            with self.inspection_of(order, order.seed) as inspection:
+                answer = why_not.answer(inspection, order, self.reader(inspection))
+                ranked_without = inspection.run.reader.view.unavailable_cells()
+        for cell in answer.cells_left_out:
             what = 'does not answer; its hosts are not ranked'
-            if cell not in answer.cells_left_out:
+            if cell not in ranked_without:
                 what = 'stopped answering; its servers are not named'
             self.warn(f'{cell} {what}')
         if not answer.fits:
             self.code = ANSWER_IS_NO
-        return replace(answer, held_by=held, cells_left_out=unavailable)
+        return answer
 
     def text(
         self, answer: WhyNotReport, style: Style, parsed_args: argparse.Namespace

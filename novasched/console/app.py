@@ -37,7 +37,15 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, HostsOrder
+from novasched.inspection.session.orders import (
+    MOST_ROWS,
+    PAGE,
+    DrainOrder,
+    HostsOrder,
+    MoveOrder,
+    PlanOrder,
+    WhyNotOrder,
+)
 from novasched.inspection.texts.host import ranges
 from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import to_json
@@ -66,7 +74,7 @@ class Answered(NamedTuple):
     """An answer of the reader, and the page that is made of it when it is shown."""
 
     report: Any  # a dataclass, or a dict of JSON
-    view: Callable[[], dict[str, Any]]
+    view: Callable[[], dict[str, Any]] = dict  # there is only the JSON
 
 
 class PageReports:
@@ -88,7 +96,7 @@ class PageReports:
         return Answered(report, lambda: overview.view(report))
 
     def decisions(self, asked: PageQuery) -> Answered:
-        limit = asked.number('limit', PAGE, 1, query.MOST_ROWS)
+        limit = asked.number('limit', PAGE, 1, MOST_ROWS)
         before = asked.text('before') or None
         report = self._reader.decisions(asked.criteria(), before, limit)
 
@@ -117,10 +125,21 @@ class PageReports:
         return Answered(report, lambda: decision.view(report, asked))
 
     def plan(self, asked: PageQuery) -> Answered:
-        order = asked.plan()
-        report = self._reader.plan(order) if order.flavor or order.like else {}
+        order = asked.order(PlanOrder)
+        is_asked = order.flavor or order.like
+        report: Any = self._reader.plan(order) if is_asked else None
         flavors = self._suggested
-        return Answered(report, lambda: plan.view(report, asked, flavors()))
+        view = lambda: plan.view(report, asked, flavors())  # noqa: E731
+        return Answered(report or {}, view)
+
+    def move(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.plan(asked.order(MoveOrder)))
+
+    def drain(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.plan(asked.order(DrainOrder)))
+
+    def why_not(self, asked: PageQuery) -> Answered:
+        return Answered(self._reader.why_not(asked.order(WhyNotOrder)))
 
     def capacity(self, asked: PageQuery) -> Answered:
         report = self._reader.capacity(asked.capacity())
@@ -137,7 +156,7 @@ class PageReports:
         return Answered(report, lambda: {'heat': heat.view(report)})
 
     def hosts(self, asked: PageQuery) -> Answered:
-        report = self._reader.hosts(asked.hosts())
+        report = self._reader.hosts(asked.order(HostsOrder))
         flavors = self._suggested
         return Answered(report, lambda: hosts.view(report, asked, flavors()))
 
@@ -184,9 +203,7 @@ class PageReports:
             found = self._reader.hosts(HostsOrder(name=f'{typed},', limit=1))
         except errors.NovaschedError:
             return listed
-        return (
-            query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
-        )
+        return query.of_host(found.hosts[0].host) if found.total == 1 else listed
 
 
 class HostNotFound(errors.NovaschedError):
@@ -227,6 +244,12 @@ def create(reader: Cloud) -> flask.Flask:
         shown = _form if name in FORMS else _page
         app.add_url_rule(rule, name, shown(ask, name))
         app.add_url_rule(API + rule, f'{name}-json', _json(ask))
+    for rule, ask in (
+        ('/plan/move', pages.move),
+        ('/plan/drain', pages.drain),
+        ('/why-not', pages.why_not),
+    ):
+        app.add_url_rule(API + rule, rule, _json(ask))
     app.add_url_rule('/search', 'search', pages.search)
     app.add_url_rule('/metrics', 'metrics', pages.metrics)
     return app

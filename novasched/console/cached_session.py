@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,6 @@ from novasched.inspection.session import session
 from novasched.inspection.session.session import Inspection
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement_copy import PlacementCopy
 from novasched.placement_copy.on_demand import FRESH_S
 from novasched.process import configuration
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -46,13 +45,8 @@ WORK_S = 60.0
 class CachedCapacity(Capacity):
     """Counts the slots of each flavor once, until it is to forget them."""
 
-    def __init__(
-        self,
-        reader: app.Reader,
-        placement: Callable[[Iterable[str]], PlacementCopy],
-        default_zone: str,
-    ) -> None:
-        super().__init__(reader, placement, default_zone)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self._kept: dict[Any, HostSlots] = {}
 
     def forget(self) -> None:
@@ -171,8 +165,7 @@ class CachedSession:
             copies = inspection.copies
             copies.max_age_s, copies.machine_max_age_s = MAX_AGE_S, FRESH_S
             inspection.placement.max_age_s = HOSTS_AGE_S
-            zone = self._conf.default_availability_zone
-            capacity = CachedCapacity(inspection.run.reader, copies, zone)
+            capacity = CachedCapacity.of(inspection)
             now = self._clock.monotonic()
             cloud = CachedCloud(inspection, capacity, now, now)
 
@@ -192,35 +185,45 @@ class CachedSession:
         return cloud
 
     @contextlib.contextmanager
-    def dry_run(self, what_if: WhatIf) -> Iterator[Inspection]:
+    def dry_run(
+        self, changes: Sequence[str], seed: int | None = None
+    ) -> Iterator[Inspection]:
         """Return an inspection for one dry run: of the cloud that is kept, or, with
         changes, of one that is read for it. What takes longer than ``work_s`` is
-        ended by deadline.TookTooLong. Raises errors.Busy after PLAN_WAIT_S."""
+        ended by deadline.TookTooLong. Raises errors.OptionError for a change, and
+        errors.Busy after PLAN_WAIT_S."""
+        what_if = WhatIf.of(changes, is_trusted=False)
         turn = self._changing if what_if else self._planning
         if not turn.acquire(timeout=PLAN_WAIT_S):
             raise errors.Busy(1, 'Another plan takes long; try again in a moment')
         check = Deadline(self._work_s, self._clock.monotonic).check
         try:
-            opening = self._changed(what_if, check) if what_if else self._again(check)
+            opening = (
+                self._changed(what_if, seed, check)
+                if what_if
+                else self._again(seed, check)
+            )
             with opening as inspection:
                 yield inspection
         finally:
             turn.release()
 
     @contextlib.contextmanager
-    def _again(self, check: Check) -> Iterator[Inspection]:
+    def _again(self, seed: int | None, check: Check) -> Iterator[Inspection]:
         kept = self.current().inspection
         try:
-            run = dataclasses.replace(kept.run.begin(), check=check)
+            run = dataclasses.replace(kept.run.begin(seed), check=check)
             yield dataclasses.replace(kept, run=run)
         finally:
             kept.run.forget()
 
     @contextlib.contextmanager
-    def _changed(self, what_if: WhatIf, check: Check) -> Iterator[Inspection]:
+    def _changed(
+        self, what_if: WhatIf, seed: int | None, check: Check
+    ) -> Iterator[Inspection]:
         conf = configuration.copied(self._conf, session.options())
         opening = session.opened(
-            conf, what_if=what_if, sources=self.sources, check=check
+            conf, seed=seed, what_if=what_if, sources=self.sources, check=check
         )
         with contextlib.ExitStack() as stack:
             with _changed_options(what_if):

@@ -26,25 +26,28 @@ from novasched.console.cached_session import (
     CachedSession,
 )
 from novasched.console.dry_runs import DryRuns, capacity_of
-from novasched.console.reader import (
-    CapacityOrder,
-    HostsOrder,
-    PlanOrder,
-    Report,
-)
 from novasched.decisions import files
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions import capacity, host, unchecked
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.explain import Explanation, explanation
 from novasched.inspection.questions.reports import (
+    AnyPlan,
     CapacityReport,
+    HeatReport,
     HostReport,
+    HostsReport,
     Overview,
     SlotsRow,
+    WhyNotReport,
 )
 from novasched.inspection.session import dry_run
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import (
+    AnyPlanOrder,
+    CapacityOrder,
+    HostsOrder,
+    WhyNotOrder,
+)
 from novasched.observability.health import FAIL, PASS, WARN, Check, overall, stamp
 from novasched.placement import session as placement_session
 from novasched.process import configuration, opts
@@ -54,6 +57,7 @@ from novasched.runtime.log_once import LogOnce
 LOG = logging.getLogger(__name__)
 
 Question = TypeVar('Question', bound=Callable[..., Any])
+Report = dict[str, Any]
 
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
@@ -216,9 +220,14 @@ class Cloud:
     # -- plans
 
     @_answered(PLANS)
-    def plan(self, order: PlanOrder) -> Report:
-        """Return the JSON of ``novasched plan boot``."""
+    def plan(self, order: AnyPlanOrder) -> AnyPlan:
+        """Answer as ``novasched plan`` does."""
         return self._dry_runs.plan(order)
+
+    @_answered(PLANS)
+    def why_not(self, order: WhyNotOrder) -> WhyNotReport:
+        """Answer as ``novasched why-not`` does."""
+        return self._dry_runs.why_not(order)
 
     @_answered(PLANS)
     def _changed_capacity(self, order: CapacityOrder) -> CapacityReport:
@@ -228,7 +237,8 @@ class Cloud:
 
     def capacity(self, order: CapacityOrder) -> CapacityReport:
         """Count as ``novasched capacity --stranded`` does."""
-        return self._changed_capacity(order) if order.what_if else self._capacity(order)
+        is_planned = order.what_if or order.fresh
+        return self._changed_capacity(order) if is_planned else self._capacity(order)
 
     @_answered(COUNTS, SLOTS_AGE_S)
     def _capacity(self, order: CapacityOrder) -> CapacityReport:
@@ -236,29 +246,22 @@ class Cloud:
         return capacity_of(cloud.inspection, order, True, cloud.capacity)
 
     @_answered(COUNTS, HOSTS_AGE_S)
-    def heat(self, flavor: str) -> Report:
-        """Return ``flavor``, ``cells_left_out``, and ``groups`` by zone and aggregate.
-
-        A group has ``zone``, ``aggregate`` and ``hosts``, each ``[name, slots]``;
-        ``slots`` is None if the host is disabled or down.
-        """
+    def heat(self, flavor: str) -> HeatReport:
+        """Return the slots of a flavor by zone and aggregate."""
         cloud = self._session.for_question()
         groups = cloud.hosts().groups(_slots(cloud, flavor))
-        return {'flavor': flavor, 'groups': groups, **_unavailable(cloud)}
+        return HeatReport(flavor, groups, _unavailable(cloud))
 
     @_answered(COUNTS, HOSTS_AGE_S)
-    def hosts(self, order: HostsOrder) -> Report:
-        """Return a page of ``hosts``, and values to choose hosts by.
-
-        A host has ``host, cell, zone, aggregates, reason, used, servers, slots`` and
-        ``state``: enabled, disabled or down. ``used`` is ``{class: [used, total]}``; if
-        it is unknown, ``problem`` says why. The choices are ``cells, zones,
-        aggregates``. There are ``total, page, pages, cells_left_out``, too.
-        """
+    def hosts(self, order: HostsOrder) -> HostsReport:
+        """Return a page of hosts, and values to choose hosts by."""
         cloud = self._session.for_question()
         slots = _slots(cloud, order.flavor) if order.flavor else None
-        found = cloud.hosts().page(order, order.page, order.limit, slots)
-        return {**found, **_unavailable(cloud), 'problem': cloud.problem or None}
+        found = cloud.hosts().page(order, slots)
+        problem = cloud.problem or None
+        return dataclasses.replace(
+            found, cells_left_out=_unavailable(cloud), problem=problem
+        )
 
     @_answered(COUNTS, HOSTS_AGE_S)
     def host(self, name: str) -> HostReport:
@@ -386,17 +389,15 @@ def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
     flavor = cloud.inspection.flavor(name)
     try:
-        request = cloud.inspection.maker.boot(BootOrder(flavor=flavor)).request
-        return cloud.capacity.slots(str(flavor.name), request)
+        return cloud.capacity.of_flavor(cloud.inspection, flavor)
     except capacity.REFUSALS as problem:
         raise errors.OptionError(
             'flavor', str(problem), 'Name another one'
         ) from problem
 
 
-def _unavailable(cloud: CachedCloud) -> Report:
-    view = cloud.inspection.run.reader.view
-    return {'cells_left_out': list(view.unavailable_cells())}
+def _unavailable(cloud: CachedCloud) -> list[str]:
+    return list(cloud.inspection.run.reader.view.unavailable_cells())
 
 
 def _checked(problem: str, status: str) -> Check:

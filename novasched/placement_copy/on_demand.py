@@ -38,7 +38,7 @@ class CopyOnDemand:
     # returns the copy of this machine's scheduler, if it keeps one as young
     of_machine: Callable[[float], PlacementCopy | None] = lambda max_age_s: None
     change: Callable[[Contents], Contents] | None = None  # made to what was read
-    fresh: bool = False  # the machine's copy is never used
+    not_before: float = -math.inf  # no copy that was read earlier is used
     max_age_s: float = math.inf  # after which store is read again
     machine_max_age_s: float = JUST_READ_S  # up to which the machine's copy is used
     clock: Clock = SYSTEM_CLOCK
@@ -68,6 +68,10 @@ class CopyOnDemand:
             self.newest = made
             return made
 
+    def renew(self) -> None:
+        """Use nothing that was read before."""
+        self.not_before = self.clock.monotonic()
+
     def age_s(self) -> float:
         """Return how old the copy is."""
         return self._age_s(self())
@@ -82,13 +86,14 @@ class CopyOnDemand:
 
     def _known(self, wanted: set[str], max_age_s: float) -> PlacementCopy | None:
         """Return the newest fitting copy, if there is one."""
-        kept = None if self.fresh else self.of_machine(self.machine_max_age_s)
+        kept = self.of_machine(self.machine_max_age_s)
         fit = [
             copy
             for copy in (self._own, kept)
             if copy is not None
             and copy.contents.knows(wanted)
             and self._age_s(copy) <= max_age_s
+            and copy.as_of >= self.not_before
         ]
         return max(fit, key=lambda copy: copy.as_of, default=None)
 

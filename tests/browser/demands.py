@@ -26,11 +26,12 @@ from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.db.transactions import Database
-from novasched.inspection.questions.servers import ServerFinder
 from novasched.inspection.session.catalogue import flavor_of
 from novasched.inspection.session.dry_run import SilentNotifier
+from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.pci_aliases import PciAliases
-from novasched.inspection.session.requests import BootOrder, RequestMaker
+from novasched.inspection.session.requests import RequestMaker
+from novasched.inspection.session.servers import ServerFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy.readers.database import DatabaseReader
@@ -68,7 +69,11 @@ class PastClock:
         return SYSTEM_CLOCK.monotonic()
 
 
-def orders(shape: Shape, rng: random.Random) -> Iterator[BootOrder]:
+Demand = tuple[Flavor, dict[str, str], BootOrder]
+"""The flavor of new servers, their image, and what else is asked for."""
+
+
+def orders(shape: Shape, rng: random.Random) -> Iterator[Demand]:
     """Yield what is asked for: most of it has a place, one in four has none."""
     flavors, mark = inventory.flavors(shape.mark), shape.mark
 
@@ -79,33 +84,37 @@ def orders(shape: Shape, rng: random.Random) -> Iterator[BootOrder]:
 
     pinned = flavors[inventory.PINNED]
     huge = other(flavor_of('vcpus=192,ram=524288,disk=400'), 'x1.huge')
-    failing = [
-        BootOrder(flavor=pinned.replaced(vcpus=14, name=f'm1.pinned.14{mark}')),
-        BootOrder(flavor=pinned.replaced(memory_mb=98304, name=f'r1.pinned{mark}')),
-        BootOrder(flavor=huge),
-        BootOrder(flavor=other(pinned, 'm1.avx', **{AVX512: 'required'}), zone='nova'),
-        BootOrder(
-            flavor=other(
-                flavors[1], 'm1.xen', **{'capabilities:hypervisor_type': 'xen'}
-            )
+    plain = BootOrder()
+    failing: list[Demand] = [
+        (pinned.replaced(vcpus=14, name=f'm1.pinned.14{mark}'), {}, plain),
+        (pinned.replaced(memory_mb=98304, name=f'r1.pinned{mark}'), {}, plain),
+        (huge, {}, plain),
+        (other(pinned, 'm1.avx', **{AVX512: 'required'}), {}, BootOrder(zone='nova')),
+        (
+            other(flavors[1], 'm1.xen', **{'capabilities:hypervisor_type': 'xen'}),
+            {},
+            plain,
         ),
-        BootOrder(
-            flavor=other(flavors[5], 'g1.four', **{'pci_passthrough:alias': 'gpu:4'})
+        (
+            other(flavors[5], 'g1.four', **{'pci_passthrough:alias': 'gpu:4'}),
+            {},
+            plain,
         ),
-        BootOrder(flavor=flavors[0], image={'hw_architecture': 'aarch64'}),
+        (flavors[0], {'hw_architecture': 'aarch64'}, plain),
     ]
     if shape.hosts <= 16:
-        apart = {'policy': 'anti-affinity', 'count': 20}
-        failing.append(BootOrder(flavor=flavors[0], **apart))
+        apart = BootOrder(policy='anti-affinity', count=20)
+        failing.append((flavors[0], {}, apart))
     for number in range(shape.decisions):
-        made = BootOrder(
-            flavor=rng.choices(flavors, POPULARITY)[0],
+        flavor = rng.choices(flavors, POPULARITY)[0]
+        order = BootOrder(
             count=rng.choice([1, 1, 1, 1, 2, 3]),
-            zone=rng.choice([None, f'az{rng.randint(1, shape.zones)}{mark}']),
-            hints={f'queue{mark}': [f'low{mark}']} if mark or number % 9 == 0 else {},
+            zone=rng.choice(['', f'az{rng.randint(1, shape.zones)}{mark}']),
+            hints=(f'queue{mark}=low{mark}',) if mark or number % 9 == 0 else (),
         )
-        made = rng.choice(failing) if number % 4 == 3 else made
-        yield replace(made, project_id=PROJECT, user_id=PROJECT)
+        made: Demand = flavor, {}, order
+        flavor, image, order = rng.choice(failing) if number % 4 == 3 else made
+        yield flavor, image, replace(order, project_id=PROJECT, user_id=PROJECT)
 
 
 def times(shape: Shape, rng: random.Random) -> list[float]:
@@ -121,8 +130,8 @@ def decide(path: Path, shape: Shape, placement: Adapter, seed: int = 1) -> None:
     clock = PastClock(HOUR_S)
     with contextlib.ExitStack() as stack:
         scheduler, maker = _scheduler(conf, placement, clock, rng, stack)
-        for order, at_s in zip(orders(shape, rng), times(shape, rng), strict=True):
-            wanted = maker.boot(order)
+        for demand, at_s in zip(orders(shape, rng), times(shape, rng), strict=True):
+            wanted = maker.boot(*demand)
             clock.behind_s = HOUR_S - at_s
             context = RequestContext(
                 user_id=PROJECT,

@@ -22,9 +22,8 @@ def exposed(identity, tmp_path_factory):
     """Where a console is that asks keystone."""
     conf = console.keystone_conf(tmp_path_factory.mktemp('console'), identity.url)
     row = {**console_answers.HOST_ROW, 'host': 'cmp-001'}
-    hosts = {'hosts': [row], 'total': 1, 'page': 1, 'pages': 1, 'cells_left_out': []}
-    known = {'cells': ['cell1'], 'zones': ['az1'], 'aggregates': ['pinned']}
-    with console.served(GivenReader(hosts=hosts | known), conf) as address:
+    hosts = {**console_answers.HOSTS, 'hosts': [row], 'total': 1, 'pages': 1}
+    with console.served(GivenReader(hosts=hosts), conf) as address:
         yield f'http://127.0.0.1:{address.port}'
 
 

@@ -47,13 +47,10 @@ def failing():
 
 NOTHING = part(results={}, minutes=[], newest=[], reasons=[], took_us={})
 ROW_OF_TWO_CELLS = {
-    'hosts': [console_answers.HOST_ROW],
+    **console_answers.HOSTS,
     'total': 1,
-    'page': 1,
     'pages': 1,
     'cells': ['cell1', 'cell2'],
-    'zones': ['az1'],
-    'aggregates': ['pinned'],
     'cells_left_out': ['cell2'],
     'problem': 'Placement could not be asked: HTTP 503',
 }

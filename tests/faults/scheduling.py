@@ -21,7 +21,7 @@ from pathlib import Path
 
 import novasched  # noqa: F401 it chooses threads
 from novasched import errors
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder
 from novasched.objects.context import RequestContext
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local.placement import adapter_to
@@ -47,11 +47,11 @@ def main() -> None:
 def _asked(scheduler, maker, ended):
     """Ask until it is to end; return what came of it."""
     asked = answered = 0
+    owner = BootOrder(project_id=PROJECT, user_id=PROJECT)
     took_ms = []
     flavor = inventory.flavors()[0]
     while not ended.wait(PAUSE_S):
-        order = BootOrder(flavor=flavor, project_id=PROJECT, user_id=PROJECT)
-        wanted = maker.boot(order)
+        wanted = maker.boot(flavor, order=owner)
         context = RequestContext(user_id=PROJECT, project_id=PROJECT, overwrite=False)
         began, asked = SYSTEM_CLOCK.monotonic(), asked + 1
         with contextlib.suppress(errors.NoValidHost):

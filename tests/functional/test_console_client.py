@@ -9,7 +9,6 @@ import pytest
 
 from novasched import errors
 from novasched.commands import console_client
-from novasched.commands.capacity import CountCapacity
 from novasched.commands.decisions import CountDecisions, ListDecisions
 from novasched.commands.explain import ExplainDecision
 from novasched.commands.host import ShowHost
@@ -112,29 +111,6 @@ def test_missing_decision_exits_with_3(where):
     assert (code, 'No record is kept of a decision d-0000000000' in said) == (3, True)
 
 
-def test_the_cloud_is_as_the_console_knows_it(where):
-    code, planned, _ = run(PlanBoot, '--flavor', SMALL, '--count=2', '--console', where)
-    assert (code, planned['fits']) == (0, 2)
-    code, planned, said = run(
-        *(PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1', '--console', where),
-        *('--expect', 'p-000000', '--project-id', 'other'),
-    )
-    assert (code, planned['unplaced'][0]['count']) == (4, 1)
-    assert 'something has changed' in said
-    assert 'the console plans for admin, not other' in said
-    words = '--flavor', SMALL, '--by', 'zone', '--console', where
-    code, counted, _ = run(CountCapacity, *words)
-    assert (code, [row['by'] for row in counted['rows']]) == (0, ['az1', 'az2'])
-    assert 'stranded' not in str(counted['rows'])
-    assert 'stranded' in str(run(CountCapacity, *words, '--stranded')[1]['rows'])
-    changed = run(CountCapacity, *words, '--what-if', 'disable h1')[1]['rows']
-    assert [row['by'] for row in changed] == ['az2']
-    code, text, _ = run(ShowHost, 'h3/x', '--console', where, form='text')
-    assert (code, 'h3/x' in text) == (0, True)
-    held = run(ShowHost, 'h3/x', '--holders', 'pci', '--console', where)[1]
-    assert held['holders'] == []
-
-
 @pytest.mark.parametrize(
     ('kind', 'words', 'text'),
     [
@@ -142,7 +118,6 @@ def test_the_cloud_is_as_the_console_knows_it(where):
         (ExplainDecision, ['d-0000', '--host', 'h1'], 'does not go with --host'),
         (ListDecisions, ['--follow'], 'without --before and --console'),
         (ShowHost, ['h9'], 'knows no h9'),
-        (PlanBoot, ['--flavor', SMALL, '--host', 'h1'], 'does not go with --host'),
         (PlanBoot, ['--flavor', 'nonsense'], 'it answers: '),
     ],
 )

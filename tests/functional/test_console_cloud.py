@@ -12,10 +12,11 @@ import pytest
 
 from novasched import errors
 from novasched.console import cloud as console
-from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
 from novasched.db import server_tables, tables
 from novasched.decisions.reading import Criteria
 from novasched.decisions.writing import DecisionWriter
+from novasched.inspection.questions.reports import HostGroup
+from novasched.inspection.session.orders import CapacityOrder, HostsOrder, PlanOrder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 from novasched_lab.local.placement import adapter_to
@@ -79,29 +80,29 @@ def test_a_plan_names_hosts_and_claims_nothing(made, reader):
     order = PlanOrder(flavor=SMALL, count=3)
     for _ in range(2):
         found = reader.plan(order)
-        assert (found['fits'], found['asked']) == (3, 3)
-        assert {each['host'] for each in found['hosts']} <= {'h1', 'h3'}
+        assert (found.fits, found.asked) == (3, 3)
+        assert {each.host for each in found.hosts} <= {'h1', 'h3'}
     assert made.held() == {}
 
 
 def test_a_plan_says_what_would_change_the_answer(reader):
     found = reader.plan(PlanOrder(flavor='vcpus=1,ram=6000,disk=10', zone='az2'))
-    assert (found['fits'], found['hosts']) == (0, [])
+    assert (found.fits, found.hosts) == (0, [])
     enabled = PlanOrder(
         flavor='vcpus=1,ram=6000,disk=10', zone='az2', what_if=('add 2 like h3',)
     )
-    assert reader.plan(enabled)['fits'] == 0
+    assert reader.plan(enabled).fits == 0
     larger = PlanOrder(flavor=SMALL, count=5, what_if=('enable h2',))
-    assert reader.plan(larger)['fits'] == 5
+    assert reader.plan(larger).fits == 5
 
 
 def test_changed_option_applies_to_one_plan(made, reader):
     filters = 'option filter_scheduler.enabled_filters=AvailabilityZoneFilter'
     order = PlanOrder(flavor=SMALL, zone='az2', count=3)
-    assert reader.plan(order)['fits'] == 2
+    assert reader.plan(order).fits == 2
     changed = PlanOrder(flavor=SMALL, zone='az2', count=3, what_if=(filters,))
-    assert reader.plan(changed)['fits'] == 3
-    assert reader.plan(order)['fits'] == 2
+    assert reader.plan(changed).fits == 3
+    assert reader.plan(order).fits == 2
 
 
 def test_invalid_plan_is_an_option_error(reader):
@@ -127,9 +128,9 @@ def test_capacity_by_zone(reader):
 
 
 def test_heat_is_by_zone_and_aggregate(reader):
-    assert reader.heat(SMALL)['groups'] == [
-        {'zone': 'az1', 'aggregate': '', 'hosts': [['h1', 4], ['h2', None]]},
-        {'zone': 'az2', 'aggregate': '', 'hosts': [['h3', 2], ['h4', None]]},
+    assert reader.heat(SMALL).groups == [
+        HostGroup('az1', '', [('h1', 4), ('h2', None)]),
+        HostGroup('az2', '', [('h3', 2), ('h4', None)]),
     ]
 
 
@@ -140,20 +141,20 @@ def test_a_flavor_that_placement_would_refuse_has_no_heat_map(reader):
 
 def test_hosts(reader):
     found = reader.hosts(HostsOrder(flavor=SMALL))
-    assert (found['total'], found['page'], found['pages']) == (4, 1, 1)
-    assert [each['state'] for each in found['hosts']] == [
+    assert (found.total, found.page, found.pages) == (4, 1, 1)
+    assert [each.state for each in found.hosts] == [
         'enabled',
         'disabled',
         'enabled',
         'down',
     ]
-    assert [each['slots'] for each in found['hosts']] == [4, None, 2, None]
-    assert found['hosts'][2]['used'] == {
-        'DISK_GB': [0, 100],
-        'MEMORY_MB': [0, 4096],
-        'VCPU': [0, 8],
+    assert [each.slots for each in found.hosts] == [4, None, 2, None]
+    assert found.hosts[2].used == {
+        'DISK_GB': (0, 100),
+        'MEMORY_MB': (0, 4096),
+        'VCPU': (0, 8),
     }
-    assert (found['cells'], found['zones']) == (['cell1', 'cell2'], ['az1', 'az2'])
+    assert (found.cells, found.zones) == (['cell1', 'cell2'], ['az1', 'az2'])
 
 
 def test_a_host_with_its_decisions(made, reader):
@@ -207,7 +208,7 @@ def test_demand_that_no_enabled_filter_checks_is_named(made, reader):
     )
     found = reader.health()
     assert (found['status'], found['checks']['policy']['output']) == ('warn', said)
-    assert reader.plan(PlanOrder(flavor='often', count=2))['notes'] == [said]
+    assert reader.plan(PlanOrder(flavor='often', count=2)).notes == [said]
 
 
 def test_a_driver_that_does_not_filter_has_no_policy_to_check(made):
@@ -254,18 +255,18 @@ def test_databases_that_are_away_come_back(made, tmp_path):
             assert reader.overview().results == {'scheduled': 2, 'unschedulable': 1}
         read.api_engine.dispose()
         clock.monotonic_s += 60
-        assert reader.hosts(HostsOrder())['total'] == 4
+        assert reader.hosts(HostsOrder()).total == 4
         assert reader.health()['status'] == 'pass'
 
 
 def test_a_cell_that_is_away_is_named(made, tmp_path):
     with without(tmp_path, 'cell2'), console.opened(made.conf, sources(made)) as reader:
         found = reader.hosts(HostsOrder())
-        assert (found['total'], found['cells_left_out']) == (2, ['cell2'])
+        assert (found.total, found.cells_left_out) == (2, ['cell2'])
         slots = reader.capacity(CapacityOrder((SMALL,)))
         assert slots.cells_left_out == {'cell2': 2}
-        assert reader.plan(PlanOrder(flavor=SMALL))['cells_left_out'] == ['cell2']
-        assert reader.heat(SMALL)['cells_left_out'] == ['cell2']
+        assert reader.plan(PlanOrder(flavor=SMALL)).cells_left_out == ['cell2']
+        assert reader.heat(SMALL).cells_left_out == ['cell2']
         health = reader.health()
         assert (health['status'], health['checks']['cell cell2']['status']) == (
             'warn',
@@ -278,8 +279,8 @@ def test_without_placement_hosts_are_shown_all_the_same(made):
         read = dataclasses.replace(sources(made), placement=nowhere)
         with console.opened(made.conf, read) as reader:
             found = reader.hosts(HostsOrder())
-            assert [each['used'] for each in found['hosts']] == [{}] * 4
-            assert 'cannot be reached: connection refused' in found['problem']
+            assert [each.used for each in found.hosts] == [{}] * 4
+            assert 'cannot be reached: connection refused' in found.problem
             for ask in (
                 lambda: reader.capacity(CapacityOrder((SMALL,))),
                 lambda: reader.plan(PlanOrder(flavor=SMALL)),
@@ -384,7 +385,7 @@ def test_a_hundred_clients_at_once(made, reader):
     # Placement was not asked for each of them.
     assert made.faults.seen['GET'] < 40
     assert made.faults.seen['PUT'] == made.faults.seen['POST'] == 0
-    assert reader.plan(PlanOrder(flavor=SMALL, count=5))['fits'] == 5
+    assert reader.plan(PlanOrder(flavor=SMALL, count=5)).fits == 5
 
 
 def test_options_that_no_page_changes(reader):
@@ -409,7 +410,7 @@ def test_options_that_no_page_changes(reader):
 
 def test_hosts_are_added_up_to_a_bound(reader):
     few = ('add 300 like h1', 'add 200 like h1')
-    assert reader.plan(PlanOrder(flavor=SMALL, what_if=few))['fits'] == 1
+    assert reader.plan(PlanOrder(flavor=SMALL, what_if=few)).fits == 1
     many = PlanOrder(flavor=SMALL, what_if=(*few, 'add 501 like h1'))
     with pytest.raises(errors.OptionError, match='more than 1000 hosts'):
         reader.plan(many)

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from novasched import errors
 from novasched.console import app
 from novasched.console import cloud as console
-from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
 from novasched.inspection.questions import why_not
 from novasched.inspection.session import catalogue, session
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import CapacityOrder, HostsOrder, PlanOrder
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
@@ -198,7 +197,7 @@ def test_why_not(made, bounded):
             picture = catalogue.image_of(f'x=,{image}') if image else {}
             reading = session.opened(made.conf, what_if=what_if, sources=sources(made))
             with reading as opened:
-                request = opened.maker.boot(BootOrder(size, picture))
+                request = opened.maker.boot(size, picture)
                 why_not.why_not(opened.run, 'h1', request, opened.placement)
         except errors.NovaschedError:
             pass
@@ -296,8 +295,8 @@ SIZE = 'vcpus=1,ram=512,disk=1'
 LARGE = 'vcpus=999,ram=512,disk=1'
 CHANGED = ('add 2 like h1',)
 QUESTIONS = {
-    'plan': lambda reader: reader.plan(PlanOrder(LARGE)),
-    'changed plan': lambda reader: reader.plan(PlanOrder(SIZE, what_if=CHANGED)),
+    'plan': lambda reader: reader.plan(PlanOrder(flavor=LARGE)),
+    'changed plan': lambda reader: reader.plan(PlanOrder(flavor=SIZE, what_if=CHANGED)),
     'capacity': lambda reader: reader.capacity(CapacityOrder((SIZE,))),
     'changed capacity': lambda reader: reader.capacity(
         CapacityOrder((SIZE,), what_if=CHANGED)

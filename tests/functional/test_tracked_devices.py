@@ -8,7 +8,7 @@ import pytest
 from novasched.inspection.questions import capacity, plan
 from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder, CapacityOrder
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.commands import sources
 from tests.functional.conftest import Host, named_uuid
@@ -78,15 +78,14 @@ def made(cloud):
     ],
 )
 def test_plan_and_capacity_are_what_requests_get(made, wanted, expected):
-    flavor = flavor_of(SMALL).replaced(extra_specs={'pci_passthrough:alias': wanted})
+    text = f'{SMALL},pci_passthrough:alias={wanted}'
     most = sum(expected.values())
     with session.opened(made.conf, sources=sources(made)) as opened:
-        counted = capacity.report(opened, opened.copies, [flavor], 'host').rows
-        order = BootOrder(flavor=flavor, count=most + 1)
-        asked = opened.maker.boot(order)
+        counted = capacity.answer(opened, CapacityOrder((text,), 'host')).rows
+        asked = opened.maker.boot(flavor_of(text), order=BootOrder(count=most + 1))
         planned = plan.boot(opened.run, asked)
     assert {row.by: row.slots for row in counted if row.slots} == expected
-    assert (planned['asked'], planned['fits']) == (most + 1, most)
+    assert (planned.asked, planned.fits) == (most + 1, most)
     got = filled(
         made,
         vcpus=1,

@@ -13,7 +13,7 @@ from novasched.db.transactions import Database
 from novasched.inspection.questions import capacity, plan
 from novasched.inspection.session import session
 from novasched.inspection.session.catalogue import flavor_of
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder, CapacityOrder
 from novasched.inspection.session.what_if import WhatIf
 from novasched.placement_copy.readers import api
 from novasched.placement_copy.readers.database import DatabaseReader
@@ -38,7 +38,11 @@ def shared(module_cloud):
         Host('rack2-a', cell='cell2', vcpus=4),
         Host('rack2-off', disabled=True),
     ]
-    return module_cloud(hosts, filter_scheduler={'enabled_filters': FILTERS})
+    return module_cloud(
+        hosts,
+        DEFAULT={'service_down_time': 3600},
+        filter_scheduler={'enabled_filters': FILTERS},
+    )
 
 
 @pytest.fixture
@@ -55,8 +59,7 @@ def slots(made, *changes, flavor=TWO, by='host'):
     """Return the slots of a flavor by host, those of hosts that have some."""
     what_if = WhatIf.of(changes)
     with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
-        flavors = [flavor_of(flavor)]
-        answer = capacity.report(opened, opened.copies, flavors, by, True)
+        answer = capacity.answer(opened, CapacityOrder((flavor,), by))
     return {row.by: row.slots for row in answer.rows if row.slots}
 
 
@@ -129,13 +132,13 @@ def test_a_plan(made):
         what_if = WhatIf.of(changes)
         given = {'what_if': what_if, 'sources': sources(made)}
         with session.opened(made.conf, **given) as opened:
-            order = BootOrder(flavor=flavor_of(TWO), count=11)
-            return plan.boot(opened.run, opened.maker.boot(order))
+            asked = opened.maker.boot(flavor_of(TWO), order=BootOrder(count=11))
+            return plan.boot(opened.run, asked)
 
-    assert planned()['fits'] < 11
+    assert planned().fits < 11
     report = planned('add 1 like rack1-b')
-    assert report['fits'] == 11
-    assert 'rack1-b+1' in {each['host'] for each in report['placed']}
+    assert report.fits == 11
+    assert 'rack1-b+1' in {each.host for each in report.placed}
     assert made.faults.seen.keys() == {'GET'}
 
 
@@ -153,13 +156,11 @@ def test_the_age_of_what_a_plan_is_made_of(made):
         opened.copies()
         old = opened.copies._own
         opened.copies._own = dataclasses.replace(old, as_of=old.as_of - 40)
-        order = BootOrder(flavor=flavor_of(TWO))
-        report = plan.boot(opened.run, opened.maker.boot(order))
-    assert 40 <= report['placement_age_s'] < 100
+        report = plan.boot(opened.run, opened.maker.boot(flavor_of(TWO)))
+    assert 40 <= report.placement_age_s < 100
     with session.opened(made.conf, sources=sources(made)) as opened:
-        order = BootOrder(flavor=flavor_of(TWO))
-        report = plan.boot(opened.run, opened.maker.boot(order))
-    assert report['placement_age_s'] < 10
+        report = plan.boot(opened.run, opened.maker.boot(flavor_of(TWO)))
+    assert report.placement_age_s < 10
 
 
 def test_the_same_by_the_database_of_placement(made, monkeypatch):

@@ -13,7 +13,7 @@ from novasched.db.server_groups import ServerGroup
 from novasched.inspection.questions import plan
 from novasched.inspection.questions.why_not import why_not
 from novasched.inspection.session import catalogue
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.server_request import moved
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
@@ -231,28 +231,27 @@ flavors = st.builds(
     st.sampled_from([512, 512, 1024, 2048]),
     extra_specs,
 )
-hints = st.sampled_from([{}, {'different_host': ['s1']}, {'same_host': ['s1', 's2']}])
+hints = st.sampled_from([(), ('different_host=s1',), ('same_host=s1', 'same_host=s2')])
 owner = {'project_id': st.just('project'), 'user_id': st.just('user')}
 orders = st.one_of(
-    st.builds(BootOrder, flavor=flavors, **owner),
+    st.builds(BootOrder, **owner),
     st.builds(
         BootOrder,
-        flavor=flavors,
-        zone=st.sampled_from([None, None, 'az1', 'nova', 'nova:h1']),
+        zone=st.sampled_from(['', '', 'az1', 'nova', 'nova:h1']),
         hints=hints,
         **owner,
     ),
-    st.builds(BootOrder, flavor=flavors, group=st.just(GROUP), **owner),
-    st.builds(BootOrder, flavor=flavors, policy=st.sampled_from(POLICIES), **owner),
+    st.builds(BootOrder, group=st.just(GROUP), **owner),
+    st.builds(BootOrder, policy=st.sampled_from(POLICIES), **owner),
 )
 leaves = st.none() | st.none() | st.none() | some_of(HOSTS, 1)
 """Hosts that a server must not go to; None: it is new."""
 
 
-def wanted(opened, order, tracked, leaves):
+def wanted(opened, flavor, order, tracked, leaves):
     """Return the request of an order; ``tracked``: placement has the devices. One that
     ``leaves`` hosts is for a server of a cell that moves."""
-    made = opened.maker.boot(order)
+    made = opened.maker.boot(flavor, order=order)
     request = made.request
     if tracked and request.pci_requests and not request.requested_resources:
         groups = [
@@ -283,7 +282,7 @@ def planned(opened, asked, host):
             ),
         )
     found = plan.boot(opened.run, only)
-    return [each['host'] for each in found['placed']] == [host]
+    return [each.host for each in found.placed] == [host]
 
 
 def answered(cloud, host, asked):
@@ -312,7 +311,7 @@ def fitting_together(opened, asked):
     """Return how many of several servers have a place."""
     request = asked.request.replaced(num_instances=MANY)
     uuids = [str(UUID(int=number + 1)) for number in range(MANY)]
-    return plan.boot(opened.run, replace(asked, request=request, uuids=uuids))['fits']
+    return plan.boot(opened.run, replace(asked, request=request, uuids=uuids)).fits
 
 
 def is_of_flavor_alone(asked):
@@ -322,15 +321,15 @@ def is_of_flavor_alone(asked):
     return not (named or request.scheduler_hints or request.instance_group)
 
 
-@given(clouds(), orders, leaves)
+@given(clouds(), flavors, orders, leaves)
 @examples(100)
 def test_plan_why_not_capacity_and_scheduler_agree_about_each_host(
-    cloud, order, leaves
+    cloud, flavor, order, leaves
 ):
     tracked = any(each.children for each in cloud.nodes)
     with cloud.opened() as opened:
         try:
-            asked = wanted(opened, order, tracked, leaves)
+            asked = wanted(opened, flavor, order, tracked, leaves)
         except errors.InvalidDemand:
             return
         expected = {host: answered(cloud, host, asked) for host in cloud.hosts}
@@ -340,8 +339,8 @@ def test_plan_why_not_capacity_and_scheduler_agree_about_each_host(
         assert {host: reasons[host].fits for host in cloud.hosts} == expected
         found = plan.boot(opened.run, asked)
         fitting = {host for host, fits in expected.items() if fits}
-        chosen = {each['host'] for each in found['placed']}
-        others = {each for entry in found['placed'] for each in entry['alternates']}
+        chosen = {each.host for each in found.placed}
+        others = {each for entry in found.placed for each in entry.alternates}
         assert bool(chosen) == bool(fitting)
         assert chosen | others <= fitting
         if len(cloud.nodes) == len(cloud.hosts):
@@ -352,6 +351,6 @@ def test_plan_why_not_capacity_and_scheduler_agree_about_each_host(
             assert {host: counts[host] > 0 for host in cloud.hosts} == expected
             if 'IoOpsFilter' not in cloud.filters:  # for capacity, builds end
                 assert fitting_together(opened, asked) == min(MANY, counts.total())
-                for each in found['hosts']:
-                    total = counts[each['host']] - each['servers']
-                    assert each['room'] in (None, total)
+                for each in found.hosts:
+                    total = counts[each.host] - each.servers
+                    assert each.room in (None, total)

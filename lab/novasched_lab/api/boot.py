@@ -15,8 +15,8 @@ from typing import Any
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.commands.plan import POLICIES
 from novasched.db.server_groups import ServerGroup
+from novasched.inspection.session.orders import POLICIES
 from novasched.inspection.session.server_request import destined, request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor

@@ -87,9 +87,9 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
 def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
     from novasched.inspection.session import catalogue
 
-    return catalogue.flavor_of(
-        parsed_args.flavor, parsed_args.flavor_file, api.database.flavor
-    )
+    path = parsed_args.flavor_file
+    text = catalogue.from_file(parsed_args.flavor, path, 'flavors')
+    return catalogue.flavor_of(text, api.database.flavor)
 
 
 def add_waiting(parser: argparse.ArgumentParser, until: str) -> None:

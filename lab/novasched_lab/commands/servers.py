@@ -13,7 +13,7 @@ from cliff.show import ShowOne
 
 from novasched import errors
 from novasched.commands.base import Rows, positive
-from novasched.commands.plan import POLICIES
+from novasched.inspection.session.orders import POLICIES
 from novasched_lab.commands.command import (
     COLUMNS,
     ServerCommand,
@@ -283,7 +283,9 @@ def _order(
             '--policy', 'there is no group that has it', 'Give --group NAME, too'
         )
     flavor = flavor_of(api, parsed_args)
-    image = catalogue.image_for(flavor, parsed_args.image, parsed_args.image_file)
+    image_file = parsed_args.image_file
+    picture = catalogue.from_file(parsed_args.image or '', image_file, 'images')
+    image = catalogue.image_for(flavor, picture)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
     boot.check_places(api, parsed_args.availability_zone, parsed_args.host)
     group = parsed_args.group and boot.group_for(

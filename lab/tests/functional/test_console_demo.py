@@ -5,8 +5,8 @@ import tempfile
 
 import pytest
 
-from novasched.console.reader import CapacityOrder, HostsOrder, PlanOrder
 from novasched.decisions.reading import Criteria
+from novasched.inspection.session.orders import CapacityOrder, HostsOrder, PlanOrder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.local import busy_hour, console_demo
 
@@ -64,8 +64,8 @@ def test_placement_says_why_it_offered_no_host(reader):
 
 
 def test_hosts_are_of_every_state(reader):
-    hosts = reader.hosts(HostsOrder(flavor='m1.large'))['hosts']
-    states = {each['host']: each['state'] for each in hosts}
+    hosts = reader.hosts(HostsOrder(flavor='m1.large')).hosts
+    states = {each.host: each.state for each in hosts}
     assert len(states) == 16
     assert states[busy_hour.DISABLED] == 'disabled'
     assert states[busy_hour.DOWN] == 'down'
@@ -88,12 +88,12 @@ def test_servers_name_the_decisions_that_chose_their_hosts(reader):
 
 
 def test_plans_and_capacity(reader):
-    assert reader.plan(PlanOrder(flavor='m1.small', count=2))['fits'] == 2
+    assert reader.plan(PlanOrder(flavor='m1.small', count=2)).fits == 2
     none = reader.plan(PlanOrder(flavor='m1.huge', zone='SERIES-3-ZONE'))
-    assert none['fits'] == 0
-    assert none['changes']
+    assert none.fits == 0
+    assert none.changes
     more = PlanOrder(flavor='m1.huge', what_if=('add 1 like sh11-compute-m3-*e20',))
-    assert reader.plan(more)['fits'] == 1
+    assert reader.plan(more).fits == 1
     rows = reader.capacity(CapacityOrder(by='zone')).rows
     assert {row.flavor for row in rows} >= {'m1.large', 'm1.small'}
     assert reader.health()['status'] == 'pass'

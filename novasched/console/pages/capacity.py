@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from novasched.console.pages import heat, query, shapes, words
-from novasched.console.pages.query import BY, PageQuery
+from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection.questions.reports import Amounts, CapacityReport, SlotsRow
+from novasched.inspection.questions.reports import (
+    Amounts,
+    CapacityReport,
+    HeatReport,
+    SlotsRow,
+)
+from novasched.inspection.session.orders import GROUPINGS
 from novasched.inspection.texts import capacity as capacity_text
 from novasched.inspection.texts.capacity import NOTHING
 
@@ -38,7 +43,7 @@ def _typed(answer: CapacityReport, asked: PageQuery) -> dict[str, str]:
 
 def view(
     answer: CapacityReport,
-    slots: Mapping[str, Any] | None,
+    slots: HeatReport | None,
     asked: PageQuery,
     flavors: Sequence[str],
 ) -> View:
@@ -70,7 +75,7 @@ def form(asked: PageQuery, flavors: Sequence[str]) -> View:
     return {
         'flavors': '\n'.join(asked.lines('flavors')),
         'known': list(flavors),
-        'by': words.options(BY, asked.text('by')),
+        'by': words.options(GROUPINGS, asked.text('by')),
         'what_if': '\n'.join(asked.lines('what_if')),
     }
 
@@ -81,10 +86,10 @@ def refused(asked: PageQuery, problem: str) -> View:
 
 
 def _maps(
-    typed: Mapping[str, str], asked: PageQuery, slots: Mapping[str, Any] | None
+    typed: Mapping[str, str], asked: PageQuery, slots: HeatReport | None
 ) -> list[Link]:
     """Return the flavors whose map can be shown, and the address of each."""
-    shown = slots['flavor'] if slots else ''
+    shown = slots.flavor if slots else ''
     return [
         Link(name, '' if name == shown else f'{asked.href(heat=name)}{MAP}')
         for name in typed.values()
@@ -101,7 +106,6 @@ def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> 
     elif by == 'host' and place:
         page = hosts = query.of_host(place)
     resource, said = next(iter(row.resources.items()), ('', Amounts(0, 0)))
-    stranded = max(0, said.free - said.usable)
     return {
         'row': row,
         'flavor': Link(row.flavor, f'{asked.href(heat=flavor)}{MAP}'),
@@ -109,6 +113,6 @@ def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> 
         'hosts': hosts,
         'resource': resource,
         'said': said,
-        'percent': f'{100 * stranded / said.free if said.free else 0:.0f} %',
+        'percent': capacity_text.percent(said),
         'usable_share': shapes.share(said.usable, said.free),
     }

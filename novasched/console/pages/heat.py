@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import NOTHING, Link, View
+from novasched.inspection.questions.reports import HeatReport, HostGroup
 from novasched.inspection.texts.lines import counted
 
 MOST_SINGLE = 2000
@@ -34,15 +35,14 @@ class Square(NamedTuple):
     href: str
 
 
-def view(answer: Mapping[str, Any]) -> View:
+def view(answer: HeatReport) -> View:
     """Return the map as blocks of squares, its legend, and the same as a table."""
-    flavor = answer['flavor']
-    groups = answer['groups']
-    total = sum(len(each['hosts']) for each in groups)
+    flavor, groups = answer.flavor, answer.groups
+    total = sum(len(each.hosts) for each in groups)
     together = TOGETHER if total > MOST_SINGLE else 1
     bundled = [
         [all_[start : start + together] for start in range(0, len(all_), together)]
-        for all_ in (each['hosts'] for each in groups)
+        for all_ in (each.hosts for each in groups)
     ]
     largest = max(
         (sum(n or 0 for _, n in bundle) for each in bundled for bundle in each),
@@ -65,7 +65,7 @@ def view(answer: Mapping[str, Any]) -> View:
         'legend': _legend(least, largest),
         'hosts': total,
         'slots': slots,
-        'missing': list(words.missing(cells_left_out=answer.get('cells_left_out', ()))),
+        'missing': list(words.missing(cells_left_out=answer.cells_left_out)),
         'label': f'Slots of {flavor} on {counted(total, "host")}, by zone and '
         f'aggregate: {slots} in all, at most {largest} {each_of}',
     }
@@ -94,13 +94,13 @@ def _counting(name: str) -> list[tuple[int, int, str]]:
 
 
 def _group(
-    group: Mapping[str, Any],
+    group: HostGroup,
     bundles: Sequence[Slots],
     least: Sequence[int],
     flavor: str,
     pitch: int,
 ) -> View:
-    zone, aggregate = group['zone'] or '', group['aggregate'] or ''
+    zone, aggregate = group.zone or '', group.aggregate or ''
     where = {'zone': zone, 'aggregate': aggregate, 'flavor': flavor}
     squares = [
         _square(place, bundle, least, flavor, pitch)

@@ -4,50 +4,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from novasched.console.pages import shapes, words
-from novasched.console.pages.query import STATES, PageQuery
+from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import View
+from novasched.inspection.questions.reports import HostsReport, ListedHost
+from novasched.inspection.session.orders import STATES, HostsOrder, options
 
 CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
 MOST_CLASSES = 4
 """Resource classes with a column of their own."""
-LABELS = {
-    'name': 'Name',
-    'state': 'State',
-    'cell': 'Cell',
-    'zone': 'Zone',
-    'aggregate': 'Aggregate',
-    'flavor': 'Slots of',
-}
+LABELS = {name: said.label for name, _, said in options(HostsOrder) if said.label}
+HINTS = {name: said.hint for name, _, said in options(HostsOrder)}
 
 
-def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
+def view(answer: HostsReport, asked: PageQuery, flavors: Sequence[str]) -> View:
     """Return the values for the page."""
-    rows = answer['hosts']
-    classes = _classes(each['used'] for each in rows)
-    page, pages = answer['page'], answer['pages']
-    missing = list(words.missing(cells_left_out=answer.get('cells_left_out', ())))
-    has_cells = len(answer['cells']) > 1 or bool(asked.text('cell'))
+    classes = _classes(each.used for each in answer.hosts)
+    page, pages = answer.page, answer.pages
+    missing = list(words.missing(cells_left_out=answer.cells_left_out))
+    has_cells = len(answer.cells) > 1 or bool(asked.text('cell'))
     labels = {n: label for n, label in LABELS.items() if has_cells or n != 'cell'}
-    if problem := answer.get('problem'):
-        missing.append(f'It is not known how much is used. {problem}')
+    if answer.problem:
+        missing.append(f'It is not known how much is used. {answer.problem}')
     known = {
         'state': STATES,
-        'cell': answer['cells'],
-        'zone': answer['zones'],
-        'aggregate': answer['aggregates'],
+        'cell': answer.cells,
+        'zone': answer.zones,
+        'aggregate': answer.aggregates,
         'flavor': flavors,
     }
     return {
-        'fields': words.fields(asked, labels, {'name': 'part of it'}, known),
+        'fields': words.fields(asked, labels, HINTS, known),
         'has_cells': has_cells,
         'chosen': words.chosen(asked, LABELS, 'page'),
         'flavor': asked.text('flavor'),
         'classes': [words.resource(name) for name in classes],
-        'rows': [_row(each, classes) for each in rows],
-        'total': answer['total'],
+        'rows': [_row(each, classes) for each in answer.hosts],
+        'total': answer.total,
         'page': page,
         'pages': pages,
         'earlier': asked.href(page=page - 1) if page > 1 else '',
@@ -56,7 +50,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
     }
 
 
-def _classes(used: Iterable[Mapping[str, Any]]) -> list[str]:
+def _classes(used: Iterable[Mapping[str, tuple[int, int]]]) -> list[str]:
     found = dict.fromkeys(n for each in used for n, (_, total) in each.items() if total)
     known = [name for name in CLASSES if name in found]
     return [*known, *sorted(set(found) - set(CLASSES))][:MOST_CLASSES]
@@ -89,21 +83,21 @@ def _used(name: str, used: float, total: float) -> View:
     return {**usage(name, used, total), 'text': words.part(name, used, total)}
 
 
-def _row(row: Mapping[str, Any], classes: Sequence[str]) -> View:
+def _row(row: ListedHost, classes: Sequence[str]) -> View:
     return {
-        'host': words.to_host(row['host']),
-        'state': state(row['state'], row['reason']),
-        'cell': words.to_hosts(row['cell'], cell=row['cell']),
-        'zone': words.to_hosts(row['zone'], zone=row['zone']),
+        'host': words.to_host(row.host),
+        'state': state(row.state, row.reason),
+        'cell': words.to_hosts(row.cell, cell=row.cell),
+        'zone': words.to_hosts(row.zone, zone=row.zone),
         'aggregates': [
             words.to_hosts(name, aggregate=name)
-            for name in row['aggregates']
-            if name != row['zone']
+            for name in row.aggregates
+            if name != row.zone
         ],
         'used': [
-            _used(name, *row['used'][name]) if name in row['used'] else None
+            _used(name, *row.used[name]) if name in row.used else None
             for name in classes
         ],
-        'servers': row['servers'],
-        'slots': row['slots'],
+        'servers': row.servers,
+        'slots': row.slots,
     }

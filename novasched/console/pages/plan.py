@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from novasched.console.pages import funnel, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection.questions.explain import Explanation, explanation_of
+from novasched.inspection.questions.explain import Explanation
+from novasched.inspection.questions.reports import BootPlan
+from novasched.inspection.session.orders import PlanOrder, options
+from novasched.inspection.texts import plan as plan_text
 from novasched.inspection.texts import render
-from novasched.inspection.texts.lines import counted
+from novasched.inspection.texts.plan import MOST_ALTERNATES
 
-MOST_ALTERNATES = 3
 CHANGES = (
     ('disable HOST', 'enable HOST, remove HOST'),
     ('add N like HOST', 'more hosts of a kind, empty'),
@@ -26,114 +27,102 @@ CHANGES = (
 )
 
 
-def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
-    """Return the values for the page; ``answer`` is empty before anything is asked."""
+def view(
+    answer: BootPlan | None, asked: PageQuery, flavors: Sequence[str], problem: str = ''
+) -> View:
+    """Return the values for the page; without an answer nothing is asked yet, or it
+    cannot be planned."""
     return {
         'form': form(asked, flavors),
         'result': result(answer, asked) if answer else None,
-        'problem': '',
+        'problem': problem,
     }
 
 
 def refused(asked: PageQuery, problem: str) -> View:
     """Return the values for the page where it cannot be planned."""
-    return {'form': form(asked, ()), 'result': None, 'problem': problem}
+    return view(None, asked, (), problem)
 
 
 def form(asked: PageQuery, flavors: Sequence[str]) -> View:
-    """Return the values of the form."""
+    """Return the fields of the form; ``unseen`` are parameters without one."""
+    fields = {
+        name: {
+            'name': name,
+            'label': said.label,
+            'hint': said.hint,
+            'value': '\n'.join(asked.lines(name)) or default or '',
+        }
+        for name, default, said in options(PlanOrder)
+        if said.label
+    }
+    seen = {*fields, 'like'}
     return {
+        'fields': fields,
         'flavors': list(flavors),
-        'flavor': asked.text('flavor'),
-        'image': asked.text('image'),
-        'zone': asked.text('zone'),
-        'count': asked.text('count') or '1',
-        'hints': '\n'.join(asked.lines('hints')),
-        'what_if': '\n'.join(asked.lines('what_if')),
         'like': Link(asked.text('like'), query.of_decision(asked.text('like'))),
         'unlike': asked.href(like=None),
+        'unseen': [(name, value) for name, value in asked.given if name not in seen],
         'changes': CHANGES,
     }
 
 
-def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
+def result(answer: BootPlan, asked: PageQuery) -> View:
     """Return the answer: hosts, or what would change it."""
-    fits = answer['fits'] == answer['asked']
-    most = max((each['servers'] for each in answer['hosts']), default=0)
-    unplaced: Mapping[str, Any] = next(iter(answer['unplaced']), {})
-    explained = unplaced.get('explanation')
-    refused = explanation_of(explained) if explained else Explanation()
-    first = next(iter(answer.get('explanations') or ()), None)
+    most = max((each.servers for each in answer.hosts), default=0)
+    unplaced = next(iter(answer.unplaced), None)
+    refused = (unplaced and unplaced.explanation) or Explanation()
+    first = next(iter(answer.explanations or ()), None)
+    kind = 'scheduled' if answer.all_fit else 'unschedulable'
+    helpful = [each for each in answer.changes if each.hosts]
+    most_helped = max((each.hosts for each in helpful), default=0)
     return {
-        'kind': 'scheduled' if fits else 'unschedulable',
-        'sign': words.SIGNS['scheduled' if fits else 'unschedulable'],
-        'verdict': _verdict(answer),
-        'as_of': answer['as_of'],
-        'time': words.time(answer['as_of']),
-        'offered': answer['offered'],
-        'plan_id': answer['plan_id'],
+        'answer': answer,
+        'kind': kind,
+        'sign': words.SIGNS[kind],
+        'verdict': plan_text.verdict(answer, 'server'),
         'hosts': [
             {
-                **each,
-                'link': words.to_host(each['host']),
-                'share': shapes.share(each['servers'], most),
+                'taken': each,
+                'share': shapes.share(each.servers, most),
                 'alternates': [
-                    words.to_host(name) for name in each['alternates'][:MOST_ALTERNATES]
+                    words.to_host(name) for name in each.alternates[:MOST_ALTERNATES]
                 ],
             }
-            for each in answer['hosts']
+            for each in answer.hosts
         ],
         'funnel': funnel.view(refused.stages, asked, False),
         'notes': render.notes(refused),
-        'problem': unplaced.get('error', ''),
-        'changes': _changes(answer),
+        'problem': (unplaced and unplaced.error) or '',
+        'changes': [
+            {
+                'change': words.explained_amounts(each.change),
+                'hosts': each.hosts,
+                'share': shapes.share(each.hosts, most_helped),
+            }
+            for each in helpful
+        ],
         'not_enough': [
             {
-                'change': words.explained_amounts(each['change']),
-                'also_missing': words.explained_amounts(each['also_fail'] or ''),
+                'change': words.explained_amounts(each.change),
+                'also_missing': words.explained_amounts(each.also_fail),
             }
-            for each in answer['changes']
-            if not each['hosts']
+            for each in answer.changes
+            if not each.hosts
         ],
-        'remarks': answer['notes'],
-        'missing': list(words.missing(cells_left_out=answer.get('cells_left_out', ()))),
-        'scores': scores.view(explanation_of(first)) if first else None,
-        'command': command(asked),
+        'missing': list(words.missing(cells_left_out=answer.cells_left_out)),
+        'scores': scores.view(first) if first else None,
+        'command': command(asked.order(PlanOrder)),
     }
 
 
-def _verdict(answer: Mapping[str, Any]) -> str:
-    """Return how many of the servers fit."""
-    fits, asked = answer['fits'], answer['asked']
-    return f'{fits} of {counted(asked, "server")} fit{"s" * (asked == 1)}'
-
-
-def _changes(answer: Mapping[str, Any]) -> list[View]:
-    """Return the changes after which hosts fit."""
-    most = max((each['hosts'] for each in answer['changes']), default=0)
-    return [
-        {
-            'change': words.explained_amounts(each['change']),
-            'hosts': each['hosts'],
-            'share': shapes.share(each['hosts'], most),
-        }
-        for each in answer['changes']
-        if each['hosts']
-    ]
-
-
-def command(asked: PageQuery) -> str:
+def command(order: PlanOrder) -> str:
     """Return the command that asks the same."""
-    order = asked.plan()
-    said = [
-        ('--like', order.like),
-        ('--flavor', order.flavor),
-        ('--image', order.image),
-        ('--availability-zone', order.zone),
-        ('--count', str(order.count) if order.count > 1 else ''),
-        *(('--hint', each) for each in order.hints),
-        *(('--what-if', each) for each in order.what_if),
-    ]
-    return shlex.join(
-        ['novasched', 'plan', 'boot', *(w for n, v in said if v for w in (n, v))]
-    )
+    said = ['novasched', 'plan', 'boot']
+    for name, default, known in options(order):
+        value = getattr(order, name)
+        if known.flag and value != default:
+            values = value if isinstance(value, tuple) else [value]
+            for each in values:
+                said += [known.flag] if each is True else [known.flag, str(each)]
+    return shlex.join(said)

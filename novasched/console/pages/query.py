@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from novasched import errors
@@ -12,15 +13,14 @@ from novasched.commands.console_client import API
 from novasched.commands.console_client import of_decision as of_decision
 from novasched.commands.console_client import of_host as of_host
 from novasched.commands.decisions import RESULTS, moment
-from novasched.console.reader import MOST_BY_HOST, CapacityOrder, HostsOrder, PlanOrder
 from novasched.decisions.reading import Criteria
-from novasched.inspection.questions.capacity import BY as BY
-from novasched.inspection.questions.hosts import STATES as STATES
+from novasched.inspection.questions.capacity import MOST_BY_HOST
+from novasched.inspection.session.orders import CapacityOrder, options
 
+Order = TypeVar('Order')
 LONGEST = 2000
 LATEST = 1 << 60
 """A time that no log has, in microseconds since 1970."""
-MOST_ROWS = 500
 MOST_FLAVORS = 20
 """Flavors that are counted for a page."""
 WORDS = (
@@ -114,40 +114,38 @@ class PageQuery:
             raise errors.OptionError(name, f'{text!r} is no time', example)
         return found
 
-    def plan(self) -> PlanOrder:
-        """Return the plan. Raises errors.OptionError."""
-        return PlanOrder(
-            flavor=self.text('flavor'),
-            image=self.text('image'),
-            zone=self.text('zone'),
-            count=self.number('count', 1, 1, 1000),
-            hints=self.lines('hints'),
-            what_if=self.lines('what_if'),
-            like=self.text('like'),
-        )
+    def order(self, kind: type[Order], **names: str) -> Order:
+        """Return an order of a kind; ``names`` are in the path. Raises
+        errors.OptionError."""
+        given: dict[str, Any] = dict(names)
+        for name, default, said in options(kind):
+            if name in names:
+                continue
+            if isinstance(default, tuple):
+                given[name] = self.lines(name)
+            elif isinstance(default, bool):
+                given[name] = self.number(name, 0, 0, 1) == 1
+            elif isinstance(default, int):
+                given[name] = self.number(name, default, *said.bounds)
+            elif default is None:
+                known = self.text(name)
+                given[name] = self.number(name, 0, *said.bounds) if known else None
+            elif said.choices:
+                given[name] = self.choice(name, said.choices)
+            else:
+                given[name] = self.text(name)
+        return kind(**given)
 
     def capacity(self) -> CapacityOrder:
         """Return the order to count. Raises errors.OptionError."""
-        flavors, by = self.lines('flavors'), self.choice('by', BY) or None
-        most = MOST_BY_HOST if by == 'host' else MOST_FLAVORS
-        if len(flavors) > most:
-            apart = ' to count hosts apart' if by == 'host' else ''
-            problem = f'{len(flavors)} are named'
-            raise errors.OptionError('flavors', problem, f'Name {most}{apart} at most')
-        return CapacityOrder(flavors, by, self.lines('what_if'))
-
-    def hosts(self) -> HostsOrder:
-        """Return which hosts are asked for. Raises errors.OptionError."""
-        return HostsOrder(
-            name=self.text('name'),
-            cell=self.text('cell'),
-            zone=self.text('zone'),
-            aggregate=self.text('aggregate'),
-            state=self.choice('state', STATES),
-            flavor=self.text('flavor'),
-            page=self.number('page', 1, 1, 10**6),
-            limit=self.number('limit', HostsOrder.limit, 1, MOST_ROWS),
-        )
+        order = self.order(CapacityOrder)
+        number, by_host = len(order.flavors), order.by == 'host'
+        most = MOST_BY_HOST if by_host else MOST_FLAVORS
+        if number > most:
+            apart = ' to count hosts apart' if by_host else ''
+            problem, remedy = f'{number} are named', f'Name {most}{apart} at most'
+            raise errors.OptionError('flavors', problem, remedy)
+        return order
 
 
 def address(path: str, given: Iterable[tuple[str, str]] = ()) -> str:

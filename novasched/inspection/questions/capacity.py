@@ -11,7 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,13 @@ from novasched.app import Reader
 from novasched.db.servers import CellServerRows
 from novasched.inspection.questions import reports
 from novasched.inspection.session.host_filling import Filling, room_by_copies
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session.orders import CapacityOrder
 from novasched.inspection.session.session import Inspection
 from novasched.inspection.texts.capacity import NOTHING
 from novasched.objects import context as contexts
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement_copy import PlacementCopy
-from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.providers.diagnosis import Condition, judge
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
@@ -51,7 +50,8 @@ SPLIT_CODES = (
 )
 """A host may have the CPUs, but not on as few NUMA nodes as are asked for."""
 MOST_FLAVORS = 50
-BY = ('zone', 'aggregate', 'cell', 'host')
+MOST_BY_HOST = 2
+"""Flavors in use that are counted for each host alone."""
 REFUSALS = (
     errors.NoValidHost,
     errors.InvalidRequest,
@@ -157,6 +157,12 @@ class Capacity:
         self._counter = CellCounter()
         self.check = check
 
+    @classmethod
+    def of(cls, inspection: Inspection) -> Self:
+        """Return the counter of a cloud that was read."""
+        run, zone = inspection.run, inspection.conf.default_availability_zone
+        return cls(run.reader, inspection.copies, zone, run.check)
+
     def hosts(self) -> HostTable:
         """Return the hosts that may get servers: up, and enabled in nova."""
         hosts = self._reader.view.hosts(None)
@@ -217,6 +223,11 @@ class Capacity:
             limits={name: free[name] // _asked(query, name) for name in names},
             judge=conditions,
         )
+
+    def of_flavor(self, inspection: Inspection, flavor: Flavor) -> HostSlots:
+        """Count the slots of a flavor; see slots()."""
+        request = inspection.maker.boot(flavor).request
+        return self.slots(str(flavor.name), request)
 
     def grouped(self, hosts: HostTable, by: str | None) -> dict[str | None, list[int]]:
         """Return the places of hosts by zone, aggregate, cell or name, or of all.
@@ -283,23 +294,25 @@ def row(
     )
 
 
-def report(
+def answer(
     inspection: Inspection,
-    copies: CopyOnDemand,
-    flavors: Sequence[Flavor],
-    by: str | None = None,
-    stranded: bool = False,
+    order: CapacityOrder,
+    stranded: bool = True,
+    most: int = MOST_FLAVORS,
     capacity: Capacity | None = None,
 ) -> reports.CapacityReport:
-    """Return the slots of flavors."""
-    reader, conf = inspection.run.reader, inspection.conf
-    zone, check = conf.default_availability_zone, inspection.run.check
-    capacity = capacity or Capacity(reader, copies, zone, check)
+    """Return the slots of flavors; without any, of ``most`` of those in use.
+
+    ``capacity`` knows slots that were counted before. Raises errors.OptionError.
+    """
+    copies, by = inspection.copies, order.by or None
+    if order.fresh:
+        copies.renew()
+    capacity = capacity or Capacity.of(inspection)
     rows: list[reports.SlotsRow] = []
-    for flavor in flavors:
+    for flavor in _wanted(inspection, order.flavors, most):
         try:
-            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
-            slots = capacity.slots(str(flavor.name), request)
+            slots = capacity.of_flavor(inspection, flavor)
         except REFUSALS as problem:
             rows.append(reports.SlotsRow(str(flavor.name), refused=str(problem)))
             continue
@@ -325,17 +338,12 @@ def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Fla
     return inspection.api.flavors([id_ for id_, _ in found.most_common(most)])
 
 
-def wanted(
-    inspection: Inspection,
-    texts: Sequence[str],
-    most: int = MOST_FLAVORS,
-    path: str | None = None,
-) -> list[Flavor]:
+def _wanted(inspection: Inspection, texts: Sequence[str], most: int) -> list[Flavor]:
     """Return the flavors that texts name or say, without any those in use; those that
     share a name are called by their texts. Raises errors.OptionError."""
     if not texts:
         return flavors_in_use(inspection, most)
-    flavors = [inspection.flavor(text, path) for text in texts]
+    flavors = [inspection.flavor(text) for text in texts]
     counts = Counter(str(flavor.name) for flavor in flavors)
     for flavor, text in zip(flavors, texts, strict=True):
         if counts[str(flavor.name)] > 1:

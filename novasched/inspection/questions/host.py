@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 from novasched import errors
 from novasched.db.servers import HolderRow
 from novasched.decisions.counting import time_of
 from novasched.decisions.record import Head
-from novasched.inspection.questions import places, reports
+from novasched.inspection.questions import reports
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.capacity import REFUSALS, Capacity, flavors_in_use
-from novasched.inspection.session.requests import BootOrder
+from novasched.inspection.session import places
 from novasched.inspection.session.session import Inspection
 from novasched.providers.tree_state import ProviderState, tree_of
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -40,13 +39,11 @@ def report(
     ``decisions`` are the last that chose the host. Raises errors.OptionError for a
     host that there is not.
     """
-    places.check(inspection.run, None, host, 'HOST')
+    places.check(inspection.run, '', host, 'HOST')
     hosts = _hosts(inspection, host)
-    every = holders(inspection, host, log=log)
-    zone = inspection.conf.default_availability_zone
-    run, uuids = inspection.run, hosts.uuid.tolist()
-    store = inspection.copies.store
-    capacity = capacity or Capacity(run.reader, inspection.copies, zone, run.check)
+    every = holders(inspection, host, log)
+    uuids, store = hosts.uuid.tolist(), inspection.copies.store
+    capacity = capacity or Capacity.of(inspection)
     trees: list[list[ProviderState]] = []
     slots: list[reports.FlavorSlots] | None = None
     problems = []
@@ -85,21 +82,13 @@ def report(
 def holders(
     inspection: Inspection,
     host: str,
-    holding: str | None = None,
     log: AllDecisions | None = None,
 ) -> list[reports.Holder]:
-    """Return the servers that hold something of a host, the newest first.
-
-    ``holding`` is one of HOLDERS, and keeps only servers that hold pages, dedicated
-    CPUs or devices.
-    """
-    cell = _cell(inspection, _hosts(inspection, host))
-    found = [
-        _holder(each, log)
-        for _, rows in inspection.finder.of_cells(lambda rows: rows.holders(host), cell)
-        for each in rows
-    ]
-    return [each for each in found if holding is None or each.held(holding)]
+    """Return the servers that hold something of a host, the newest first."""
+    uuids = set(_hosts(inspection, host).cell_uuid.tolist())
+    cells = [c for c in inspection.run.reader.view.cells.all() if c.uuid in uuids]
+    answers = inspection.finder.of_cells(lambda rows: rows.holders(host), cells)
+    return [_holder(each, log) for _, rows in answers for each in rows]
 
 
 def _hosts(inspection: Inspection, host: str) -> HostTable:
@@ -107,12 +96,6 @@ def _hosts(inspection: Inspection, host: str) -> HostTable:
     hosts = inspection.run.reader.view.hosts(None)
     named = [place for place, name in enumerate(hosts.host.tolist()) if name == host]
     return HostTable(hosts.snapshot, hosts.rows[named])
-
-
-def _cell(inspection: Inspection, hosts: HostTable) -> list[Any]:
-    uuids = set(hosts.cell_uuid.tolist())
-    cells = inspection.run.reader.view.cells.all()
-    return [cell for cell in cells if cell.uuid in uuids]
 
 
 def _text(moment: datetime.datetime) -> str:
@@ -227,8 +210,7 @@ def _slots(
     found = []
     for flavor in flavors_in_use(inspection, MOST_FLAVORS):
         try:
-            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
-            slots = capacity.slots(str(flavor.name), request)
+            slots = capacity.of_flavor(inspection, flavor)
         except REFUSALS as problem:
             found.append(reports.FlavorSlots(flavor.name, 0, str(problem)))
             continue

@@ -15,26 +15,12 @@ from typing import Any
 import numpy as np
 
 from novasched.inspection.questions.capacity import HostSlots, provider_rows, zone_of
+from novasched.inspection.questions.reports import HostGroup, HostsReport, ListedHost
+from novasched.inspection.session.orders import DISABLED, DOWN, ENABLED, HostsOrder
 from novasched.providers.table import ProviderTable
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import Ints, Mask, Objects, Rows
 from novasched.scheduler.hosts import HostTable
-
-ENABLED, DISABLED, DOWN = STATES = ('enabled', 'disabled', 'down')
-
-Report = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostCriteria:
-    """Criteria that hosts meet; '' is none. ``name`` is a part of the name, a
-    pattern such as rack1-*, or several names with commas between them."""
-
-    name: str = ''
-    cell: str = ''
-    zone: str = ''
-    aggregate: str = ''
-    state: str = ''
 
 
 @dataclass(frozen=True)
@@ -92,7 +78,7 @@ class ListedHosts:
     def __len__(self) -> int:
         return len(self.names)
 
-    def matching(self, criteria: HostCriteria) -> Rows:
+    def matching(self, criteria: HostsOrder) -> Rows:
         """Return the places of the hosts that meet criteria."""
         found: Mask = np.ones(len(self), bool)
         for column, wanted in (
@@ -108,30 +94,24 @@ class ListedHosts:
             found &= _each(self.names, _meaning(criteria.name))
         return np.flatnonzero(found)
 
-    def page(
-        self,
-        criteria: HostCriteria,
-        page: int,
-        limit: int,
-        slots: HostSlots | None = None,
-    ) -> Report:
-        """Return some of the hosts that meet criteria: see console.reader."""
-        found = self.matching(criteria)
-        shown = found[(page - 1) * limit : page * limit]
+    def page(self, order: HostsOrder, slots: HostSlots | None = None) -> HostsReport:
+        """Return the hosts of a page."""
+        found, limit = self.matching(order), order.limit
+        shown = found[(order.page - 1) * limit : order.page * limit]
         counts = None if slots is None else self.slots(slots)
         services = self.nodes[self.first[shown]].service
-        return {
-            'hosts': [
+        return HostsReport(
+            hosts=[
                 self._host(place, services[number], counts)
                 for number, place in enumerate(shown.tolist())
             ],
-            'total': len(found),
-            'page': page,
-            'pages': max(1, -(-len(found) // limit)),
-            'cells': sorted(set(self.cells.tolist())),
-            'zones': sorted(set(self.zones.tolist())),
-            'aggregates': sorted(set().union(*self.aggregates.tolist())),
-        }
+            total=len(found),
+            page=order.page,
+            pages=max(1, -(-len(found) // limit)),
+            cells=sorted(set(self.cells.tolist())),
+            zones=sorted(set(self.zones.tolist())),
+            aggregates=sorted(set().union(*self.aggregates.tolist())),
+        )
 
     def slots(self, slots: HostSlots) -> list[int | None]:
         """Return how many servers of a flavor each host takes; None if it is off."""
@@ -144,38 +124,35 @@ class ListedHosts:
 
     def _host(
         self, place: int, service: Mapping[str, Any], slots: list[int | None] | None
-    ) -> Report:
-        return {
-            'host': self.names[place],
-            'cell': self.cells[place],
-            'zone': self.zones[place],
-            'aggregates': list(self.aggregates[place]),
-            'state': self.states[place],
-            'reason': service.get('disabled_reason'),
-            'used': {
-                name: [amounts.item(place), capacities.item(place)]
+    ) -> ListedHost:
+        return ListedHost(
+            host=self.names[place],
+            cell=self.cells[place],
+            zone=self.zones[place],
+            aggregates=self.aggregates[place],
+            state=self.states[place],
+            reason=service.get('disabled_reason'),
+            used={
+                name: (amounts.item(place), capacities.item(place))
                 for name, (amounts, capacities) in self.used.items()
                 if capacities[place]
             },
-            'servers': self.servers.item(place),
-            'slots': None if slots is None else slots[place],
-        }
+            servers=self.servers.item(place),
+            slots=None if slots is None else slots[place],
+        )
 
-    def groups(self, slots: HostSlots) -> list[Report]:
+    def groups(self, slots: HostSlots) -> list[HostGroup]:
         """Return the hosts with their slots, by zone and aggregate.
 
         Each host is in one group: its first aggregate, by name, that makes no zone.
         """
         counts = self.slots(slots)
         aggregates = self.nodes.aggregates[self.first].map(group_of, object)
-        found: dict[tuple[str, str], list[list[Any]]] = {}
+        found: dict[tuple[str, str], list[tuple[str, int | None]]] = {}
         columns = self.zones.tolist(), aggregates.tolist(), self.names.tolist(), counts
         for zone, aggregate, name, count in zip(*columns, strict=True):
-            found.setdefault((zone, aggregate), []).append([name, count])
-        return [
-            {'zone': zone, 'aggregate': aggregate, 'hosts': found[zone, aggregate]}
-            for zone, aggregate in sorted(found)
-        ]
+            found.setdefault((zone, aggregate), []).append((name, count))
+        return [HostGroup(*place, found[place]) for place in sorted(found)]
 
 
 def _meaning(name: str) -> Callable[[str], bool]:

@@ -8,8 +8,8 @@ import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,29 @@ from novasched.decisions.record import DecisionRecord
 from novasched.decisions.recording import RequestRecorder
 from novasched.inspection.questions import unchecked
 from novasched.inspection.questions.explain import explanation
-from novasched.inspection.questions.servers import FoundServer
-from novasched.inspection.session import changes, remaining_slots
+from novasched.inspection.questions.reports import (
+    AnyPlan,
+    BootPlan,
+    DrainedHost,
+    DrainPlan,
+    HelpfulChange,
+    MovePlan,
+    PlacedServer,
+    TakenHost,
+    Tightest,
+    UnplacedServers,
+)
+from novasched.inspection.session import changes, places, remaining_slots
 from novasched.inspection.session.dry_run import DryRun
+from novasched.inspection.session.orders import (
+    AnyPlanOrder,
+    DrainOrder,
+    MoveOrder,
+    PlanOrder,
+)
 from novasched.inspection.session.requests import DryRequest, RequestMaker
+from novasched.inspection.session.servers import FoundServer
+from novasched.inspection.session.session import Inspection, ReadRecord
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -36,8 +55,8 @@ BAD_REQUEST = 400
 MOST_FLAVORS = 5
 """Flavors of a drain of which it is counted how many more have a place."""
 
-Report = dict[str, Any]
 Progress = Callable[[str], None]
+Report = TypeVar('Report', BootPlan, MovePlan, DrainPlan)
 
 
 @dataclass(frozen=True)
@@ -61,14 +80,14 @@ class Tried:
 
 @dataclass
 class Plan:
-    """A plan while it is made; ``report`` is its JSON."""
+    """A plan while it is made."""
 
     run: DryRun
     conditions: changes.Conditions | None = None
     tried: list[Tried] = field(default_factory=list)
-    placed: list[Report] = field(default_factory=list)
-    unplaced: list[Report] = field(default_factory=list)
-    changes: list[Report] = field(default_factory=list)
+    placed: list[PlacedServer] = field(default_factory=list)
+    unplaced: list[UnplacedServers] = field(default_factory=list)
+    changes: list[HelpfulChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     demands: list[unchecked.Demand] = field(default_factory=list)
 
@@ -97,13 +116,13 @@ class Plan:
 
     def _refused(self, failed: Tried, left: DryRequest) -> None:
         self.unplaced.append(
-            {
-                'server': left.uuids[0],
-                'name': left.name,
-                'flavor': left.request.flavor.if_set('name') or '',
-                'count': len(left.uuids),
-                'explanation': explanation(failed.record),
-            }
+            UnplacedServers(
+                left.uuids[0],
+                left.name,
+                left.flavor_name,
+                len(left.uuids),
+                explanation(failed.record),
+            )
         )
         if not self.changes:
             self.changes = changes.suggest_changes(
@@ -120,57 +139,89 @@ class Plan:
             errors.InvalidRequest,
             errors.ExtensionFailed,
         ) as problem:
-            self._cannot_ask(server, str(problem))
+            self.unplaced.append(
+                UnplacedServers(server.uuid, server.name, '', 1, None, str(problem))
+            )
 
-    def _cannot_ask(self, server: FoundServer, problem: str) -> None:
-        self.unplaced.append(
-            {
-                'server': server.uuid,
-                'name': server.name,
-                'flavor': '',
-                'count': 1,
-                'explanation': None,
-                'error': problem,
-            }
-        )
-
-    def report(self) -> Report:
+    def report(self, kind: type[Report], **more: Any) -> Report:
         """Return the answer; docs/reference/plan.md has every field."""
-        view = self.run.reader.view
         offered = [each.record.head.candidates for each in self.tried]
         now, copy = SYSTEM_CLOCK.utcnow(), self.run.offered_by()
         age_s = SYSTEM_CLOCK.monotonic() - copy.as_of if copy else 0.0
-        return {
-            'fits': len(self.placed),
-            'asked': len(self.placed) + sum(each['count'] for each in self.unplaced),
-            'offered': max(0, offered[0]) if offered else None,
-            'placed': self.placed,
-            'unplaced': self.unplaced,
-            'changes': self.changes,
-            'notes': [
+        return kind(
+            fits=len(self.placed),
+            asked=len(self.placed) + sum(each.count for each in self.unplaced),
+            offered=max(0, offered[0]) if offered else None,
+            placed=self.placed,
+            unplaced=self.unplaced,
+            changes=self.changes,
+            notes=[
                 *self.notes,
                 *unchecked.sentences(self.run.enabled_checks, self.demands),
             ],
-            'as_of': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
-            'placement_age_s': round(age_s, 1),
-            'cells_left_out': list(view.unavailable_cells()),
-            'seed': self.run.seed,
-            'plan_id': self._id(),
-        }
+            as_of=now.strftime('%Y-%m-%dT%H:%M:%SZ'),
+            placement_age_s=round(age_s, 1),
+            cells_left_out=list(self.run.reader.view.unavailable_cells()),
+            seed=self.run.seed,
+            plan_id=self._id(),
+            **more,
+        )
 
     def _id(self) -> str:
         """Return the hash of what the answer depends on: policy, rows of the hosts
         that were picked, and what placement says of their providers."""
-        parts: list[Any] = [
-            sorted(each['explanation'].policy.items(), key=str)
-            for each in self.unplaced
-            if each['explanation'] and each['explanation'].policy
+        policies = [
+            each.explanation.policy for each in self.unplaced if each.explanation
         ]
-        parts += [(each['flavor'], each['count']) for each in self.unplaced]
+        parts: list[Any] = [sorted(p.items(), key=str) for p in policies if p]
+        parts += [(each.flavor, each.count) for each in self.unplaced]
         for tried in self.tried:
             parts += [tried.record.body.profile, *_dependencies(tried)]
-        digest = hashlib.blake2b(repr(parts).encode()).hexdigest()
-        return f'p-{digest[:ID_LENGTH]}'
+        return _id_of(repr(parts))
+
+
+def _id_of(text: str) -> str:
+    return f'p-{hashlib.blake2b(text.encode()).hexdigest()[:ID_LENGTH]}'
+
+
+def answer(
+    inspection: Inspection,
+    order: AnyPlanOrder,
+    read: ReadRecord,
+    progress: Progress = lambda text: None,
+) -> AnyPlan:
+    """Answer an order; ``read`` returns the record of a decision. Raises
+    errors.OptionError, errors.DecisionNotFound and errors.StoreFailed."""
+    if order.fresh:
+        inspection.copies.renew()
+    run, conditions = inspection.run, inspection.placement.conditions
+    maker, finder = inspection.maker, inspection.finder
+    report: AnyPlan
+    if isinstance(order, PlanOrder):
+        wanted = inspection.request(order, read, order.host)
+        report = boot(run, wanted, conditions)
+    elif isinstance(order, MoveOrder):
+        flavor = inspection.flavor(order.flavor) if order.flavor else None
+        places.check(run, '', order.to, '--to')
+        servers = [finder.one(name) for name in order.servers]
+        hosts = {each.row.host for each in servers if each.row.host}
+        leaves = sorted(hosts) if order.evacuate else ()
+        asked = functools.partial(
+            maker.move, leaves=leaves, flavor=flavor, to=order.to or None
+        )
+        report = move(run, servers, asked, conditions)
+    else:
+        assert isinstance(order, DrainOrder)
+        named = places.within(run, order)
+        planned = drain_one_of if order.one_of and named else drain
+        report = planned(run, maker, finder.on(named), named, conditions, progress)
+    left_out = [*report.cells_left_out, *inspection.cells_left_out()]
+    explained = [explanation(r) for r in run.log.records] if order.explain else None
+    return replace(
+        report,
+        cells_left_out=list(dict.fromkeys(left_out)),
+        explanations=explained,
+    )
 
 
 def ask(run: DryRun, wanted: DryRequest) -> Tried:
@@ -206,27 +257,22 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
 
 def boot(
     run: DryRun, wanted: DryRequest, conditions: changes.Conditions | None = None
-) -> Report:
+) -> BootPlan:
     """Plan new servers; ``hosts`` are those that they take, in that order."""
     plan = Plan(run, conditions)
     left: Mapping[str, int] = {}
     with run.question():
         plan.add(wanted)
         if len(plan.tried) == 1:
-            nodes = Counter((each['host'], each['node']) for each in plan.placed)
+            nodes = Counter((each.host, each.node) for each in plan.placed)
             left = remaining_slots.of_hosts(run, plan.tried[0].recorder, nodes)
-    taken = Counter(each['host'] for each in plan.placed)
-    others = {each['host']: each['alternates'] for each in reversed(plan.placed)}
+    taken = Counter(each.host for each in plan.placed)
+    others = {each.host: each.alternates for each in reversed(plan.placed)}
     hosts = [
-        {
-            'host': host,
-            'servers': servers,
-            'room': left.get(host),
-            'alternates': others[host],
-        }
+        TakenHost(host, servers, left.get(host), others[host])
         for host, servers in taken.items()
     ]
-    return {**plan.report(), 'hosts': hosts}
+    return plan.report(BootPlan, hosts=hosts)
 
 
 def move(
@@ -234,13 +280,13 @@ def move(
     servers: Iterable[FoundServer],
     make: Callable[[FoundServer], DryRequest],
     conditions: changes.Conditions | None = None,
-) -> Report:
+) -> MovePlan:
     """Plan moves, one after the other; ``make`` returns the request of each."""
     plan = Plan(run, conditions)
     with run.question():
         for each in servers:
             plan.add_server(each, functools.partial(make, each))
-    return plan.report()
+    return plan.report(MovePlan)
 
 
 def drain(
@@ -250,7 +296,7 @@ def drain(
     leaves: Sequence[str],
     conditions: changes.Conditions | None = None,
     progress: Progress = lambda text: None,
-) -> Report:
+) -> DrainPlan:
     """Plan that servers leave their hosts, the largest first; none goes to one of
     ``leaves``."""
     plan = Plan(run, conditions)
@@ -260,10 +306,10 @@ def drain(
             progress(f'{number} of {len(ordered)} servers')
             plan.add_server(server, functools.partial(maker.move, server, leaves))
         tightest = _tightest(plan)
-    return {**plan.report(), 'tightest': tightest}
+    return plan.report(DrainPlan, tightest=tightest)
 
 
-def _tightest(plan: Plan) -> Report | None:
+def _tightest(plan: Plan) -> Tightest | None:
     """Return the flavor of which the fewest more have a place after a drain."""
     newest = {_kind(each.recorder.request): each.recorder for each in plan.tried}
     counted = []
@@ -274,8 +320,8 @@ def _tightest(plan: Plan) -> Report | None:
     if not counted:
         return None
     slots, request = min(counted, key=lambda each: each[0])
-    flavor, zone = request.flavor, request.if_set('availability_zone')
-    return {'flavor': flavor.if_set('name') or '', 'zone': zone, 'slots': slots}
+    name, zone = request.flavor.if_set('name'), request.if_set('availability_zone')
+    return Tightest(name or '', zone, slots)
 
 
 def _kind(request: RequestSpec) -> tuple[Any, ...]:
@@ -291,31 +337,26 @@ def drain_one_of(
     hosts: Sequence[str],
     conditions: changes.Conditions | None = None,
     progress: Progress = lambda text: None,
-) -> Report:
+) -> DrainPlan:
     """Plan the loss of each of the hosts alone; all others stay. The answer counts
-    hosts whose servers all have a place; ``hosts`` has the report of each."""
-    reports: dict[str, Report] = {}
+    hosts whose servers all have a place; ``hosts`` has the numbers of each."""
+    reports: dict[str, DrainPlan] = {}
     for number, host in enumerate(hosts, 1):
         progress(f'{number} of {len(hosts)} hosts')
         own = [each for each in servers if each.row.host == host]
         reports[host] = drain(run, maker, own, [host], conditions)
-    stuck = {h: each for h, each in reports.items() if each['fits'] < each['asked']}
-    first = next(iter(stuck.values()), None) or next(iter(reports.values()))
-    ids = ''.join(each['plan_id'] for each in reports.values())
-    return {
-        **first,
-        'fits': len(reports) - len(stuck),
-        'asked': len(reports),
-        'placed': [],
-        'tightest': None,
-        'unplaced': [entry for each in stuck.values() for entry in each['unplaced']],
-        'notes': list(dict.fromkeys(n for r in reports.values() for n in r['notes'])),
-        'hosts': [
-            {'host': host, 'fits': each['fits'], 'asked': each['asked']}
-            for host, each in reports.items()
-        ],
-        'plan_id': f'p-{hashlib.blake2b(ids.encode()).hexdigest()[:ID_LENGTH]}',
-    }
+    stuck = [each for each in reports.values() if not each.all_fit]
+    return replace(
+        next(iter([*stuck, *reports.values()])),
+        fits=len(reports) - len(stuck),
+        asked=len(reports),
+        placed=[],
+        tightest=None,
+        unplaced=[entry for each in stuck for entry in each.unplaced],
+        notes=list(dict.fromkeys(n for r in reports.values() for n in r.notes)),
+        hosts=[DrainedHost(h, each.fits, each.asked) for h, each in reports.items()],
+        plan_id=_id_of(''.join(each.plan_id for each in reports.values())),
+    )
 
 
 def _largest_first(server: FoundServer) -> tuple[int, int, str]:
@@ -330,16 +371,18 @@ def _part(wanted: DryRequest, start: int, end: int) -> DryRequest:
     return DryRequest(request, uuids, wanted.name)
 
 
-def _placed(wanted: DryRequest, uuid: str, selections: Sequence[Selection]) -> Report:
+def _placed(
+    wanted: DryRequest, uuid: str, selections: Sequence[Selection]
+) -> PlacedServer:
     chosen, *others = selections
-    return {
-        'server': uuid,
-        'name': wanted.name,
-        'flavor': wanted.request.flavor.if_set('name') or '',
-        'host': chosen.service_host,
-        'node': chosen.nodename,
-        'alternates': [each.service_host for each in others],
-    }
+    return PlacedServer(
+        uuid,
+        wanted.name,
+        wanted.flavor_name,
+        chosen.service_host,
+        chosen.nodename,
+        [each.service_host for each in others],
+    )
 
 
 def _dependencies(tried: Tried) -> Iterable[Any]:

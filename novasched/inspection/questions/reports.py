@@ -8,9 +8,10 @@ an older console can be read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from novasched.inspection.questions.explain import Explanation
 from novasched.runtime.typed_json import omitted_field
 
 
@@ -34,7 +35,7 @@ class Amounts:
 
     @property
     def unusable_share(self) -> float:
-        return (self.free - self.usable) / self.free if self.free else 0.0
+        return max(0, self.free - self.usable) / self.free if self.free else 0.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class SlotsRow:
     resources: Mapping[str, Amounts] = field(default_factory=dict)
     largest: LargestHost | None = None
     refused: str | None = omitted_field()  # why the flavor cannot be counted
+
+    def without_stranded(self) -> SlotsRow:
+        """Return the row without what cannot be used."""
+        found = {n: replace(a, stranded=None) for n, a in self.resources.items()}
+        return replace(self, resources=found)
 
 
 @dataclass(frozen=True)
@@ -255,6 +261,157 @@ class WhyNotReport:
     @property
     def failing(self) -> list[HostCondition]:
         return [condition for condition in self.conditions if not condition.passes]
+
+
+@dataclass(frozen=True)
+class PlacedServer:
+    server: str
+    name: str  # '' of a new server
+    flavor: str
+    host: str
+    node: str
+    alternates: Sequence[str]
+
+
+@dataclass(frozen=True)
+class UnplacedServers:
+    """Servers of a request without a place, the first by its uuid, and the reason."""
+
+    server: str
+    name: str
+    flavor: str
+    count: int
+    explanation: Explanation | None  # None if nothing could be decided
+    error: str | None = omitted_field()
+
+
+@dataclass(frozen=True)
+class HelpfulChange:
+    """A change, and the hosts that then fit; or else what they fail, too."""
+
+    change: str
+    hosts: int
+    also_fail: str
+
+
+@dataclass(frozen=True)
+class TakenHost:
+    host: str
+    servers: int
+    room: int | None  # for more of them; None if it is not simple to count
+    alternates: Sequence[str]
+
+
+@dataclass(frozen=True)
+class DrainedHost:
+    host: str
+    fits: int
+    asked: int
+
+
+@dataclass(frozen=True)
+class Tightest:
+    """The flavor of which the fewest more have a place after a drain."""
+
+    flavor: str
+    zone: str | None
+    slots: int
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """The answer of a dry run."""
+
+    fits: int
+    asked: int
+    offered: int | None
+    placed: Sequence[PlacedServer]
+    unplaced: Sequence[UnplacedServers]
+    changes: Sequence[HelpfulChange]
+    notes: Sequence[str]
+    as_of: str
+    placement_age_s: float
+    cells_left_out: Sequence[str]
+    seed: int
+    plan_id: str
+
+    @property
+    def all_fit(self) -> bool:
+        return self.fits == self.asked
+
+
+@dataclass(frozen=True)
+class MovePlan(PlanReport):
+    """The answer of ``novasched plan move``."""
+
+    explanations: Sequence[Explanation] | None = omitted_field()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootPlan(PlanReport):
+    """The answer of ``novasched plan boot``."""
+
+    hosts: Sequence[TakenHost]
+    explanations: Sequence[Explanation] | None = omitted_field()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainPlan(PlanReport):
+    """The answer of ``novasched plan drain``; ``hosts`` of a drain of one of them."""
+
+    tightest: Tightest | None
+    hosts: Sequence[DrainedHost] | None = omitted_field()
+    explanations: Sequence[Explanation] | None = omitted_field()
+
+
+AnyPlan = BootPlan | MovePlan | DrainPlan
+
+
+@dataclass(frozen=True)
+class ListedHost:
+    host: str
+    cell: str
+    zone: str
+    aggregates: Sequence[str]
+    state: str  # enabled, disabled or down
+    reason: str | None
+    used: Mapping[str, tuple[int, int]]  # amount and capacity, by class
+    servers: int
+    slots: int | None  # of the flavor that is asked about
+
+
+@dataclass(frozen=True)
+class HostsReport:
+    """A page of hosts that meet criteria, and values to choose hosts by."""
+
+    hosts: Sequence[ListedHost]
+    total: int
+    page: int
+    pages: int
+    cells: Sequence[str]
+    zones: Sequence[str]
+    aggregates: Sequence[str]
+    cells_left_out: Sequence[str] = ()
+    problem: str | None = None  # why it is unknown how much is used
+
+
+@dataclass(frozen=True)
+class HostGroup:
+    """Hosts of a zone and an aggregate, each with its slots, None if it is disabled or
+    down."""
+
+    zone: str
+    aggregate: str
+    hosts: Sequence[tuple[str, int | None]]
+
+
+@dataclass(frozen=True)
+class HeatReport:
+    """The slots of a flavor on all hosts."""
+
+    flavor: str
+    groups: Sequence[HostGroup]
+    cells_left_out: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

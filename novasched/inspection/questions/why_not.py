@@ -26,9 +26,14 @@ from novasched.inspection.questions.reports import (
 )
 from novasched.inspection.session import changes
 from novasched.inspection.session.dry_run import DryRun
+from novasched.inspection.session.orders import WhyNotOrder
 from novasched.inspection.session.requests import DryRequest
 from novasched.inspection.session.server_request import destined
-from novasched.inspection.session.session import Inspection, PlacementReader
+from novasched.inspection.session.session import (
+    Inspection,
+    PlacementReader,
+    ReadRecord,
+)
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -44,6 +49,21 @@ LACKING: Mapping[str, str] = {
 """Things of a host that servers hold, by the code of the reason why it lacks them."""
 PREFILTER = 'prefilters'
 OFFER, NAMES = 'placement', 'request'
+
+
+def answer(
+    inspection: Inspection, order: WhyNotOrder, read: ReadRecord
+) -> WhyNotReport:
+    """Answer an order. Raises errors.OptionError, errors.DecisionNotFound and
+    errors.StoreFailed."""
+    if order.server:
+        asked = inspection.maker.move(inspection.finder.one(order.server))
+    else:
+        asked = inspection.request(order, read)
+    found = why_not(inspection.run, order.host, asked, inspection.placement)
+    held = held_by(inspection, found, asked.request)
+    left_out = inspection.cells_left_out()
+    return replace(found, held_by=held, cells_left_out=left_out)
 
 
 def why_not(
@@ -111,7 +131,8 @@ def held_by(
     lacking = {**LACKING, Code.NUMA_DOES_NOT_FIT: _of_nodes(request)}
     for condition in answer.conditions:
         if kind := lacking.get(condition.code):
-            found = holders(inspection, answer.host, kind)
+            every = holders(inspection, answer.host)
+            found = [each for each in every if each.held(kind)]
             return HeldBy(kind, found) if found else None
     return None
 

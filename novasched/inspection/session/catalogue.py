@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,26 @@ _NUMBER = re.compile('[0-9]{1,10}')
 _NEEDED = ('vcpus', 'ram', 'disk')
 
 
+def from_file(text: str, path: str | None, kind: str) -> str:
+    """Return a text, or as JSON the entry of a file that it names, for readers that do
+    not see the file. ``kind``: flavors or images. Raises errors.OptionError."""
+    listed = _listed(path, kind) if path else {}
+    return _as_json(text, listed[text]) if text in listed else text
+
+
 def flavor_of(
     text: str,
-    path: str | None = None,
     in_database: Callable[[str], Flavor | None] = lambda name: None,
     built_in: Mapping[str, Mapping[str, Any]] = FLAVORS,
 ) -> Flavor:
     """Return the flavor that a text names, or says: ``vcpus=2,ram=2048,disk=20``.
 
-    A name, which may have a ``=`` in it, is looked for in a file, in the API database,
-    and among those built in. Raises errors.OptionError.
+    A name may have a ``=`` in it. The API database comes before the flavors that are
+    built in. JSON is as from_file() returns it. Raises errors.OptionError.
     """
-    listed = _listed(path, 'flavors', '--flavor-file') if path else {}
-    if text in listed:
-        return _flavor(text, listed[text])
+    entry = _entry(text)
+    if entry is not None:
+        return _flavor(entry.pop('name'), entry)
     found = in_database(text)
     if found is not None:
         return found
@@ -61,36 +68,37 @@ def flavor_of(
     raise errors.OptionError(
         '--flavor',
         f'there is no flavor {text}',
-        f'Name one of {", ".join([*listed, *built_in, "the API database"])}, or write '
+        f'Name one of {", ".join([*built_in, "the API database"])}, or write '
         'vcpus=2,ram=2048,disk=20',
     )
 
 
-def image_of(text: str, path: str | None = None) -> Image:
+def image_of(text: str) -> Image:
     """Return the image of a name, or of its properties: ``hw_cpu_policy=dedicated``.
 
     Raises errors.OptionError.
     """
-    if '=' in text:
+    entry = _entry(text)
+    if entry is None and '=' in text:
         return {'name': '', 'properties': _assignments(text, '--image')}
-    listed = _listed(path, 'images', '--image-file') if path else {}
-    images = {**IMAGES, **listed}
-    if text not in images:
+    if entry is None and text not in IMAGES:
         raise errors.OptionError(
             '--image',
             f'there is no image {text}',
-            f'Name one of {", ".join(images)}, or give --image-file',
+            f'Name one of {", ".join(IMAGES)}, or give --image-file',
         )
-    known = {'id': name_uuid('image', text), 'status': 'active', 'properties': {}}
-    return {**known, **images[text], 'name': text}
+    said = IMAGES[text] if entry is None else entry
+    name = said.get('name', text)
+    known = {'id': name_uuid('image', name), 'status': 'active', 'properties': {}}
+    return {**known, **said, 'name': name}
 
 
-def image_for(flavor: Flavor, text: str | None, path: str | None = None) -> Image:
+def image_for(flavor: Flavor, text: str) -> Image:
     """Return an image as image_of() does, {} for none; raises errors.OptionError also
     for one that cannot start in the flavor."""
     if not text:
         return {}
-    image = image_of(text, path)
+    image = image_of(text)
     for least, has, unit in (
         ('min_ram', flavor.memory_mb, 'MiB of memory'),
         ('min_disk', flavor.root_gb, 'GiB of disk'),
@@ -105,7 +113,7 @@ def image_for(flavor: Flavor, text: str | None, path: str | None = None) -> Imag
     return image
 
 
-def pairs(texts: list[str], option: str) -> dict[str, list[str]]:
+def pairs(texts: Iterable[str], option: str) -> dict[str, list[str]]:
     """Return the values of ``key=value`` texts by key, in order.
 
     Raises errors.OptionError for a text that is none.
@@ -174,8 +182,37 @@ def _number(name: str, key: str, said: Mapping[str, Any]) -> int:
     return int(text)
 
 
-def _listed(path: str, kind: str, option: str) -> dict[str, dict[str, Any]]:
+def _as_json(name: str, entry: Mapping[str, Any]) -> str:
+    return json.dumps({'name': name, **entry}, default=str)
+
+
+def _entry(text: str) -> dict[str, Any] | None:
+    """Return a flavor or an image that JSON describes. Raises errors.OptionError.
+
+    None if the text is no object of JSON.
+    """
+    try:
+        said = parsing.parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(said, dict):
+        return None
+    option = '--flavor' if 'vcpus' in said else '--image'
+    numbers = (said.get(name, 0) for name in ('min_ram', 'min_disk'))
+    tables = (said.get(name, {}) for name in ('properties', 'extra_specs'))
+    if not (
+        isinstance(said.get('name'), str)
+        and all(_NUMBER.fullmatch(str(number)) for number in numbers)
+        and all(isinstance(table, dict) for table in tables)
+    ):
+        problem = 'it has no name, or not numbers and tables as the file needs them'
+        raise errors.OptionError(option, problem, 'Correct the entry')
+    return said
+
+
+def _listed(path: str, kind: str) -> dict[str, dict[str, Any]]:
     """Read the tables ``[[kind]]`` of a file, by their names."""
+    option = f'--{kind[:-1]}-file'
     try:
         content = parsing.parse_toml(Path(path).read_text())
         entries = [dict(entry) for entry in content.get(kind, ())]

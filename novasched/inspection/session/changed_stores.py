@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from novasched import errors
@@ -19,8 +19,6 @@ from novasched.ports import (
     CellStore,
     CellStores,
     ComputeNodeRow,
-    ImageRow,
-    InstanceRow,
     NodeNews,
     ServiceNews,
     ServiceRow,
@@ -101,15 +99,10 @@ class ChangedApiStore:
     def __init__(self, inner: ApiStore, cloud: ChangedCloud) -> None:
         self._inner = inner
         self._cloud = cloud
-
-    def cells(self) -> list[Cell]:
-        return self._inner.cells()
+        self.cells, self.group_members = inner.cells, inner.group_members
 
     def host_cell(self, host: str) -> str | None:
         return self._inner.host_cell(self._cloud.rows().like.get(host, host))
-
-    def group_members(self, group_uuid: str) -> list[str]:
-        return self._inner.group_members(group_uuid)
 
     def aggregates(self) -> list[Aggregate]:
         return self._cloud.rows().aggregates
@@ -124,15 +117,13 @@ class ChangedCellStores:
     def __init__(self, inner: CellStores, cloud: ChangedCloud) -> None:
         self._inner = inner
         self._cloud = cloud
+        self.forget = inner.forget
 
     def open(self, cell: Cell) -> CellStore:
         rows, inner = self._cloud.rows(), self._inner.open(cell)
         if cell.uuid not in rows.nodes:
             return inner
         return ChangedCellStore(inner, rows.nodes[cell.uuid], rows.services[cell.uuid])
-
-    def forget(self, uuids: Iterable[str] | None = None) -> None:
-        self._inner.forget(uuids)
 
 
 class ChangedCellStore:
@@ -147,6 +138,9 @@ class ChangedCellStore:
         self._inner = inner
         self._nodes = nodes
         self._services = services
+        self.utcnow = inner.utcnow
+        self.minimum_compute_version = inner.minimum_compute_version
+        self.instances_on, self.images_on = inner.instances_on, inner.images_on
 
     @contextlib.contextmanager
     def together(self) -> Iterator[CellStore]:
@@ -195,17 +189,5 @@ class ChangedCellStore:
         services = [row for row in self._services if is_unavailable(row)]
         return CellNews(nodes, ServiceNews(services, []))
 
-    def minimum_compute_version(self) -> int:
-        return self._inner.minimum_compute_version()
-
-    def utcnow(self) -> datetime.datetime:
-        return self._inner.utcnow()
-
     def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
         return []
-
-    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
-        return self._inner.instances_on(hosts)
-
-    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
-        return self._inner.images_on(hosts)

@@ -12,6 +12,7 @@ import numpy as np
 from novasched import errors
 from novasched.claiming.host_candidates import by_provider
 from novasched.decisions.recording import RequestRecorder
+from novasched.inspection.questions.reports import HelpfulChange
 from novasched.inspection.session.dry_run import DryRun
 from novasched.inspection.session.guest_topology import numa_topology_of
 from novasched.objects.request_spec import RequestSpec
@@ -41,8 +42,8 @@ SAME = {'enabled compute service': COMPUTE_FILTER, ZONE_FILTER: ZONE}
 
 def suggest_changes(
     run: DryRun, recorder: RequestRecorder, conditions: Conditions | None = None
-) -> list[dict[str, Any]]:
-    """Return the changes of the answer, and for how many hosts: JSON of a plan."""
+) -> list[HelpfulChange]:
+    """Return the changes of the answer, and for how many hosts."""
     request = decided_request(recorder)
     hosts = all_hosts(run, recorder, request.target_cell_uuid)
     if not len(hosts):
@@ -56,15 +57,11 @@ def suggest_changes(
     met = joined(met, same)
     names = hosts.host.tolist()
     found = [
-        {
-            'change': _change_text(each, request),
-            'hosts': each.hosts,
-            'also_fail': each.also_fail,
-        }
+        HelpfulChange(_change_text(each, request), each.hosts, each.also_fail)
         for each in nearest(met, names)
     ]
     tried = _numa_variants(run, hosts, request, met)
-    return sorted([*tried, *found], key=lambda each: -int(each['hosts']))
+    return sorted([*tried, *found], key=lambda each: -each.hosts)
 
 
 def decided_request(recorder: RequestRecorder) -> RequestSpec:
@@ -146,7 +143,7 @@ def _zone_conditions(run: DryRun, request: RequestSpec) -> dict[str, str]:
 
 def _numa_variants(
     run: DryRun, hosts: HostTable, request: RequestSpec, met: Mapping[str, Mask]
-) -> list[dict[str, Any]]:
+) -> list[HelpfulChange]:
     """Return the answer to two NUMA nodes, or to memory without huge pages."""
     mask = met.get(NUMA_FILTER)
     if mask is None or mask.all() or not request.if_set('numa_topology'):
@@ -166,7 +163,7 @@ def _numa_variants(
         filters = [f for f in run.reader.profile.filters if f.name == NUMA_FILTER]
         passes = asked_of_all(filters, hosts, other).get(NUMA_FILTER)
         if passes is not None and (number := int((passes & others).sum())):
-            found.append({'change': change, 'hosts': number, 'also_fail': ''})
+            found.append(HelpfulChange(change, number, ''))
     return found
 
 

@@ -227,10 +227,10 @@ class DryRun:
         keys = {key for each in aggregates for key in each.metadata}
         return unchecked.unchecked_demands(self.enabled_checks, summary(request), keys)
 
-    def begin(self) -> DryRun:
-        """Forget all requests, and return another dry run, of another seed."""
+    def begin(self, seed: int | None) -> DryRun:
+        """Forget all requests, and return another dry run; None is another seed."""
         self.forget()
-        seed = random.SystemRandom().getrandbits(32)
+        seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.rng.seed(seed)
         return replace(self, seed=seed)
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from novasched import errors
 from novasched.db.server_groups import ServerGroup
 from novasched.db.servers import SqlServers
 from novasched.decisions.request_summary import FlavorSummary, RequestSummary
-from novasched.inspection.questions.servers import FoundServer, ServerFinder
+from novasched.inspection.session import catalogue
 from novasched.inspection.session.guest_topology import numa_topology_of
+from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.server_request import (
     destined,
@@ -24,6 +25,7 @@ from novasched.inspection.session.server_request import (
     moved,
     request_spec,
 )
+from novasched.inspection.session.servers import FoundServer, ServerFinder
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
 
@@ -31,21 +33,7 @@ ONCE = ('requested_destination', 'ignore_hosts', 'retry', 'limits')
 """Fields of a request that hold for one attempt only."""
 
 
-@dataclass(frozen=True)
-class BootOrder:
-    """New servers that are asked for; see request_spec() for the fields."""
-
-    flavor: Flavor
-    image: Mapping[str, Any] = field(default_factory=dict)
-    boots_from_volume: bool = False
-    count: int = 1
-    zone: str | None = None
-    host: str | None = None
-    hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    group: str | None = None  # an existing server group
-    policy: str | None = None  # of a new group for these servers alone
-    project_id: str | None = None
-    user_id: str | None = None
+NO_MORE = BootOrder()
 
 
 @dataclass(frozen=True)
@@ -56,6 +44,10 @@ class DryRequest:
     uuids: Sequence[str]
     name: str = ''
     notes: Sequence[str] = ()
+
+    @property
+    def flavor_name(self) -> str:
+        return self.request.flavor.if_set('name') or ''
 
     def only_on(self, host: str) -> DryRequest:
         """Return the same, for servers that must go to a host."""
@@ -72,29 +64,36 @@ class RequestMaker:
         self._finder = finder
         self._aliases = aliases
 
-    def boot(self, order: BootOrder) -> DryRequest:
-        """Return the request for new servers. Raises errors.InvalidDemand, and
-        errors.OptionError for a group that does not exist."""
+    def boot(
+        self,
+        flavor: Flavor,
+        image: Mapping[str, Any] | None = None,
+        order: BootOrder = NO_MORE,
+        hints: Mapping[str, Sequence[str]] | None = None,
+    ) -> DryRequest:
+        """Return the request for new servers; ``order`` says what else is asked for,
+        but its hints if ``hints`` are given. Raises errors.InvalidDemand, and
+        errors.OptionError for a group that does not exist, and a hint that is no
+        pair."""
         uuids = _new(order.count)
         group = self._group(order, uuids)
-        hints = dict(order.hints)
+        if hints is None:
+            hints = catalogue.pairs(order.hints, '--hint')
         if group is not None:
-            hints['group'] = [group.uuid]
+            hints = {**hints, 'group': [group.uuid]}
         request = request_spec(
             uuids[0],
-            order.flavor,
-            order.image,
-            project_id=order.project_id,
-            user_id=order.user_id,
+            flavor,
+            image or {},
+            project_id=order.project_id or None,
+            user_id=order.user_id or None,
             num_instances=order.count,
             availability_zone=order.zone,
             hints=hints,
             aliases=self._aliases,
         )
-        if order.boots_from_volume:
+        if order.boot_from_volume:
             request = request.replaced(is_bfv=True)
-        if order.host is not None:
-            request = destined(request, order.host)
         return DryRequest(self._with(request, group), uuids)
 
     def like(
@@ -103,15 +102,12 @@ class RequestMaker:
         """Return the request that a decision record keeps, for new servers."""
         assert kept.flavor is not None
         image = vars(kept.image) if kept.image is not None else {}
+        hints = kept.known_hints
         order = BootOrder(
-            flavor=flavor_from(kept.flavor),
-            image={k: v for k, v in image.items() if v is not None},
-            boots_from_volume=kept.image is not None and not kept.image.id,
+            boot_from_volume=kept.image is not None and not kept.image.id,
             count=count,
-            zone=kept.zone or None,
-            hints=kept.known_hints,
-            project_id=project_id,
-            user_id=None,
+            zone=kept.zone or '',
+            project_id=project_id or '',
         )
         counts = (
             (kept.ports, 'ports'),
@@ -131,10 +127,15 @@ class RequestMaker:
             group_uuid = str(kept.group.uuid)
             if self._api.server_group(group_uuid, None) is None:
                 notes.append(f'server group {group_uuid} is gone: left out')
-                order = replace(order, hints=_without(order.hints, 'group'))
+                hints.pop('group', None)
             else:
                 order = replace(order, group=group_uuid)
-        made = self.boot(order)
+        made = self.boot(
+            flavor_from(kept.flavor),
+            {k: v for k, v in image.items() if v is not None},
+            order,
+            hints,
+        )
         request = made.request
         if kept.forced:
             request = request.replaced(force_hosts=list(kept.forced))
@@ -210,8 +211,8 @@ class RequestMaker:
 
     def _group(self, order: BootOrder, uuids: Sequence[str]) -> ServerGroup | None:
         """Return the group that the servers join, with them."""
-        project, user = order.project_id, order.user_id
-        if order.group is not None:
+        project, user = order.project_id or None, order.user_id or None
+        if order.group:
             found = self._api.server_group(order.group, project)
             if found is None:
                 raise errors.OptionError(
@@ -219,7 +220,7 @@ class RequestMaker:
                     'Give its uuid, or its name and --project-id',
                 )  # fmt: skip
             return found._replace(members=(*found.members, *uuids))
-        if order.policy is None:
+        if not order.policy:
             return None
         members = tuple(uuids)
         return ServerGroup(_new(1)[0], 'plan', project, user, order.policy, {}, members)
@@ -240,7 +241,3 @@ def flavor_from(kept: FlavorSummary) -> Flavor:
 
 def _new(count: int) -> list[str]:
     return [str(uuid.uuid4()) for _ in range(count)]
-
-
-def _without(hints: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in hints.items() if key != name}

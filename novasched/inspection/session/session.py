@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from novasched.cluster.view import ClusterView
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.decisions import files
-from novasched.inspection.questions.servers import ServerFinder
-from novasched.inspection.session import catalogue, dry_run
+from novasched.decisions.record import DecisionRecord
+from novasched.inspection.session import catalogue, dry_run, places
 from novasched.inspection.session.dry_run import DryRun
+from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.pci_aliases import PciAliases
-from novasched.inspection.session.requests import RequestMaker
+from novasched.inspection.session.requests import DryRequest, RequestMaker
+from novasched.inspection.session.servers import ServerFinder
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy import PlacementCopy, uses_copy
@@ -34,6 +36,8 @@ from novasched.resources import Query
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.columns import Mask
 
+ReadRecord = Callable[[str], DecisionRecord]
+"""Returns the record of a decision. Raises errors.DecisionNotFound."""
 OPTIONS_OF = (
     'cluster',
     'compat',
@@ -152,10 +156,40 @@ class Inspection:
         """The copies of placement that are read."""
         return self.placement.copies
 
-    def flavor(self, text: str, path: str | None = None) -> Flavor:
-        """Return the flavor that a text names, here or in a file, or says in full.
-        Raises errors.OptionError."""
-        return catalogue.flavor_of(text, path, self.api.flavor, {})
+    def flavor(self, text: str) -> Flavor:
+        """Return the flavor that a text names, or says in full. Raises
+        errors.OptionError."""
+        return catalogue.flavor_of(text, self.api.flavor, {})
+
+    def request(
+        self,
+        order: BootOrder,
+        read: ReadRecord,
+        host: str = '',
+    ) -> DryRequest:
+        """Return the request of an order, or its request for a host alone.
+
+        Raises errors.OptionError, errors.InvalidDemand and errors.StoreFailed.
+        """
+        order.check()
+        places.check(self.run, order.zone, host)
+        if order.like:
+            asked = self._like(order, read)
+        else:
+            flavor = self.flavor(order.flavor)
+            image = catalogue.image_for(flavor, order.image)
+            asked = self.maker.boot(flavor, image, order)
+        return asked.only_on(host) if host else asked
+
+    def _like(self, order: BootOrder, read: ReadRecord) -> DryRequest:
+        if not order.like.startswith('d-'):
+            return self.maker.like_server(self.finder.one(order.like), order.count)
+        record = read(order.like)
+        if record.body.request is None:
+            problem = f'{order.like}: only its head is kept'
+            raise errors.OptionError('--like', problem, 'Give --flavor')
+        project = record.head.project_id or None
+        return self.maker.like(record.body.request, project, order.count)
 
     def cells_left_out(self) -> list[str]:
         """Return the names of the cells that do not answer, or have stopped to."""

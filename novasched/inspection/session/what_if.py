@@ -7,14 +7,14 @@ Rows and providers are changed as they are read; nothing is written.
 from __future__ import annotations
 
 import fnmatch
-import functools
 import json
 import math
 import re
 import shlex
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -24,7 +24,7 @@ from novasched.inspection.session.changed_stores import ChangedCloud, CloudRows
 from novasched.objects.base import parse as parse_object
 from novasched.objects.numa import NUMATopology
 from novasched.parsing import parse_json
-from novasched.ports import ComputeNodeRow, ServiceRow
+from novasched.ports import ComputeNodeRow
 from novasched.process import configuration
 from novasched.providers import edits
 from novasched.providers.contents import Contents
@@ -86,7 +86,7 @@ class WhatIf:
     options: list[tuple[str, str]] = field(default_factory=list)
     added: dict[str, str] = field(default_factory=dict)
     check: Check = never
-    _rules: list[tuple[str, Rule]] = field(default_factory=list)
+    _rules: list[Rule] = field(default_factory=list)
     _edits: list[Edit] = field(default_factory=list)
 
     @classmethod
@@ -118,21 +118,24 @@ class WhatIf:
             case ['option', pair]:
                 self.options.append(_pair(text, pair))
                 return
-            case [('disable' | 'enable' | 'remove') as verb, host]:
-                rule = _STATES[verb](text, host)
+            case ['disable' | 'enable' as verb, host]:
+                rule = partial(_set_disabled, text, host, verb == 'disable')
+            case ['remove', host]:
+                rule = partial(_remove, text, host)
             case ['add', number, 'like', host] if _NUMBER.fullmatch(number):
-                rule = _Add(text, host, int(number))
+                rule = partial(_add, text, host, int(number))
             case ['trait', host, trait] if trait[:1] in '+-' and trait[1:]:
-                rule = _Trait(text, host, trait[1:], trait[0] == '+')
+                rule = partial(_set_trait, text, host, trait[1:], trait[0] == '+')
             case ['aggregate', name, *hosts] if hosts:
-                rule = _Members(text, name, hosts)
+                rule = partial(_set_members, text, name, hosts)
             case ['property', name, pair]:
-                rule = _Property(text, name, *_pair(text, pair))
+                rule = partial(_set_property, text, name, *_pair(text, pair))
             case ['ratio', pair, *where] if len(where) < 2:
-                rule = _Ratio(text, *_pair(text, pair), *where)
+                place = where[0] if where else '*'
+                rule = partial(_set_ratio, text, *_pair(text, pair), place)
             case _:
                 raise problem(text, 'this is no change')
-        self._rules.append((text, rule))
+        self._rules.append(rule)
 
     def configure(self, conf: cfg.ConfigOpts) -> None:
         """Set options. Raises errors.OptionError."""
@@ -161,7 +164,7 @@ class WhatIf:
         return app.Wrappers(api=cloud.api, cells=cloud.cells)
 
     def _change(self, rows: CloudRows) -> None:
-        for _, rule in self._rules:
+        for rule in self._rules:
             self.check()
             rule(self, rows)
 
@@ -184,19 +187,8 @@ def _pair(text: str, pair: str) -> tuple[str, str]:
     return name, value
 
 
-@dataclass(frozen=True)
-class _OnHosts:
-    """A change to the hosts of a name or pattern."""
-
-    text: str
-    host: str
-
-    def hosts(self, rows: CloudRows) -> set[str]:
-        """Return the names that are meant. Raises errors.OptionError for none."""
-        return hosts_named(self.text, self.host, rows)
-
-
 def hosts_named(text: str, pattern: str, rows: CloudRows) -> set[str]:
+    """Return the hosts of a name or pattern. Raises errors.OptionError for none."""
     names = {row.host for row in _nodes(rows) if row.host}
     found = {name for name in names if fnmatch.fnmatchcase(name, pattern)}
     if not found:
@@ -223,75 +215,44 @@ def _aggregate(text: str, name: str, rows: CloudRows) -> int:
     raise problem(text, f'there is no aggregate {name}')
 
 
-def _replace_services(
-    rows: CloudRows, hosts: set[str], change: Callable[[ServiceRow], ServiceRow]
+def _set_disabled(
+    text: str, host: str, disabled: bool, what_if: WhatIf, rows: CloudRows
 ) -> None:
-    for cell, listed in rows.services.items():
+    """``disable HOST`` and ``enable HOST``"""
+    hosts = hosts_named(text, host, rows)
+    uuids = _uuids(rows, hosts)
+    for cell, services in rows.services.items():
         rows.services[cell] = [
-            change(each) if each.host in hosts else each for each in listed
+            each._replace(disabled=disabled) if each.host in hosts else each
+            for each in services
         ]
+    what_if.edit(
+        lambda contents: edits.with_trait(contents, uuids, STATUS_DISABLED, disabled)
+    )
 
 
-class _Enabled(_OnHosts):
-    """``enable HOST``"""
-
-    disabled = False
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        hosts, disabled = self.hosts(rows), self.disabled
-        uuids = _uuids(rows, hosts)
-        _replace_services(rows, hosts, lambda row: row._replace(disabled=disabled))
-        what_if.edit(
-            lambda contents: edits.with_trait(
-                contents, uuids, STATUS_DISABLED, disabled
-            )
-        )
-
-
-class _Disabled(_Enabled):
-    """``disable HOST``"""
-
-    disabled = True
-
-
-class _Removed(_OnHosts):
+def _remove(text: str, host: str, what_if: WhatIf, rows: CloudRows) -> None:
     """``remove HOST``"""
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        hosts = self.hosts(rows)
-        uuids = _uuids(rows, hosts)
-        for cell in rows.nodes:
-            rows.nodes[cell] = [r for r in rows.nodes[cell] if r.host not in hosts]
-            rows.services[cell] = [
-                r for r in rows.services[cell] if r.host not in hosts
-            ]
-        what_if.edit(lambda contents: edits.without_trees(contents, uuids))
+    hosts = hosts_named(text, host, rows)
+    uuids = _uuids(rows, hosts)
+    for cell in rows.nodes:
+        rows.nodes[cell] = [r for r in rows.nodes[cell] if r.host not in hosts]
+        rows.services[cell] = [r for r in rows.services[cell] if r.host not in hosts]
+    what_if.edit(lambda contents: edits.without_trees(contents, uuids))
 
 
-_STATES: Mapping[str, Callable[[str, str], Rule]] = {
-    'disable': _Disabled,
-    'enable': _Enabled,
-    'remove': _Removed,
-}
-
-
-@dataclass(frozen=True)
-class _Add(_OnHosts):
+def _add(
+    text: str, pattern: str, number: int, what_if: WhatIf, rows: CloudRows
+) -> None:
     """``add N like HOST``: hosts with nothing on them."""
-
-    number: int = 1
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        hosts = sorted(self.hosts(rows))
-        most = what_if.most_added
-        if len(what_if.added) + self.number * len(hosts) > most:
-            raise problem(self.text, f'more than {most} hosts')
-        copies: dict[str, str] = {}
-        for host in hosts:
-            names = [f'{host}+{number}' for number in range(1, self.number + 1)]
-            copies |= _copy(rows, host, names)
-        what_if.added |= copies
-        what_if.edit(lambda contents: edits.with_copies(contents, copies))
+    hosts, most = sorted(hosts_named(text, pattern, rows)), what_if.most_added
+    if len(what_if.added) + number * len(hosts) > most:
+        raise problem(text, f'more than {most} hosts')
+    copies: dict[str, str] = {}
+    for host in hosts:
+        copies |= _copy(rows, host, [f'{host}+{n}' for n in range(1, number + 1)])
+    what_if.added |= copies
+    what_if.edit(lambda contents: edits.with_copies(contents, copies))
 
 
 def _copy(rows: CloudRows, host: str, names: Sequence[str]) -> dict[str, str]:
@@ -354,99 +315,63 @@ def _emptied(text: str | None) -> str | None:
     return json.dumps(topology.obj_to_primitive())
 
 
-@dataclass(frozen=True)
-class _Trait(_OnHosts):
+def _set_trait(
+    text: str, host: str, trait: str, has: bool, what_if: WhatIf, rows: CloudRows
+) -> None:
     """``trait HOST +T`` and ``trait HOST -T``"""
-
-    trait: str = ''
-    has: bool = True
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        uuids = _uuids(rows, self.hosts(rows))
-        what_if.edit(
-            lambda contents: edits.with_trait(contents, uuids, self.trait, self.has)
-        )
+    uuids = _uuids(rows, hosts_named(text, host, rows))
+    what_if.edit(lambda contents: edits.with_trait(contents, uuids, trait, has))
 
 
-@dataclass(frozen=True)
-class _Members:
+def _set_members(
+    text: str, name: str, signed: Sequence[str], what_if: WhatIf, rows: CloudRows
+) -> None:
     """``aggregate A +HOST -HOST``"""
-
-    text: str
-    name: str
-    signed: Sequence[str]
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        place = _aggregate(self.text, self.name, rows)
-        for each in self.signed:
-            if each[:1] not in ('+', '-'):
-                raise problem(self.text, f'{each} is neither +HOST nor -HOST')
-            hosts, are = hosts_named(self.text, each[1:], rows), each[0] == '+'
-            found = rows.aggregates[place]
-            members = found.hosts | hosts if are else found.hosts - hosts
-            rows.aggregates[place] = replace(found, hosts=frozenset(members))
-            if found.uuid is not None:
-                uuids = _uuids(rows, hosts)
-                what_if.edit(
-                    functools.partial(
-                        edits.with_members, uuids=uuids, aggregate=found.uuid, are=are
-                    )
-                )
-
-
-@dataclass(frozen=True)
-class _Property:
-    """``property A key=value``"""
-
-    text: str
-    name: str
-    key: str
-    value: str
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        place = _aggregate(self.text, self.name, rows)
+    place = _aggregate(text, name, rows)
+    for each in signed:
+        if each[:1] not in ('+', '-'):
+            raise problem(text, f'{each} is neither +HOST nor -HOST')
+        hosts, are = hosts_named(text, each[1:], rows), each[0] == '+'
         found = rows.aggregates[place]
-        metadata = {**found.metadata, self.key: self.value}
-        rows.aggregates[place] = replace(found, metadata=metadata)
+        members = found.hosts | hosts if are else found.hosts - hosts
+        rows.aggregates[place] = replace(found, hosts=frozenset(members))
+        if found.uuid is not None:
+            uuids, aggregate = _uuids(rows, hosts), found.uuid
+            what_if.edit(
+                partial(edits.with_members, uuids=uuids, aggregate=aggregate, are=are)
+            )
 
 
-@dataclass(frozen=True)
-class _Ratio:
+def _set_property(
+    text: str, name: str, key: str, value: str, what_if: WhatIf, rows: CloudRows
+) -> None:
+    """``property A key=value``"""
+    place = _aggregate(text, name, rows)
+    found = rows.aggregates[place]
+    metadata = {**found.metadata, key: value}
+    rows.aggregates[place] = replace(found, metadata=metadata)
+
+
+def _set_ratio(
+    text: str, name: str, value: str, where: str, what_if: WhatIf, rows: CloudRows
+) -> None:
     """``ratio CLASS=NUMBER [A|HOST]``; without a place, of all hosts."""
-
-    text: str
-    name: str
-    value: str
-    where: str = '*'
-
-    def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
-        ratio, column = self._ratio(), RATIO_COLUMNS.get(self.name)
-        hosts = self._hosts(rows)
-        before: dict[str, float] = {}
-        for cell, nodes in rows.nodes.items():
-            for place, row in enumerate(nodes):
-                if row.host in hosts and row.uuid:
-                    old = getattr(row, column) if column else None
-                    before[row.uuid] = old or 1.0
-                    if column:
-                        changed: dict[str, Any] = {column: ratio}
-                        rows.nodes[cell][place] = row._replace(**changed)
-
-        what_if.edit(
-            lambda contents: edits.with_ratio(contents, before, self.name, ratio)
-        )
-
-    def _ratio(self) -> float:
-        try:
-            ratio = float(self.value)
-        except ValueError:
-            ratio = 0.0
-        if not 0 < ratio < 1e6:
-            raise problem(self.text, f'{self.value} is no ratio')
-        return ratio
-
-    def _hosts(self, rows: CloudRows) -> set[str]:
-        for each in rows.aggregates:
-            if self.where in (each.name, each.uuid):
-                return set(each.hosts)
-        return hosts_named(self.text, self.where, rows)
+    try:
+        ratio = float(value)
+    except ValueError:
+        ratio = 0.0
+    if not 0 < ratio < 1e6:
+        raise problem(text, f'{value} is no ratio')
+    members = [a.hosts for a in rows.aggregates if where in (a.name, a.uuid)]
+    hosts = members[0] if members else hosts_named(text, where, rows)
+    column = RATIO_COLUMNS.get(name)
+    before: dict[str, float] = {}
+    for nodes in rows.nodes.values():
+        for place, row in enumerate(nodes):
+            if row.host in hosts and row.uuid:
+                old = getattr(row, column) if column else None
+                before[row.uuid] = old or 1.0
+                if column:
+                    changed: dict[str, Any] = {column: ratio}
+                    nodes[place] = row._replace(**changed)
+    what_if.edit(lambda contents: edits.with_ratio(contents, before, name, ratio))

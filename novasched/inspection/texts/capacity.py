@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from novasched.inspection.questions.reports import CapacityReport, SlotsRow, Stranded
+from novasched.inspection.questions.reports import (
+    Amounts,
+    CapacityReport,
+    SlotsRow,
+    Stranded,
+)
 from novasched.inspection.texts.lines import columns, counted
 
 NOTHING = '-'
@@ -30,10 +35,15 @@ def _cells(row: SlotsRow, by: str | None, stranded: bool) -> list[str]:
     for resource, amounts in row.resources.items():
         cells += [f'{amounts.free} {resource}', f'{amounts.usable} {resource}']
         if amounts.stranded is not None:
-            cells.append(f'{100 * amounts.unusable_share:.0f} %')
+            cells.append(percent(amounts))
             first = next(iter(amounts.stranded), None)
             cells.append(_mostly(first, resource) if first else NOTHING)
     return cells if row.resources else cells + [NOTHING] * (4 if stranded else 2)
+
+
+def percent(amounts: Amounts) -> str:
+    """Return the share that no server could use."""
+    return f'{100 * amounts.unusable_share:.0f} %'
 
 
 def _mostly(stranded: Stranded, resource: str) -> str:

@@ -5,10 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from novasched.inspection.questions.explain import explanation_of
-from novasched.inspection.questions.reports import WhyNotReport
+from novasched.inspection.questions.reports import (
+    AnyPlan,
+    BootPlan,
+    DrainedHost,
+    DrainPlan,
+    MovePlan,
+    PlanReport,
+    UnplacedServers,
+    WhyNotReport,
+)
 from novasched.inspection.texts import funnel, render
 from novasched.inspection.texts.lines import (
     BOLD,
@@ -28,67 +35,62 @@ MOST_HOLDERS = 3
 _HELD = {'pages': 'Pages', 'pcpu': 'Dedicated CPUs', 'pci': 'Devices'}
 INDENT = '  '
 
-Report = Mapping[str, Any]
 
-
-def boot_as_text(report: Report, style: Style) -> str:
+def boot_as_text(report: BootPlan, style: Style) -> str:
     """Return a plan of new servers."""
-    lines = [_verdict(report, boot_verdict(report), style)]
-    if report['placed']:
+    lines = [_head(report, verdict(report), style)]
+    if report.placed:
         lines += _by_server(report) if style.is_long else _by_host(report)
-    lines += _refusals(report, style)
-    return _joined(lines, report, style)
+    return _joined([*lines, *_refusals(report, style)], report, style)
 
 
-def boot_verdict(report: Report) -> str:
+def verdict(report: PlanReport, noun: str = '') -> str:
     """Return how many of new servers fit."""
-    fits, asked = report['fits'], report['asked']
-    return f'{fits} of {asked} fit{"s" * (asked == 1)}'
+    asked = counted(report.asked, noun) if noun else report.asked
+    return f'{report.fits} of {asked} fit{"s" * (report.asked == 1)}'
 
 
-def move_as_text(report: Report, style: Style) -> str:
+def move_as_text(report: MovePlan, style: Style) -> str:
     """Return a plan of moves, server by server."""
-    fits, asked = report['fits'], report['asked']
-    text = f'{fits} of {counted(asked, "server")} can move'
-    lines = [_verdict(report, text, style)]
-    if report['placed']:
+    text = f'{report.fits} of {counted(report.asked, "server")} can move'
+    lines = [_head(report, text, style)]
+    if report.placed:
         lines += _by_server(report)
-    lines += _refusals(report, style)
-    return _joined(lines, report, style)
+    return _joined([*lines, *_refusals(report, style)], report, style)
 
 
-def drain_as_text(report: Report, style: Style, hosts: Sequence[str]) -> str:
-    """Return a plan of servers that leave hosts."""
-    if 'hosts' in report:
-        return _one_of_as_text(report, style)
-    if not report['asked'] and not report['cells_left_out']:
-        return f'Nothing runs on {", ".join(hosts) or "no host"}.\n'
-    text = f'{report["fits"]} of {counted(report["asked"], "server")} have a place'
-    lines = [_verdict(report, text, style), *_unplaced(report, style)]
-    if style.is_long and report['placed']:
+def drain_as_text(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
+    """Return a plan of servers that leave the hosts of a scope."""
+    if report.hosts is not None:
+        return _one_of_as_text(report, report.hosts, style)
+    if not report.asked and not report.cells_left_out:
+        return f'Nothing runs on {", ".join(scope)}.\n'
+    text = f'{report.fits} of {counted(report.asked, "server")} have a place'
+    lines = [_head(report, text, style), *_unplaced(report, style)]
+    if style.is_long and report.placed:
         lines += _by_server(report)
-    elif taken := Counter(each['host'] for each in report['placed']):
+    elif taken := Counter(each.host for each in report.placed):
         others = [f'{host} {n}' for host, n in taken.most_common(MOST_OTHERS)]
         more = len(taken) - len(others)
         others += [f'{counted(more, "host")} more'] if more else []
-        label = 'others' if report['unplaced'] else 'they go to'
+        label = 'others' if report.unplaced else 'they go to'
         lines.append(f'{INDENT}{label}: {", ".join(others)}')
-    if (tight := report['tightest']) is not None:
-        zone = f' in {tight["zone"]}' if tight['zone'] else ''
-        text = f'{tight["flavor"]}{zone}, {tight["slots"]} more'
+    if (tight := report.tightest) is not None:
+        zone = f' in {tight.zone}' if tight.zone else ''
+        text = f'{tight.flavor}{zone}, {tight.slots} more'
         lines.append(f'{INDENT}tightest after it: {text}')
-    lines += _changes(report)
-    return _joined(lines, report, style)
+    return _joined([*lines, *_changes(report)], report, style)
 
 
-def _one_of_as_text(report: Report, style: Style) -> str:
-    fits, asked = report['fits'], report['asked']
-    text = f'{fits} of {counted(asked, "host")} can be lost alone'
-    lines = [_verdict(report, text, style)]
+def _one_of_as_text(
+    report: DrainPlan, hosts: Sequence[DrainedHost], style: Style
+) -> str:
+    text = f'{report.fits} of {counted(report.asked, "host")} can be lost alone'
+    lines = [_head(report, text, style)]
     rows = [
-        (each['host'], str(each['asked']), str(each['asked'] - each['fits']))
-        for each in report['hosts']
-        if style.is_long or each['fits'] < each['asked']
+        (each.host, str(each.asked), str(each.asked - each.fits))
+        for each in hosts
+        if style.is_long or each.fits < each.asked
     ]
     if rows:
         lines += _table(('Host', 'Servers', 'Without a place'), rows)
@@ -96,40 +98,33 @@ def _one_of_as_text(report: Report, style: Style) -> str:
     return _joined([*lines, *_changes(report)], report, style)
 
 
-def _verdict(report: Report, text: str, style: Style) -> str:
-    everything = report['fits'] == report['asked']
-    said = style.paint(text, GREEN if everything else RED)
-    if not everything:
+def _head(report: PlanReport, text: str, style: Style) -> str:
+    said = style.paint(text, GREEN if report.all_fit else RED)
+    if not report.all_fit:
         return f'{said}.'
-    time = report['as_of'].rpartition('T')[2]
-    offered = report['offered']
+    time, offered = report.as_of.rpartition('T')[2], report.offered
     hosts = f', {counted(offered, "host")} offered' if offered is not None else ''
-    return f'{said}; nothing was claimed.   {time}{hosts}   plan {report["plan_id"]}'
+    return f'{said}; nothing was claimed.   {time}{hosts}   plan {report.plan_id}'
 
 
-def _by_host(report: Report) -> Iterator[str]:
+def _by_host(report: BootPlan) -> Iterator[str]:
     """Yield a table of the hosts in the order in which they are first taken."""
     rows = [
         (
-            each['host'],
-            str(each['servers']),
-            '-' if each['room'] is None else f'{each["room"]} more',
-            _alternates(each['alternates']),
+            each.host,
+            str(each.servers),
+            '-' if each.room is None else f'{each.room} more',
+            _alternates(each.alternates),
         )
-        for each in report['hosts']
+        for each in report.hosts
     ]
     yield from _table(('Host', 'Servers', 'Room', 'Alternates'), rows)
 
 
-def _by_server(report: Report) -> Iterator[str]:
+def _by_server(report: PlanReport) -> Iterator[str]:
     rows = [
-        (
-            each['name'] or each['server'],
-            each['flavor'],
-            each['host'],
-            _alternates(each['alternates']),
-        )
-        for each in report['placed']
+        (each.name or each.server, each.flavor, each.host, _alternates(each.alternates))
+        for each in report.placed
     ]
     yield from _table(('Server', 'Flavor', 'Host', 'Alternates'), rows)
 
@@ -143,28 +138,25 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     return (f'{INDENT}{line}' for line in columns(heads, rows))
 
 
-def _refusals(report: Report, style: Style) -> Iterator[str]:
+def _refusals(report: PlanReport, style: Style) -> Iterator[str]:
     """Yield the funnel of the first refusal, and what would change it."""
-    for each in report['unplaced'][:1]:
-        if each['explanation'] is None:
-            yield f'{_named(each, style)}  {each["error"]}'
+    for each in report.unplaced[:1]:
+        if each.explanation is None:
+            yield f'{_named(each, style)}  {each.error}'
         else:
-            stages = explanation_of(each['explanation']).stages
-            yield from funnel.lines(stages, style)
-    for each in report['unplaced'][1:]:
-        yield _unplaced_line(each, style)
+            yield from funnel.lines(each.explanation.stages, style)
+    yield from (_unplaced_line(each, style) for each in report.unplaced[1:])
     yield from _changes(report)
 
 
-def _unplaced(report: Report, style: Style) -> Iterator[str]:
-    for each in report['unplaced']:
-        yield _unplaced_line(each, style)
+def _unplaced(report: PlanReport, style: Style) -> Iterator[str]:
+    return (_unplaced_line(each, style) for each in report.unplaced)
 
 
-def _unplaced_line(entry: Report, style: Style) -> str:
-    if entry['explanation'] is None:
-        return f'{INDENT}{_named(entry, style)}  no place: {entry["error"]}'
-    explained = explanation_of(entry['explanation'])
+def _unplaced_line(entry: UnplacedServers, style: Style) -> str:
+    explained = entry.explanation
+    if explained is None:
+        return f'{INDENT}{_named(entry, style)}  no place: {entry.error}'
     counts: Counter[str] = Counter()
     for stage in explained.stages:
         for reason in stage.reasons:
@@ -178,28 +170,27 @@ def _unplaced_line(entry: Report, style: Style) -> str:
 _WORDS: Mapping[str, str] = {Code.NOT_NAMED: 'left out by the request'}
 
 
-def _named(entry: Report, style: Style) -> str:
-    name = f'{entry["name"]} ' if entry['name'] else ''
-    return f'{name}{style.uuid(entry["server"])}  {entry["flavor"]}'.rstrip()
+def _named(entry: UnplacedServers, style: Style) -> str:
+    name = f'{entry.name} ' if entry.name else ''
+    return f'{name}{style.uuid(entry.server)}  {entry.flavor}'.rstrip()
 
 
-def _changes(report: Report) -> Iterator[str]:
-    if not report['changes']:
+def _changes(report: PlanReport) -> Iterator[str]:
+    if not report.changes:
         return
     head = 'What would change the answer'
-    width = max(len(head), *(len(e['change']) + 2 for e in report['changes']))
+    width = max(len(head), *(len(each.change) + 2 for each in report.changes))
     yield f'{head:<{width}}   Hosts that then fit'
-    for each in report['changes']:
-        also = each['also_fail']
-        end = f'   they fail {also}, too' if also and not each['hosts'] else ''
-        yield f'{INDENT}{each["change"]:<{width - 2}}   {each["hosts"]:>19}{end}'
+    for each in report.changes:
+        also = each.also_fail
+        end = f'   they fail {also}, too' if also and not each.hosts else ''
+        yield f'{INDENT}{each.change:<{width - 2}}   {each.hosts:>19}{end}'
 
 
-def _joined(lines: Iterable[str], report: Report, style: Style) -> str:
-    made = [*lines, *(f'Note    {note}' for note in report['notes'])]
-    for explained in report.get('explanations', ()):
-        text = render.as_text(explanation_of(explained), style)
-        made += ['', text.rstrip('\n')]
+def _joined(lines: Iterable[str], report: AnyPlan, style: Style) -> str:
+    made = [*lines, *(f'Note    {note}' for note in report.notes)]
+    for explained in report.explanations or ():
+        made += ['', render.as_text(explained, style).rstrip('\n')]
     return '\n'.join(line.rstrip() for line in made) + '\n'
 
 

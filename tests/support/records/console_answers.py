@@ -9,7 +9,13 @@ from novasched.console import app
 from novasched.decisions.counting import time_of
 from novasched.decisions.overview import SchedulerOverview
 from novasched.inspection.questions import explain, overview
-from novasched.inspection.questions.reports import CapacityReport, HostReport
+from novasched.inspection.questions.reports import (
+    BootPlan,
+    CapacityReport,
+    HeatReport,
+    HostReport,
+    HostsReport,
+)
 from novasched.runtime.typed_json import of_json
 from tests.support.records import decision_records
 
@@ -111,6 +117,17 @@ HOST_ROW = {
     'servers': 2,
     'slots': None,
 }
+HOSTS = {
+    'hosts': [HOST_ROW],
+    'total': 101,
+    'page': 1,
+    'pages': 3,
+    'cells': ['cell1'],
+    'zones': ['az1'],
+    'aggregates': ['pinned'],
+    'cells_left_out': [],
+}
+NO_HOSTS = {**HOSTS, 'hosts': [], 'total': 0, 'pages': 1, 'zones': []}
 
 
 class GivenReader:
@@ -145,7 +162,8 @@ class GivenReader:
         return self._answer('decision', found, decision, index)
 
     def plan(self, order):
-        return self._answer('plan', {}, order)
+        found = self._answer('plan', None, order)
+        return found and of_json(BootPlan, found)
 
     def capacity(self, order):
         found = self._answer('capacity', CAPACITY, order)
@@ -154,12 +172,12 @@ class GivenReader:
     def heat(self, flavor):
         hosts = [['cmp-001', 0], ['cmp-002', None], ['cmp-003', 7]]
         group = {'zone': 'az1', 'aggregate': 'pinned', 'hosts': hosts}
-        return self._answer('heat', {'flavor': flavor, 'groups': [group]}, flavor)
+        found = self._answer('heat', {'flavor': flavor, 'groups': [group]}, flavor)
+        return of_json(HeatReport, found)
 
     def hosts(self, order):
-        found = {'hosts': [HOST_ROW], 'total': 101, 'page': order.page, 'pages': 3}
-        known = {'cells': ['cell1'], 'zones': ['az1'], 'aggregates': ['pinned']}
-        return self._answer('hosts', {**found, **known, 'cells_left_out': []}, order)
+        found = self._answer('hosts', {**HOSTS, 'page': order.page}, order)
+        return of_json(HostsReport, found)
 
     def host(self, name):
         return of_json(HostReport, self._answer('host', {}, name))

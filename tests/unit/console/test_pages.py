@@ -247,16 +247,14 @@ class TestHosts:
         assert links(seen)['Next'] == '/hosts?flavor=m1.large&page=3'
 
     def test_nothing_is_known(self):
-        known = {'cells': [], 'zones': [], 'aggregates': [], 'cells_left_out': []}
-        nothing = {'hosts': [], 'total': 0, 'page': 1, 'pages': 1, **known}
+        nothing = console_answers.NO_HOSTS
         assert 'discover_hosts' in page('/hosts', hosts=nothing).text()
         assert 'Take a criterion' in page('/hosts?zone=a', hosts=nothing).text()
 
     def test_without_placement_it_is_said_that_use_is_not_known(self):
-        rows = {'hosts': [{**console_answers.HOST_ROW, 'used': {}}], 'total': 1}
-        known = {'cells': [], 'zones': [], 'aggregates': [], 'cells_left_out': []}
+        rows = [{**console_answers.HOST_ROW, 'used': {}}]
         problem = 'Placement could not be asked: HTTP 503'
-        answer = {**rows, **known, 'page': 1, 'pages': 1, 'problem': problem}
+        answer = {**console_answers.HOSTS, 'hosts': rows, 'problem': problem}
         said = page('/hosts', hosts=answer).text()
         assert f'It is not known how much is used. {problem}' in said
 
@@ -323,8 +321,8 @@ def test_search_opens_what_was_typed(typed, opened):
 @pytest.mark.parametrize(
     ('typed', 'found', 'opened'),
     [
-        ('CMP-009', {'hosts': [{'host': 'cmp-009'}], 'total': 1}, '/hosts/cmp-009'),
-        ('cmp-00', {'hosts': [], 'total': 0}, '/hosts?name=cmp-00'),
+        ('CMP-009', {**console_answers.HOSTS, 'total': 1}, '/hosts/cmp-009'),
+        ('cmp-00', console_answers.NO_HOSTS, '/hosts?name=cmp-00'),
         ('cmp-0*', errors.InvalidRequest('not asked'), '/hosts?name=cmp-0%2A'),
         ('cmp-009', errors.StoreFailed('Cell c', 'gone'), '/hosts?name=cmp-009'),
     ],

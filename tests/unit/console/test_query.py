@@ -6,8 +6,17 @@ from urllib.parse import unquote
 import pytest
 
 from novasched import errors
+from novasched.commands.console_client import parameters
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
+from novasched.inspection.session.orders import (
+    CapacityOrder,
+    DrainOrder,
+    HostsOrder,
+    MoveOrder,
+    PlanOrder,
+    WhyNotOrder,
+)
 
 
 def asked(text='', path='/decisions'):
@@ -33,24 +42,42 @@ def test_criteria_that_mean_nothing(text):
 @pytest.mark.parametrize('count', ['0', '-1', '1.5', 'x', '٣', '1001', '9' * 400])
 def test_a_count_that_is_none(count):
     with pytest.raises(errors.OptionError, match='count'):
-        asked(f'count={count}').plan()
+        asked(f'count={count}').order(PlanOrder)
 
 
 def test_a_limit_of_many_digits():
-    assert asked('limit=0000000000007').hosts().limit == 7
+    assert asked('limit=0000000000007').order(HostsOrder).limit == 7
     with pytest.raises(errors.OptionError, match='limit'):
-        asked('limit=000000001999999').hosts()
+        asked('limit=000000001999999').order(HostsOrder)
 
 
 def test_a_text_that_has_no_end():
     with pytest.raises(errors.OptionError, match='characters'):
-        asked(f'flavor={"x" * 5000}').plan()
+        asked(f'flavor={"x" * 5000}').order(PlanOrder)
 
 
 def test_hints_are_one_a_line_or_repeated():
-    order = asked('flavor=f&hints=a=1\r\n\r\nb=2&hints=c=3&what_if=disable h1').plan()
+    order = asked('flavor=f&hints=a=1\r\n\r\nb=2&hints=c=3&what_if=disable h1').order(
+        PlanOrder
+    )
     assert order.hints == ('a=1', 'b=2', 'c=3')
     assert order.what_if == ('disable h1',)
+
+
+@pytest.mark.parametrize(
+    'order',
+    [
+        PlanOrder(flavor='f', count=3, hints=('a=b', 'a=c'), seed=0, explain=True),
+        PlanOrder(like='web', boot_from_volume=True, policy='affinity', fresh=True),
+        MoveOrder(servers=('a', 'b'), to='h1', evacuate=True, what_if=('enable h2',)),
+        DrainOrder(hosts=('h1', 'h2'), one_of=True),
+        WhyNotOrder(host='h3/x', server='web', user_id='me'),
+        CapacityOrder(('f', 'g'), 'zone', fresh=True),
+        HostsOrder(name='rack1-*', state='down', page=3, limit=7),
+    ],
+)
+def test_parameters_of_an_order_say_the_same_order(order):
+    assert PageQuery('/', parameters(order)).order(type(order)) == order
 
 
 def test_capacity_and_hosts_have_the_names_of_their_orders():
@@ -58,7 +85,7 @@ def test_capacity_and_hosts_have_the_names_of_their_orders():
     assert (order.flavors, order.by) == (('a', 'b'), 'zone')
     with pytest.raises(errors.OptionError, match='2 to count hosts apart at most'):
         asked('by=host&flavors=a&flavors=b&flavors=c').capacity()
-    order = asked('zone=az1&state=down&page=3&limit=7').hosts()
+    order = asked('zone=az1&state=down&page=3&limit=7').order(HostsOrder)
     assert (order.zone, order.state, order.page, order.limit) == ('az1', 'down', 3, 7)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.console.pages import heat, shapes
+from novasched.inspection.questions.reports import HeatReport, HostGroup
 
 KINDS = ('scheduled', 'unschedulable', 'error')
 
@@ -53,8 +54,8 @@ def test_every_number_has_a_step(largest, number):
 
 
 def slots(number, zone='az1', aggregate='pinned'):
-    hosts = [[f'cmp-{n:05}', n % 7 if n % 11 else None] for n in range(number)]
-    return {'zone': zone, 'aggregate': aggregate, 'hosts': hosts}
+    hosts = [(f'cmp-{n:05}', n % 7 if n % 11 else None) for n in range(number)]
+    return HostGroup(zone, aggregate, hosts)
 
 
 def squares(view):
@@ -70,7 +71,7 @@ def squares(view):
 @pytest.mark.parametrize('number', [0, 1, 20, 201, 2000])
 def test_a_square_is_a_host(number):
     groups = [slots(number)] if number else []
-    view = heat.view({'flavor': 'm1', 'groups': groups})
+    view = heat.view(HeatReport('m1', groups))
     found = squares(view)
     assert [each.href for each in found] == [
         f'/hosts/cmp-{n:05}' for n in range(number)
@@ -80,7 +81,7 @@ def test_a_square_is_a_host(number):
 
 def test_a_square_is_ten_hosts_of_one_aggregate():
     groups = [slots(1995), slots(13, aggregate='')]
-    view = heat.view({'flavor': 'm1', 'groups': groups})
+    view = heat.view(HeatReport('m1', groups))
     found = squares(view)
     assert len(found) == 200 + 2
     assert found[-1].href == '/hosts?name=cmp-00010%2Ccmp-00011%2Ccmp-00012&flavor=m1'
@@ -89,7 +90,7 @@ def test_a_square_is_ten_hosts_of_one_aggregate():
 
 
 def test_squares_of_a_block_do_not_lie_on_each_other():
-    view = heat.view({'flavor': 'm1', 'groups': [slots(450)]})
+    view = heat.view(HeatReport('m1', [slots(450)]))
     (group,) = view['zones'][0]['groups']
     assert group['is_wide']
     blocks = group['blocks']
@@ -102,7 +103,7 @@ def test_squares_of_a_block_do_not_lie_on_each_other():
 
 
 def test_the_legend_names_every_step_once():
-    view = heat.view({'flavor': 'm1', 'groups': [slots(50)]})
+    view = heat.view(HeatReport('m1', [slots(50)]))
     said = dict(view['legend'])
     assert list(said) == [0, 1, 2, 3, 4, heat.AWAY]
     assert said[1] == '1'
@@ -112,13 +113,13 @@ def test_the_legend_names_every_step_once():
 
 def test_racks_stand_in_the_order_in_which_people_count():
     groups = [slots(1, aggregate=f'rack-{n}') for n in (1, 10, 100, 9)]
-    view = heat.view({'flavor': 'm1', 'groups': groups})
+    view = heat.view(HeatReport('m1', groups))
     names = [group['aggregate'] for group in view['zones'][0]['groups']]
     assert names == ['rack-1', 'rack-9', 'rack-10', 'rack-100']
 
 
 def test_digits_that_are_not_decimal_are_text():
     groups = [slots(1, aggregate=name) for name in ('rack 1①', '10²', 'rack 1')]
-    view = heat.view({'flavor': 'm1', 'groups': groups})
+    view = heat.view(HeatReport('m1', groups))
     names = [group['aggregate'] for group in view['zones'][0]['groups']]
     assert names == ['10²', 'rack 1', 'rack 1①']

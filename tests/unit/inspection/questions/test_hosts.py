@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from novasched.inspection.questions.hosts import HostCriteria, ListedHosts
+from novasched.inspection.questions.hosts import ListedHosts
+from novasched.inspection.questions.reports import HostGroup
+from novasched.inspection.session.orders import HostsOrder
 from novasched.providers.contents import Contents, build
 from novasched.scheduler.aggregates import Aggregate
 from tests.support.clouds import factories
@@ -68,37 +70,37 @@ def listed(nodes, providers):
 
 
 def page(listed, *, number=1, limit=50, slots=None, **criteria):
-    return listed.page(HostCriteria(**criteria), number, limit, slots)
+    return listed.page(HostsOrder(**criteria, page=number, limit=limit), slots)
 
 
 def names(found):
-    return [each['host'] for each in found['hosts']]
+    return [each.host for each in found.hosts]
 
 
 def test_hosts_are_listed_by_name(listed):
     found = page(listed)
     assert names(found) == ['a', 'b', 'c']
-    assert [each['state'] for each in found['hosts']] == ['disabled', 'enabled', 'down']
-    assert [each['zone'] for each in found['hosts']] == ['az1', 'nova', 'az1']
-    assert [each['cell'] for each in found['hosts']] == ['cell-2', 'one', 'one']
-    assert [each['reason'] for each in found['hosts']] == ['broken', None, None]
-    assert found['hosts'][0]['aggregates'] == ['az1', 'gpu', 'ssd']
-    assert found['aggregates'] == ['az1', 'gpu', 'ssd']
+    assert [each.state for each in found.hosts] == ['disabled', 'enabled', 'down']
+    assert [each.zone for each in found.hosts] == ['az1', 'nova', 'az1']
+    assert [each.cell for each in found.hosts] == ['cell-2', 'one', 'one']
+    assert [each.reason for each in found.hosts] == ['broken', None, None]
+    assert found.hosts[0].aggregates == ('az1', 'gpu', 'ssd')
+    assert found.aggregates == ['az1', 'gpu', 'ssd']
 
 
 def test_usage_of_all_provider_trees_of_a_host_is_added_up(listed):
     found = page(listed)
-    assert [each['servers'] for each in found['hosts']] == [2, 7, 1]
-    assert [each['used'] for each in found['hosts']] == [
+    assert [each.servers for each in found.hosts] == [2, 7, 1]
+    assert [each.used for each in found.hosts] == [
         {},
-        {'DISK_GB': [60, 100], 'VCPU': [0, 4]},
-        {'VCPU': [6, 16]},
+        {'DISK_GB': (60, 100), 'VCPU': (0, 4)},
+        {'VCPU': (6, 16)},
     ]
 
 
 def test_without_placement_it_is_not_known_what_is_used(nodes):
     found = page(ListedHosts.of(nodes, {}, 'nova', None))
-    assert [each['used'] for each in found['hosts']] == [{}, {}, {}]
+    assert [each.used for each in found.hosts] == [{}, {}, {}]
 
 
 @cases(
@@ -113,26 +115,26 @@ def test_without_placement_it_is_not_known_what_is_used(nodes):
 )
 def test_criteria(listed, criteria, expected):
     found = page(listed, **criteria)
-    assert (names(found), found['total']) == (expected, len(expected))
+    assert (names(found), found.total) == (expected, len(expected))
 
 
 def test_pages(listed):
     found = page(listed, number=2, limit=2)
-    assert (names(found), found['total'], found['pages']) == (['c'], 3, 2)
-    assert page(listed, number=9, limit=2)['hosts'] == []
-    assert page(listed, name='nothing')['pages'] == 1
+    assert (names(found), found.total, found.pages) == (['c'], 3, 2)
+    assert page(listed, number=9, limit=2).hosts == []
+    assert page(listed, name='nothing').pages == 1
 
 
 def test_slots_of_a_host_sum_over_its_nodes(listed, nodes):
     usable = nodes[np.array([False, False, True, True])]
     slots = SimpleNamespace(hosts=usable, counts=np.array([2, 3]))
-    assert [each['slots'] for each in page(listed, slots=slots)['hosts']] == [
+    assert [each.slots for each in page(listed, slots=slots).hosts] == [
         None,
         5,
         None,
     ]
     assert listed.groups(slots) == [
-        {'zone': 'az1', 'aggregate': '', 'hosts': [['c', None]]},
-        {'zone': 'az1', 'aggregate': 'gpu', 'hosts': [['a', None]]},
-        {'zone': 'nova', 'aggregate': '', 'hosts': [['b', 5]]},
+        HostGroup('az1', '', [('c', None)]),
+        HostGroup('az1', 'gpu', [('a', None)]),
+        HostGroup('nova', '', [('b', 5)]),
     ]

@@ -8,7 +8,6 @@ import pytest
 from novasched.inspection.questions import plan
 from novasched.inspection.questions.why_not import why_not
 from novasched.inspection.session import catalogue
-from novasched.inspection.session.requests import BootOrder
 from novasched.inspection.session.server_request import moved
 from tests.support.clouds import factories
 from tests.support.clouds.dry_clouds import ALIAS, DryCloud, node, stats
@@ -25,8 +24,8 @@ def cloud(*nodes, filters=FILTERS, **settings):
     )
 
 
-def order(flavor, **given):
-    return BootOrder(flavor=catalogue.flavor_of(flavor), **given)
+def wanted_in(opened, flavor):
+    return opened.maker.boot(catalogue.flavor_of(flavor))
 
 
 def failing(report):
@@ -64,8 +63,8 @@ def test_last_free_resource_is_free(row, filters, asked):
     stocks = {'inventories': {**node().inventories, 'PCPU': node().inventories['VCPU']}}
     made = cloud(node('h1', row=row, **stocks), filters=filters)
     with made.opened() as opened:
-        wanted = opened.maker.boot(order(','.join([SMALL, asked]).strip(',')))
-        assert plan.boot(opened.run, wanted)['fits'] == 1
+        wanted = wanted_in(opened, ','.join([SMALL, asked]).strip(','))
+        assert plan.boot(opened.run, wanted).fits == 1
         [slots] = opened.capacity.slots('f', wanted.request).counts.tolist()
         assert slots == (8 if 'IoOpsFilter' in filters else 1)  # builds end
         report = why_not(opened.run, 'h1', wanted)
@@ -74,15 +73,15 @@ def test_last_free_resource_is_free(row, filters, asked):
 
 def test_question_sees_no_picks_of_one_before_it():
     with cloud(node('h1', row={'pci_stats': factories.pools(1)})).opened() as opened:
-        wanted = opened.maker.boot(order(f'{SMALL},pci_passthrough:alias=nic:1'))
+        wanted = wanted_in(opened, f'{SMALL},pci_passthrough:alias=nic:1')
         for _ in range(2):
-            assert plan.boot(opened.run, wanted)['fits'] == 1
+            assert plan.boot(opened.run, wanted).fits == 1
             assert why_not(opened.run, 'h1', wanted).fits
 
 
 def test_host_of_another_cell_is_no_place_for_server_that_moves():
     with cloud(node('h1'), node('h2', cell='c2')).opened() as opened:
-        asked = opened.maker.boot(order(SMALL))
+        asked = wanted_in(opened, SMALL)
         request = moved(
             asked.request,
             flavor=asked.request.flavor,
@@ -101,8 +100,6 @@ def test_host_of_another_cell_is_no_place_for_server_that_moves():
 @pytest.mark.parametrize('sizes', [(1, 4), (4, 1)])
 def test_host_of_several_nodes_fits_if_one_of_them_does(sizes):
     with cloud(*(node('h1', vcpus=vcpus) for vcpus in sizes)).opened() as opened:
-        report = why_not(
-            opened.run, 'h1', opened.maker.boot(order('vcpus=2,ram=512,disk=1'))
-        )
+        report = why_not(opened.run, 'h1', wanted_in(opened, 'vcpus=2,ram=512,disk=1'))
         assert (failing(report), report.of) == ([], 1)
         assert report.node == f'h1-{sizes.index(4)}'

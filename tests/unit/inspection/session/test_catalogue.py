@@ -36,6 +36,10 @@ def path(tmp_path):
     return str(made)
 
 
+def in_file(name, path):
+    return catalogue.flavor_of(catalogue.from_file(name, path, 'flavors'))
+
+
 def size(flavor):
     return flavor.vcpus, flavor.memory_mb, flavor.root_gb
 
@@ -59,8 +63,8 @@ def test_a_flavor(text, expected, extra):
 
 
 def test_a_flavor_of_a_file_comes_first(path):
-    assert size(catalogue.flavor_of('m1.tiny', path)) == (2, 64, 0)
-    found = catalogue.flavor_of('own.big', path)
+    assert size(in_file('m1.tiny', path)) == (2, 64, 0)
+    found = in_file('own.big', path)
     assert found.swap == 512
     assert found.extra_specs == {'hw:cpu_policy': 'dedicated', 'hw:numa_nodes': '2'}
     assert found.name == 'own.big'
@@ -69,9 +73,9 @@ def test_a_flavor_of_a_file_comes_first(path):
 def test_a_flavor_of_the_database_comes_before_one_built_in():
     known = catalogue.flavor_of('vcpus=3,ram=3,disk=3')
     in_database = {'m1.tiny': known, 'gold=1': known}.get
-    assert size(catalogue.flavor_of('m1.tiny', None, in_database)) == (3, 3, 3)
-    assert size(catalogue.flavor_of('gold=1', None, in_database)) == (3, 3, 3)
-    assert size(catalogue.flavor_of('m1.small', None, in_database)) == (1, 2048, 20)
+    assert size(catalogue.flavor_of('m1.tiny', in_database)) == (3, 3, 3)
+    assert size(catalogue.flavor_of('gold=1', in_database)) == (3, 3, 3)
+    assert size(catalogue.flavor_of('m1.small', in_database)) == (1, 2048, 20)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +103,10 @@ def test_invalid_flavor_is_refused(text, problem):
 
 
 def test_an_image_is_the_same_every_time(path):
-    assert catalogue.image_of('cirros') == catalogue.image_of('cirros', path)
-    found = catalogue.image_of('windows', path)
+    assert catalogue.image_of('cirros') == catalogue.image_of(
+        catalogue.from_file('cirros', path, 'images')
+    )
+    found = catalogue.image_of(catalogue.from_file('windows', path, 'images'))
     assert found['properties'] == {'os_type': 'windows'}
     assert found['name'] == 'windows'
     with pytest.raises(errors.OptionError, match='Name one of cirros, or'):
@@ -109,9 +115,36 @@ def test_an_image_is_the_same_every_time(path):
 
 def test_an_image_must_fit_into_the_flavor(path):
     medium, small = map(catalogue.flavor_of, ('m1.medium', 'm1.small'))
-    assert catalogue.image_for(medium, 'windows', path)['name'] == 'windows'
+    windows = catalogue.from_file('windows', path, 'images')
+    assert catalogue.image_for(medium, windows)['name'] == 'windows'
     with pytest.raises(errors.OptionError, match='needs 4096 MiB of memory'):
-        catalogue.image_for(small, 'windows', path)
+        catalogue.image_for(small, windows)
+
+
+@cases(
+    'text',
+    ('no name', '{"vcpus": 1, "ram": 1, "disk": 1}'),
+    ('a name of another kind', '{"name": [1], "vcpus": 1, "ram": 1, "disk": 1}'),
+    ('no size', '{"name": "x"}'),
+    ('a size of another kind', '{"name": "x", "vcpus": [1], "ram": {}, "disk": 1}'),
+    ('specs of another kind', '{"name": "x", "vcpus": 1, "extra_specs": 7}'),
+    ('no object', '[1]'),
+    ('too deep', '[' * 100_000),
+)
+def test_odd_json_of_a_client_is_refused(text):
+    with pytest.raises(errors.OptionError):
+        catalogue.flavor_of(text)
+
+
+@cases(
+    'text',
+    ('a size', '{"name": "x", "min_ram": "z"}'),
+    ('no number', '{"name": "x", "min_disk": null}'),
+    ('properties', '{"name": "x", "properties": []}'),
+)
+def test_odd_json_of_an_image_is_refused(text):
+    with pytest.raises(errors.OptionError, match='--image'):
+        catalogue.image_of(text)
 
 
 @cases(
@@ -126,7 +159,7 @@ def test_invalid_catalogue_file_is_refused(tmp_path, text, problem):
     if text is not None:
         path.write_text(text)
     with pytest.raises(errors.OptionError, match=problem):
-        catalogue.flavor_of('own.big', str(path))
+        in_file('own.big', str(path))
 
 
 def test_pairs_keep_all_values_of_a_key():

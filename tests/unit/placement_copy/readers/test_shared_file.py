@@ -248,8 +248,9 @@ class TestCopiesForInspections:
         table = copies(['a9']).table
         assert table.members['a9'].tolist() == [table.rows_by_uuid['h1']]
 
-    def test_one_that_is_to_be_fresh_is_read(self, copies, script):
-        copies.fresh = True
+    def test_one_that_is_to_be_fresh_is_read(self, copies, script, clock):
+        clock.advance(1)
+        copies.renew()
         copies()
         assert script.asked
 
@@ -267,9 +268,9 @@ class TestCopiesForInspections:
         assert len(script.asked) < 40
 
     def test_the_machine_may_have_a_newer_one(self, copies, clock):
-        copies.fresh = True
+        clock.advance(1)
+        copies.renew()
         copies()
-        copies.fresh = False
         clock.advance(5)
         self.scheduler.read_since(self.known, include_unversioned=False)
         assert copies().as_of == clock.monotonic() - 5

@@ -3,26 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeVar
 
 from novasched import errors
 from novasched.inspection.session.dry_run import DryRun
+from novasched.inspection.session.orders import DrainOrder
 
 ZONE = 'availability_zone'
 Place = TypeVar('Place')
 
 
-def check(
-    run: DryRun, zone: str | None, host: str | None, option: str = '--host'
-) -> None:
+def check(run: DryRun, zone: str, host: str, option: str = '--host') -> None:
     """Look whether there is such a zone, and such a host. ``zone`` may be
     zone:host:node. Raises errors.OptionError, and errors.StoreFailed for a host of a
     cell that does not answer."""
-    named = (zone or '').partition(':')[0]
+    named = zone.partition(':')[0]
     if named:
         _one_of(zones(run), named, '--availability-zone', 'zone')
-    if host is not None:
+    if host:
         _check_host(run, host, _hosts(run), option)
 
 
@@ -39,32 +38,27 @@ def zones(run: DryRun) -> dict[str, set[str]]:
     return found
 
 
-def within(
-    run: DryRun,
-    hosts: Sequence[str],
-    *,
-    aggregate: str | None = None,
-    zone: str | None = None,
-    cell: str | None = None,
-) -> list[str]:
-    """Return the hosts of a scope, sorted; those that are named as they are.
+def within(run: DryRun, order: DrainOrder) -> list[str]:
+    """Return the hosts that an order means, sorted; those that it names as they are.
 
     A host is what its compute service is called. Raises errors.OptionError for what
     there is not, and for a cell that does not answer, and errors.StoreFailed for a host
     of such a cell.
     """
     known = _hosts(run)
-    if aggregate is not None:
+    if order.aggregate:
         listed = run.reader.view.current_aggregates()
         by_name = {str(n): a.hosts for a in listed for n in (a.id, a.uuid, a.name) if n}
-        return sorted(known & _one_of(by_name, aggregate, '--aggregate', 'aggregate'))
-    if zone is not None:
-        return sorted(known & _one_of(zones(run), zone, '--zone', 'zone'))
-    if cell is not None:
-        return sorted(_of_cell(run, cell))
-    for host in hosts:
+        return sorted(
+            known & _one_of(by_name, order.aggregate, '--aggregate', 'aggregate')
+        )
+    if order.zone:
+        return sorted(known & _one_of(zones(run), order.zone, '--zone', 'zone'))
+    if order.cell:
+        return sorted(_of_cell(run, order.cell))
+    for host in order.hosts:
         _check_host(run, host, known, 'HOST')
-    return list(dict.fromkeys(hosts))
+    return list(dict.fromkeys(order.hosts))
 
 
 def _of_cell(run: DryRun, cell: str) -> set[str]:
