@@ -10,13 +10,11 @@ a few keys more, and may write there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from novasched.objects.image_meta import ImageMeta
+from novasched.objects.flavor import Flavor
+from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
-
-if TYPE_CHECKING:
-    from novasched.objects.request_spec import RequestSpec
 
 AS_THEY_ARE = (
     'numa_topology',
@@ -37,7 +35,23 @@ _OF_GROUP = (
 _ABSENT: Any = object()
 
 
-def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
+class Described(Protocol):
+    """The parts of a RequestSpec that its dicts are made of."""
+
+    @property
+    def flavor(self) -> Flavor: ...
+    @property
+    def instance_uuid(self) -> str: ...
+    @property
+    def image_properties(self) -> ImageMetaProps: ...
+    @property
+    def obj_context(self) -> Any: ...
+    def __contains__(self, name: object) -> bool: ...
+    def if_set(self, name: str, default: Any = None) -> Any: ...
+    def hint(self, name: str) -> Any: ...
+
+
+def request_spec_dict(spec: Described) -> dict[str, Any]:
     """Return the ``request_spec`` of a request; objects in it stay objects."""
     image = spec.if_set('image')
     return {
@@ -55,7 +69,7 @@ def _image_dict(image: ImageMeta) -> dict[str, Any]:
     return values
 
 
-def _instance_properties(spec: RequestSpec) -> dict[str, Any]:
+def _instance_properties(spec: Described) -> dict[str, Any]:
     values = {name: getattr(spec, name) for name in AS_THEY_ARE if name in spec}
     if 'instance_uuid' in spec:
         values['uuid'] = spec.instance_uuid
@@ -64,7 +78,7 @@ def _instance_properties(spec: RequestSpec) -> dict[str, Any]:
     return values
 
 
-def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
+def filter_properties_dict(spec: Described) -> dict[str, Any]:
     """Return the ``filter_properties`` of a request, without what is empty.
 
     ``group_hosts``, ``group_policies`` and ``group_members`` are sets,
@@ -77,7 +91,7 @@ def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
     return {**values, 'scheduler_hints': hints} if hints else values
 
 
-def _hints(spec: RequestSpec) -> dict[str, Any] | None:
+def _hints(spec: Described) -> dict[str, Any] | None:
     hints = spec.if_set('scheduler_hints')
     return None if hints is None else {name: _own(spec.hint(name)) for name in hints}
 
@@ -94,12 +108,12 @@ def _retry(retry: Any) -> dict[str, Any]:
     return {'num_attempts': retry.num_attempts, 'hosts': hosts}
 
 
-def _os_type(spec: RequestSpec) -> str | None:
+def _os_type(spec: Described) -> str | None:
     found: str | None = spec.image_properties.get('os_type')
     return found
 
 
-def _request_spec(spec: RequestSpec) -> dict[str, Any]:
+def _request_spec(spec: Described) -> dict[str, Any]:
     """Return the ``request_spec`` with what else an old plugin looks for in it."""
     values = request_spec_dict(spec)
     image = values['image']
@@ -118,17 +132,17 @@ class Key(NamedTuple):
     """One key. ``sources`` are the attributes of a request that it is made of."""
 
     sources: tuple[str, ...]
-    make: Callable[[RequestSpec], Any]
+    make: Callable[[Described], Any]
 
 
-def _key(make: Callable[[RequestSpec], Any], *fields: str) -> Key:
+def _key(make: Callable[[Described], Any], *fields: str) -> Key:
     return Key(tuple(f'_obj_{name}' for name in fields), make)
 
 
 def _if_given(name: str) -> Key:
     """Return a key that is there when the field of that name is not empty."""
 
-    def make(spec: RequestSpec) -> Any:
+    def make(spec: Described) -> Any:
         return _own(spec.if_set(name)) or _ABSENT
 
     return _key(make, name)
@@ -137,7 +151,7 @@ def _if_given(name: str) -> Key:
 def _of(name: str, make: Callable[[Any], Any]) -> Key:
     """Return a key that is there when the object in the field of that name is."""
 
-    def of_request(spec: RequestSpec) -> Any:
+    def of_request(spec: Described) -> Any:
         found = spec.if_set(name)
         return _ABSENT if found is None else make(found)
 
@@ -193,7 +207,7 @@ class FilterProperties(MutableMapping[str, Any]):
 
     __slots__ = ('_notes', '_spec')
 
-    def __init__(self, spec: RequestSpec, notes: Notes) -> None:
+    def __init__(self, spec: Described, notes: Notes) -> None:
         self._spec = spec
         self._notes = notes
 

@@ -77,7 +77,7 @@ OPTS = {
 }
 
 
-class ColumnWeigher(Weigher):
+class _ColumnWeigher(Weigher):
     """A weigher whose raw weights are its only column."""
 
     columns: ClassVar[tuple[str]]
@@ -88,7 +88,7 @@ class ColumnWeigher(Weigher):
         return column
 
 
-class BuildFailureWeigher(ColumnWeigher):
+class BuildFailureWeigher(_ColumnWeigher):
     """Avoid hosts where builds fail, the more the more of them failed.
 
     The multiplier, also one that an aggregate sets, counts with its sign changed.
@@ -154,7 +154,7 @@ class CrossCellWeigher(Weigher):
         )
 
 
-class DiskWeigher(ColumnWeigher):
+class DiskWeigher(_ColumnWeigher):
     """Prefer hosts with more free disk, in MiB; a negative multiplier stacks."""
 
     minval = 0
@@ -175,7 +175,7 @@ class HypervisorVersionWeigher(Weigher):
         return np.nan_to_num(hosts.hypervisor_version)
 
 
-class IoOpsWeigher(ColumnWeigher):
+class IoOpsWeigher(_ColumnWeigher):
     """Prefer hosts with fewer heavy tasks; a positive multiplier prefers more."""
 
     minval = 0
@@ -183,7 +183,7 @@ class IoOpsWeigher(ColumnWeigher):
     columns = ('num_io_ops',)
 
 
-class NumInstancesWeigher(ColumnWeigher):
+class NumInstancesWeigher(_ColumnWeigher):
     """Prefer hosts with more instances; a negative multiplier prefers fewer."""
 
     option = 'num_instances_weight_multiplier'
@@ -208,7 +208,7 @@ class PCIWeigher(Weigher):
         return MOST_DEVICES + 1 - free
 
 
-class RAMWeigher(ColumnWeigher):
+class RAMWeigher(_ColumnWeigher):
     """Prefer hosts with more free RAM, in MiB; a negative multiplier stacks."""
 
     minval = 0

@@ -9,6 +9,8 @@ from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.resources import (
     CPUWeigher,
     CrossCellWeigher,
+    HypervisorVersionWeigher,
+    NumInstancesWeigher,
 )
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
@@ -20,6 +22,22 @@ NAN = float('nan')
 def totals(weigher, request=None, **columns):
     hosts = factories.hosts(**columns)
     return weigh([weigher], hosts, request or factories.request()).totals.tolist()
+
+
+@cases(
+    'weigher, column, values, weights',
+    ('fewer', NumInstancesWeigher(-1.0), 'num_instances', [1, 5, 3], [0, -1, -0.5]),
+    ('more', NumInstancesWeigher(10.0), 'num_instances', [1, 5, 3], [0, 10, 5]),
+    (
+        'new',
+        HypervisorVersionWeigher(),
+        'hypervisor_version',
+        [5, 7, NAN],
+        [5 / 7, 1, 0],
+    ),
+)
+def test_weights_of_a_column(weigher, column, values, weights):
+    assert totals(weigher, **{column: values}) == weights
 
 
 def test_a_host_that_never_reported_fails_the_request():
