@@ -7,7 +7,6 @@ import copy
 import itertools
 import json
 import logging
-import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -104,7 +103,9 @@ class SelectionMaker:
             offered = self.verify(list(named.values()))
             if all(offered):
                 return selections
-            taken += itertools.compress(named, map(operator.not_, offered))
+            taken += [
+                row for row, is_so in zip(named, offered, strict=True) if not is_so
+            ]
 
     def _with_some_of(
         self,
