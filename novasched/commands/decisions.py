@@ -9,20 +9,30 @@ import datetime
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from novasched import errors, printable
 from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
 from novasched.commands.console_client import ConsoleCommand
+from novasched.decisions.listing import (
+    CountPage,
+    DecisionPage,
+    ListedDecision,
+    listed,
+)
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.times import SECONDS, TIME, time_at, time_of
+from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
-    from novasched.decisions.reading import Criteria, Servers
-    from novasched.decisions.record import Head
+    from novasched.decisions.counting import Count
+    from novasched.decisions.reading import Criteria
     from novasched.inspection.questions.all_decisions import AllDecisions
+
+Page = TypeVar('Page', DecisionPage, CountPage)
 
 LIMIT = 50
 POLL_S = 1.0
@@ -54,7 +64,7 @@ _CRITERIA = {
 }
 _AGO = re.compile(r'(\d+)([smhdw])')
 _UNIT_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
-_TIME, _SHORT_TIME = '%Y-%m-%dT%H:%M:%S.%fZ', '%m-%d %H:%M:%S'
+_SHORT_TIME = '%m-%d %H:%M:%S'
 
 
 def moment(text: str) -> int:
@@ -68,10 +78,8 @@ def moment(text: str) -> int:
             age = datetime.timedelta(seconds=int(ago[1]) * _UNIT_S[ago[2]])
             found = SYSTEM_CLOCK.utcnow() - age
         else:
-            found = datetime.datetime.fromisoformat(text)
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=datetime.UTC)
-        return int(found.astimezone(datetime.UTC).timestamp() * 1e6)
+            return time_at(text)
+        return int(found.timestamp() * 1e6)
     except (ValueError, OverflowError) as problem:
         raise argparse.ArgumentTypeError(
             f'{text!r} is no time; it is such as 90m, 7d or 2026-11-22T12:00Z'
@@ -107,18 +115,23 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
         return Criteria(**{name: getattr(parsed_args, name) for name in names})
 
     def listed_by_console(
-        self, parsed_args: argparse.Namespace, path: str, *given: tuple[str, str]
-    ) -> dict[str, Any]:
+        self,
+        parsed_args: argparse.Namespace,
+        path: str,
+        kind: type[Page],
+        *given: tuple[str, str],
+    ) -> Page:
         """Return the answer of a console on the decisions that meet the criteria."""
         asked = [*given]
         for name in (*_CRITERIA, 'result', 'since', 'until'):
             if (value := getattr(parsed_args, name)) is not None:
                 is_time = isinstance(value, int)
-                asked.append((name, _at(value) if is_time else value))
-        answer = self.of_console(parsed_args, path, asked)
-        if answer is None:
+                asked.append((name, time_of(value, TIME) if is_time else value))
+        said = self.of_console(parsed_args, path, asked)
+        if said is None:
             raise errors.DecisionNotFound(parsed_args.before)
-        for host in answer['unanswered']:
+        answer = of_json(kind, said)
+        for host in answer.unanswered:
             self.warn(f'{host} did not answer the console')
             self.code = IN_PART
         return answer
@@ -172,40 +185,34 @@ class ListDecisions(DecisionsCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         if parsed_args.console:
-            heads, servers = self._of_console(parsed_args)
+            found = self._of_console(parsed_args)
         else:
-            with contextlib.closing(self.sources(parsed_args.local)) as found:
-                heads = found.find(
+            with contextlib.closing(self.sources(parsed_args.local)) as sources:
+                heads = sources.find(
                     self.criteria(parsed_args), parsed_args.limit, parsed_args.before
                 )
-                servers = found.servers_of([head.id for head in heads])
-            self.say_what_is_missing(found)
+                found = listed(heads, sources.servers_of([head.id for head in heads]))
+            self.say_what_is_missing(sources)
         if parsed_args.formatter != 'table':
-            rows = [kept(head, servers) for head in heads]
-            return tuple(_names()), [tuple(row.values()) for row in rows]
+            names = tuple(field.name for field in fields(ListedDecision))
+            return names, [tuple(to_json(each).values()) for each in found]
         columns = SHORT if self.is_short(parsed_args) else LONG
-        return columns, [_shown(head, servers, columns) for head in heads]
+        return columns, [_shown(each, columns) for each in found]
 
-    def _of_console(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[list[Head], dict[str, Servers]]:
-        """Return the heads that a console lists, page by page, and their servers."""
-        from novasched.decisions.primitives import head_of
-        from novasched.decisions.reading import Servers
-
-        heads: list[Head] = []
-        servers, before = {}, parsed_args.before
+    def _of_console(self, parsed_args: argparse.Namespace) -> list[ListedDecision]:
+        """Return the decisions that a console lists, page by page."""
+        found: list[ListedDecision] = []
+        before = parsed_args.before
         while True:
-            limit = min(parsed_args.limit - len(heads), MOST_OF_CONSOLE)
+            limit = min(parsed_args.limit - len(found), MOST_OF_CONSOLE)
             given = [('limit', str(limit)), *([('before', before)] if before else ())]
-            answer = self.listed_by_console(parsed_args, '/decisions', *given)
-            for row in answer['decisions']:
-                heads.append(head_of({**row, 'at': moment(row['at'])}))
-                uuids = row.get('server_uuids', ())
-                servers[row['id']] = Servers(uuids, row['picked'])
-            before = answer['next']
-            if before is None or len(heads) >= parsed_args.limit:
-                return heads, servers
+            page = self.listed_by_console(
+                parsed_args, '/decisions', DecisionPage, *given
+            )
+            found += page.decisions
+            before = page.next
+            if before is None or len(found) >= parsed_args.limit:
+                return found
 
     def follow(self, found: AllDecisions, parsed_args: argparse.Namespace) -> None:
         """Print decisions as they come, the oldest first."""
@@ -218,7 +225,7 @@ class ListDecisions(DecisionsCommand):
             self._print([_line(SHORT)])
         while True:
             servers = found.servers_of([head.id for head in heads])
-            self._print(_lines(heads, servers, parsed_args.formatter))
+            self._print(_lines(listed(heads, servers), parsed_args.formatter))
             self.pause(POLL_S)
             heads, mark = found.newer(criteria, mark)
             heads = [head for head in heads if head.id not in printed]
@@ -232,62 +239,37 @@ class ListDecisions(DecisionsCommand):
         self.app.stdout.flush()
 
 
-def _at(time_us: int, form: str = _TIME) -> str:
-    from novasched.decisions.counting import time_of
-
-    return time_of(time_us, form)
-
-
-def _names() -> list[str]:
-    from novasched.decisions.files import HEAD
-
-    return [*HEAD, 'picked', 'server_uuids']
-
-
-def kept(head: Head, servers: Mapping[str, Servers]) -> dict[str, Any]:
-    """Return the record of a decision without its body, for programs."""
-    uuids, hosts = map(list, servers.get(head.id, ((), ())))
-    at = _at(head.at)
-    return {**asdict(head), 'at': at, 'picked': hosts, 'server_uuids': uuids}
-
-
-def _shown(
-    head: Head, servers: Mapping[str, Servers], columns: Sequence[str]
-) -> list[Any]:
+def _shown(each: ListedDecision, columns: Sequence[str]) -> list[Any]:
     """Return columns for people: of SHORT, in short words, or of LONG."""
-    from novasched.decisions.counting import time_of
     from novasched.inspection.texts.top import SHORT_UUID
 
-    uuids, hosts = servers.get(head.id, ((), ()))
-    is_short, is_refused = columns is SHORT, head.result == 'unschedulable'
-    server = next(iter(uuids), '')[: SHORT_UUID if is_short else None]
+    is_short, is_refused = columns is SHORT, each.result == 'unschedulable'
+    server = each.server[: SHORT_UUID if is_short else None]
     values = {
-        'ID': head.id,
-        'Time': _at(head.at, _SHORT_TIME) if is_short else time_of(head.at),
-        'Server': f'{server} +{head.servers - 1}' if head.servers > 1 else server,
-        'Result': 'no host' if is_short and is_refused else head.result,
-        'Flavor': head.flavor,
-        'Blocker': head.blocker,
-        'Plugin': head.plugin,
-        'Took': f'{head.took_us / 1000:.0f} ms',
-        'Host': ', '.join(hosts),
-        'Host or why': next(iter(hosts), '') or head.plugin or head.blocker,
-        'Project': head.project_id,
-        'Request': head.request_id,
-        'Worker': head.worker,
-        'Code': head.code,
+        'ID': each.id,
+        'Time': time_of(each.at, _SHORT_TIME if is_short else SECONDS),
+        'Server': f'{server} +{each.servers - 1}' if each.servers > 1 else server,
+        'Result': 'no host' if is_short and is_refused else each.result,
+        'Flavor': each.flavor,
+        'Blocker': each.blocker,
+        'Plugin': each.plugin,
+        'Took': f'{each.took_us / 1000:.0f} ms',
+        'Host': ', '.join(each.picked),
+        'Host or why': next(iter(each.picked), '') or each.plugin or each.blocker,
+        'Project': each.project_id,
+        'Request': each.request_id,
+        'Worker': each.worker,
+        'Code': each.code,
     }
     return [values[name] or None for name in columns]
 
 
-def _lines(
-    heads: Sequence[Head], servers: Mapping[str, Servers], formatter: str
-) -> Iterator[str]:
-    for head in heads:
+def _lines(found: Iterable[ListedDecision], formatter: str) -> Iterator[str]:
+    for each in found:
         if formatter == 'json':
-            yield json.dumps(kept(head, servers))
+            yield json.dumps(to_json(each))
         else:
-            yield _line([value or '-' for value in _shown(head, servers, SHORT)])
+            yield _line([value or '-' for value in _shown(each, SHORT)])
 
 
 def _line(values: Sequence[str]) -> str:
@@ -317,13 +299,12 @@ class CountDecisions(DecisionsCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from novasched.decisions.counting import Count
-
         counts: Sequence[Count]
         if parsed_args.console:
             given = 'by', parsed_args.by
-            answer = self.listed_by_console(parsed_args, '/decisions/count', given)
-            counts = [Count(**row) for row in answer['rows']]
+            counts = self.listed_by_console(
+                parsed_args, '/decisions/count', CountPage, given
+            ).rows
         else:
             with contextlib.closing(self.sources(parsed_args.local)) as found:
                 counts = found.count(parsed_args.by, self.criteria(parsed_args))

@@ -16,10 +16,11 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
+from novasched.decisions.listing import DecisionPage
 from novasched.inspection.questions.reports import WhyNotReport
 from novasched.inspection.texts.lines import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.runtime.typed_json import to_json
+from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers
@@ -195,13 +196,15 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         if subject.is_name:
             problem = 'a console finds servers by their uuid alone'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
-        decision, unanswered = subject.decision, []
+        decision = subject.decision
+        unanswered: Sequence[str] = ()
         if not decision:
             kind = 'server' if subject.server else 'request'
             given = [(kind, subject.server or subject.request), ('limit', '1')]
-            found = self.of_console(parsed_args, '/decisions', given) or {}
-            unanswered = found['unanswered']
-            decision = next((head['id'] for head in found['decisions']), '')
+            page = self.of_console(parsed_args, '/decisions', given) or {}
+            found = of_json(DecisionPage, page)
+            unanswered = found.unanswered
+            decision = next((head.id for head in found.decisions), '')
         made = decision and self._of_decision(parsed_args, decision, subject.server)
         if not made:
             self.code = IN_PART if unanswered else ANSWER_IS_NO
@@ -345,7 +348,7 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
     """Return the message where no decision is kept."""
     if subject.is_name:
         return f'There is no server called {subject.name} in the cells that answer.'
-    from novasched.decisions.counting import time_of
+    from novasched.runtime.times import time_of
 
     said = f'No decision {subject} is kept'
     if oldest_at is None:

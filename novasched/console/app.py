@@ -111,7 +111,7 @@ class PageReports:
             found = self._reader.count('result', asked.criteria())
         except errors.NovaschedError:
             return None
-        return sum(int(each['count']) for each in found['rows'])
+        return sum(each.count for each in found.rows)
 
     def counts(self, asked: PageQuery) -> Answered:
         by = asked.choice('by', BY) or BY[0]

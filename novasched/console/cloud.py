@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from oslo_config import cfg
 
 from novasched import app, errors
-from novasched.commands import decisions, sources
+from novasched.commands import sources
 from novasched.console.bulkhead import Bulkhead
 from novasched.console.cached_session import (
     HOSTS_AGE_S,
@@ -27,6 +27,7 @@ from novasched.console.cached_session import (
 )
 from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.decisions import files
+from novasched.decisions.listing import CountPage, DecisionPage, listed
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions import capacity, host, unchecked
 from novasched.inspection.questions.all_decisions import AllDecisions
@@ -183,26 +184,22 @@ class Cloud:
         return self._decisions().overview(WINDOW_S)
 
     @_answered(LOOKUPS)
-    def decisions(self, criteria: Criteria, before: str | None, limit: int) -> Report:
-        """Return ``decisions``: heads as ``novasched decisions list -f json`` has them,
-        the newest first, ``next``: the id to go on before, or None, and ``unanswered``.
-        """
+    def decisions(
+        self, criteria: Criteria, before: str | None, limit: int
+    ) -> DecisionPage:
+        """List as ``novasched decisions list`` does."""
         merged = self._decisions()
         found = merged.find(criteria, limit + 1, before)
         heads = found[:limit]
         servers = merged.servers_of([head.id for head in heads])
-        return {
-            'decisions': [decisions.kept(h, servers) for h in heads],
-            'next': heads[-1].id if len(found) > limit else None,
-            'unanswered': merged.unanswered,
-        }
+        following = heads[-1].id if len(found) > limit else None
+        return DecisionPage(listed(heads, servers), following, merged.unanswered)
 
     @_answered(LOOKUPS, DECISION_AGE_S)
-    def count(self, by: str, criteria: Criteria) -> Report:
-        """Return ``rows`` of ``novasched decisions count``, and ``unanswered``."""
+    def count(self, by: str, criteria: Criteria) -> CountPage:
+        """Count as ``novasched decisions count`` does."""
         merged = self._decisions()
-        rows = [dataclasses.asdict(each) for each in merged.count(by, criteria)]
-        return {'rows': rows, 'unanswered': merged.unanswered}
+        return CountPage(merged.count(by, criteria), merged.unanswered)
 
     @_answered(LOOKUPS, DECISION_AGE_S)
     def decision(self, decision: str, index: int | None) -> Explanation | None:

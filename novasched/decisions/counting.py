@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from novasched.runtime.times import time_of
 
 DAY, HOUR = 86_400_000_000, 3_600_000_000
 
@@ -103,9 +104,3 @@ def counts_of(by: str, tallies: Iterable[Tally]) -> list[Count]:
             key=lambda each: (0 if by in _TIMES else -each[1].total(), each[0]),
         )
     ]
-
-
-def time_of(at: int, form: str = '%Y-%m-%dT%H:%M:%SZ') -> str:
-    """Return microseconds since 1970 as ISO 8601, UTC."""
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    return (epoch + datetime.timedelta(microseconds=at)).strftime(form)

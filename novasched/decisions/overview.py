@@ -13,6 +13,7 @@ from typing import Any
 from novasched.decisions import worker_state
 from novasched.decisions.body import RecordBody, RecordedView
 from novasched.decisions.counting import Count
+from novasched.decisions.listing import NewestDecision
 from novasched.decisions.reading import (
     Criteria,
     DecisionFiles,
@@ -45,14 +46,6 @@ class LostCount:
 
     count: int = 0
     at: int = 0
-
-
-@dataclass(frozen=True)
-class NewestDecision(Head):
-    picked: Sequence[str] = ()
-    server: str = ''
-    rejected: int = 0
-    """How many hosts the most frequent reason stands for; 0: it is not known."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar
 
+from novasched.runtime.times import TIME, time_at, time_of
+
 Value = TypeVar('Value')
 
 
@@ -21,6 +23,11 @@ def omitted_field() -> Any:
 def renamed_field(name: str) -> Any:
     """Return a field whose name in JSON is a keyword of Python."""
     return field(metadata={'name': name})
+
+
+def time_field() -> Any:
+    """Return a field of microseconds since 1970 that is ISO 8601 in JSON."""
+    return field(metadata={'is_time': True})
 
 
 def to_json(value: Any) -> Any:
@@ -43,7 +50,9 @@ def as_map(value: Any) -> dict[str, Any]:
     if found is None:
         raise TypeError(f'{type(value).__name__} has no form in JSON')
     return {
-        layout.name: found[layout.attribute]
+        layout.name: time_of(found[layout.attribute], TIME)
+        if layout.is_time
+        else found[layout.attribute]
         for layout in _layouts(type(value))
         if not layout.is_omitted or found[layout.attribute] is not None
     }
@@ -53,7 +62,9 @@ def of_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
     """Return a dataclass of its JSON, without fields that are unknown here."""
     return kind(
         **{
-            layout.attribute: _typed(layout.kind, value[layout.name])
+            layout.attribute: time_at(value[layout.name])
+            if layout.is_time
+            else _typed(layout.kind, value[layout.name])
             for layout in _layouts(kind)
             if layout.name in value
         }
@@ -69,6 +80,7 @@ class _Layout:
     kind: Any
     is_omitted: bool
     is_required: bool
+    is_time: bool
 
 
 def _layouts_of(kind: Any) -> tuple[_Layout, ...]:
@@ -80,6 +92,7 @@ def _layouts_of(kind: Any) -> tuple[_Layout, ...]:
             None if _is_plain(types[each.name]) else types[each.name],
             'is_omitted' in each.metadata,
             each.default is MISSING and each.default_factory is MISSING,
+            'is_time' in each.metadata,
         )
         for each in fields(kind)
     )

@@ -67,11 +67,11 @@ def test_the_overview_is_of_the_last_hour(reader):
 
 def test_decisions_go_on_from_page_to_page(reader):
     first = reader.decisions(Criteria(), None, 2)
-    assert [each['picked'] for each in first['decisions']] == [['h3'], []]
-    assert first['next'] == first['decisions'][1]['id']
-    second = reader.decisions(Criteria(), first['next'], 2)
-    assert [each['picked'] for each in second['decisions']] == [['h1']]
-    assert (second['next'], second['unanswered']) == (None, [])
+    assert [list(each.picked) for each in first.decisions] == [['h3'], []]
+    assert first.next == first.decisions[1].id
+    second = reader.decisions(Criteria(), first.next, 2)
+    assert [list(each.picked) for each in second.decisions] == [['h1']]
+    assert (second.next, second.unanswered) == (None, [])
     with pytest.raises(errors.DecisionNotFound):
         reader.decisions(Criteria(), 'nonsense', 2)
 
@@ -180,8 +180,8 @@ def test_flavors_are_those_that_servers_have(made, reader):
     (row,) = reader.capacity(CapacityOrder()).rows
     assert (row.flavor, row.slots) == ('often', 3)
     (holder,) = reader.host('h1').holders
-    newest = reader.decisions(Criteria(host='h1'), None, 1)['decisions'][0]
-    assert holder.decision == newest['id']
+    newest = reader.decisions(Criteria(host='h1'), None, 1).decisions[0]
+    assert holder.decision == newest.id
 
 
 def test_health(reader):
@@ -350,13 +350,13 @@ def test_decisions_are_seen_once_this_machine_has_begun_to_keep_them(cloud, tmp_
     directory, clock = tmp_path / 'decisions', SetClock()
     made = cloud(HOSTS[:1], novasched={'decisions_dir': str(directory)})
     with console.opened(made.conf, sources(made), clock) as reader:
-        assert reader.decisions(Criteria(), None, 5)['decisions'] == []
+        assert reader.decisions(Criteria(), None, 5).decisions == []
         assert reader.health()['checks']['decisions']['status'] == 'warn'
         writer = DecisionWriter(directory)
         write(writer, [make_record(int(SYSTEM_CLOCK.time()), 'h1')])
         writer.close()
         clock.monotonic_s += console.OWN_LOG_AGE_S
-        assert len(reader.decisions(Criteria(), None, 5)['decisions']) == 1
+        assert len(reader.decisions(Criteria(), None, 5).decisions) == 1
         assert reader.health()['status'] == 'pass'
 
 

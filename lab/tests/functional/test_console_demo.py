@@ -27,9 +27,9 @@ def reader(tmp_path_factory):
 
 
 def test_decisions_of_all_kinds_in_the_last_hour(reader):
-    found = reader.decisions(Criteria(), None, 500)['decisions']
+    found = reader.decisions(Criteria(), None, 500).decisions
     assert len(found) >= REQUESTS
-    blockers = {(each['blocker'], each['plugin']) for each in found}
+    blockers = {(each.blocker, each.plugin) for each in found}
     assert blockers >= {
         ('', ''),
         ('no-candidates', ''),
@@ -40,27 +40,27 @@ def test_decisions_of_all_kinds_in_the_last_hour(reader):
         ('filters', 'ServerGroupAntiAffinityFilter'),
         ('filters', 'NUMATopologyFilter'),
     }
-    assert {each['result'] for each in found} == {'scheduled', 'unschedulable', 'error'}
-    assert max(each['servers'] for each in found) > 1
+    assert {each.result for each in found} == {'scheduled', 'unschedulable', 'error'}
+    assert max(each.servers for each in found) > 1
     overview = reader.overview()
     assert sum(overview.results.values()) == len(found)
     assert len(overview.minutes) > REQUESTS / 4
 
 
 def test_a_claim_that_was_refused_went_to_another_host(reader):
-    found = reader.decisions(Criteria(result='scheduled'), None, 500)['decisions']
-    explained = [reader.decision(each['id'], None) for each in found]
+    found = reader.decisions(Criteria(result='scheduled'), None, 500).decisions
+    explained = [reader.decision(each.id, None) for each in found]
     outcomes = [
-        [claim['outcome'] for claim in each['claims'] if claim['outcome'] != 'void']
+        [claim.outcome for claim in each.claims if claim.outcome != 'void']
         for each in explained
     ]
     assert ['conflict', 'claimed'] in outcomes or ['refused', 'claimed'] in outcomes
 
 
 def test_placement_says_why_it_offered_no_host(reader):
-    found = reader.decisions(Criteria(blocker='no-candidates'), None, 1)['decisions']
-    explained = reader.decision(found[0]['id'], None)
-    assert explained['stages'][0]['reasons']
+    found = reader.decisions(Criteria(blocker='no-candidates'), None, 1).decisions
+    explained = reader.decision(found[0].id, None)
+    assert explained.stages[0].reasons
 
 
 def test_hosts_are_of_every_state(reader):
@@ -81,10 +81,10 @@ def test_a_host_has_numa_nodes_devices_and_holders(reader):
 
 
 def test_servers_name_the_decisions_that_chose_their_hosts(reader):
-    newest = reader.decisions(Criteria(result='scheduled'), None, 1)['decisions'][0]
-    found = reader.host(newest['picked'][0])
-    assert newest['id'] in {each.decision for each in found.holders}
-    assert found.decisions[0].id == newest['id']
+    newest = reader.decisions(Criteria(result='scheduled'), None, 1).decisions[0]
+    found = reader.host(newest.picked[0])
+    assert newest.id in {each.decision for each in found.holders}
+    assert found.decisions[0].id == newest.id
 
 
 def test_plans_and_capacity(reader):
@@ -100,6 +100,6 @@ def test_plans_and_capacity(reader):
 
 
 def test_the_hour_ends_now(reader):
-    newest = reader.decisions(Criteria(), None, 1)['decisions'][0]
-    oldest = reader.decisions(Criteria(), None, 500)['decisions'][-1]
-    assert oldest['at'] < newest['at'] < SYSTEM_CLOCK.utcnow().isoformat()
+    newest = reader.decisions(Criteria(), None, 1).decisions[0]
+    oldest = reader.decisions(Criteria(), None, 500).decisions[-1]
+    assert oldest.at < newest.at < SYSTEM_CLOCK.time() * 1e6

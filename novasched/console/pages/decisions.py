@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from novasched.commands.decisions import BY
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
+from novasched.decisions.counting import Count
+from novasched.decisions.listing import CountPage, DecisionPage
 
 COUNT = '/decisions/count'
 LABELS = {
@@ -40,15 +39,15 @@ HINTS = {
 }
 
 
-def view(answer: Mapping[str, Any], asked: PageQuery, total: int | None) -> View:
+def view(answer: DecisionPage, asked: PageQuery, total: int | None) -> View:
     """Return the values for the list; ``total`` is how many records match, if known."""
-    following, number = answer['next'], len(answer['decisions'])
+    following, number = answer.next, len(answer.decisions)
     first = asked.number('first', 1, 1, query.LATEST)
     return {
         'extent': _extent(total, first, number, asked) if total and number else '',
         **_criteria(asked),
-        'rows': [words.row(each) for each in answer['decisions']],
-        'missing': list(words.missing(answer.get('unanswered'))),
+        'rows': [words.row(each) for each in answer.decisions],
+        'missing': list(words.missing(answer.unanswered)),
         'older': asked.href(before=following, first=first + number)
         if following
         else '',
@@ -67,12 +66,12 @@ def _extent(total: int, first: int, number: int, asked: PageQuery) -> str:
     return f'{text}, {words.grouped(first)}–{words.grouped(first + number - 1)}'
 
 
-def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
+def counts(answer: CountPage, asked: PageQuery, by: str) -> View:
     """Return the values of the counts."""
-    rows = answer['rows'][:MOST_COUNTED]
-    most = max((each['count'] for each in rows), default=0)
-    missing = list(words.missing(answer.get('unanswered')))
-    if more := len(answer['rows']) - len(rows):
+    rows = answer.rows[:MOST_COUNTED]
+    most = max((each.count for each in rows), default=0)
+    missing = list(words.missing(answer.unanswered))
+    if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more are in the JSON alone.')
     return {
         **_criteria(asked),
@@ -80,14 +79,14 @@ def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
         'rows': [
             {
                 'link': _opened(by, each, asked),
-                'count': each['count'],
-                'share': shapes.share(each['count'], most),
-                'percent': f'{100 * each["share"]:.1f} %',
-                'most_often': each['most_often'],
+                'count': each.count,
+                'share': shapes.share(each.count, most),
+                'percent': f'{100 * each.share:.1f} %',
+                'most_often': each.most_often,
             }
             for each in rows
         ],
-        'total': sum(each['count'] for each in answer['rows']),
+        'total': sum(each.count for each in answer.rows),
         'missing': missing,
         'others': [
             Link(each, '' if each == by else asked.href(by=each)) for each in BY
@@ -100,9 +99,9 @@ def _kept(asked: PageQuery) -> list[tuple[str, str]]:
     return [(name, value) for name, value in asked.given if name in LABELS]
 
 
-def _opened(by: str, row: Mapping[str, Any], asked: PageQuery) -> Link:
+def _opened(by: str, row: Count, asked: PageQuery) -> Link:
     """Return a counted value, and the decisions that it counts."""
-    value, most_often = row['value'], row['most_often']
+    value, most_often = row.value, row.most_often
     changes = dict(_kept(asked))
     if not value:
         return Link(words.NOTHING)

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
+from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, top
+from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
 RESULTS = tuple(top.RESULTS)
@@ -177,29 +179,25 @@ def blamed(name: str, **others: str) -> Link:
     return to_decisions(name, **{criterion(name): name}, **others)
 
 
-def row(head: Mapping[str, Any]) -> View:
-    """Return a row of a list of decisions, by its head and ``picked``."""
-    hosts: Sequence[str] = head['picked']
-    is_scheduled = head['result'] == 'scheduled'
-    why = '' if is_scheduled else top.why({'rejected': 0, **head})
-    plugin = head['plugin'] if head['plugin'] != why else ''
-    server = head.get('server') or next(iter(head.get('server_uuids', ())), '')
+def row(head: ListedDecision | ShownDecision) -> View:
+    """Return a row of a list of decisions."""
+    plugin = head.plugin if head.plugin != head.why else ''
     return {
-        'id': head['id'],
-        'href': query.of_decision(head['id']),
-        'at': head['at'],
-        'result': result(head['result']),
-        'flavor': to_decisions(head['flavor'], flavor=head['flavor']),
-        'zone': head['zone'],
-        'server': to_decisions(server[: top.SHORT_UUID], server=server),
-        'server_uuid': server,
-        'others': head['servers'] - 1,
-        'hosts': [to_host(name) for name in hosts[:MOST_NAMED]],
-        'more_hosts': max(0, len(hosts) - MOST_NAMED),
-        'why': why,
-        'plugin': '' if is_scheduled else plugin,
-        'took': duration(head['took_us'] / 1000),
-        'worker': head['worker'].rpartition(':')[0] or head['worker'],
+        'id': head.id,
+        'href': query.of_decision(head.id),
+        'at': time_of(head.at, TIME),
+        'result': result(head.result),
+        'flavor': to_decisions(head.flavor, flavor=head.flavor),
+        'zone': head.zone,
+        'server': to_decisions(head.server[: top.SHORT_UUID], server=head.server),
+        'server_uuid': head.server,
+        'others': head.servers - 1,
+        'hosts': [to_host(name) for name in head.picked[:MOST_NAMED]],
+        'more_hosts': max(0, len(head.picked) - MOST_NAMED),
+        'why': head.why,
+        'plugin': plugin if head.why else '',
+        'took': duration(head.took_us / 1000),
+        'worker': head.worker.rpartition(':')[0] or head.worker,
     }
 
 

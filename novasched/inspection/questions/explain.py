@@ -21,7 +21,6 @@ from novasched.decisions.body import (
     RecordedServer,
     WholeDecision,
 )
-from novasched.decisions.counting import time_of
 from novasched.decisions.decided import (
     HostOutcome,
     Margin,
@@ -39,6 +38,7 @@ from novasched.decisions.record import (
 )
 from novasched.decisions.request_summary import RequestSummary
 from novasched.inspection.questions import unchecked
+from novasched.runtime.times import time_of
 from novasched.runtime.typed_json import of_json
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from novasched import errors
 from novasched.db.servers import HolderRow
-from novasched.decisions.counting import time_of
 from novasched.decisions.record import Head
 from novasched.inspection.questions import reports
 from novasched.inspection.questions.all_decisions import AllDecisions
@@ -17,6 +16,7 @@ from novasched.inspection.session import places
 from novasched.inspection.session.session import Inspection
 from novasched.providers.tree_state import ProviderState, tree_of
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.times import time_of
 from novasched.scheduler.fit.topology import HostCell
 from novasched.scheduler.hosts import HostState, HostTable
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched.decisions.body import RecordedView
-from novasched.decisions.counting import time_of
+from novasched.decisions.listing import ShownDecision
 from novasched.decisions.overview import SchedulerOverview
 from novasched.inspection.questions.reports import (
     BlockerCount,
@@ -19,10 +19,9 @@ from novasched.inspection.questions.reports import (
     OutageSummary,
     Overview,
 )
-from novasched.runtime.typed_json import to_json
+from novasched.runtime.times import TIME, time_of
 
 US_PER_MS = 1000.0
-TIME = '%Y-%m-%dT%H:%M:%S.%fZ'
 NEWEST = 20
 BLOCKERS = 10
 
@@ -46,11 +45,11 @@ def merged(
     total_us = sum(part.took_us.total for part in each)
     newest = sorted(
         (
-            {**to_json(row), 'at': time_of(row.at, TIME), 'scheduler': host}
+            ShownDecision(**vars(row), scheduler=host)
             for host, part in parts.items()
             for row in part.newest
         ),
-        key=lambda row: row['at'],
+        key=lambda row: row.at,
         reverse=True,
     )
     last = max(

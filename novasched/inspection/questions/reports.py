@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from novasched.decisions.listing import ShownDecision
 from novasched.inspection.questions.explain import Explanation
 from novasched.runtime.typed_json import omitted_field
 
@@ -470,4 +471,4 @@ class Overview:
     blockers: Sequence[BlockerCount]
     minutes: Sequence[Mapping[str, Any]]  # ``at``, and numbers by result
     cells: Sequence[CellState]  # as the scheduler knew them that decided last
-    newest: Sequence[Mapping[str, Any]]  # heads of requests
+    newest: Sequence[ShownDecision]

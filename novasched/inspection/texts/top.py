@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from novasched.decisions.listing import ShownDecision
 from novasched.inspection.questions.reports import CellState, Overview
 from novasched.inspection.texts.lines import GREEN, RED, Style, counted
+from novasched.runtime.times import time_of
 
 LABEL = 14
 SHORT_UUID = 8
@@ -108,24 +109,17 @@ def _not_seen(overview: Overview) -> list[str]:
     ]
 
 
-def _row(style: Style, row: Mapping[str, Any]) -> str:
+def _row(style: Style, row: ShownDecision) -> str:
     """Return the line of a request, cut to the width."""
-    result, colour = RESULTS.get(row['result'], (row['result'], ''))
-    where = ', '.join(row['picked']) if row['result'] == 'scheduled' else why(row)
-    more = f' +{row["servers"] - 1}' if row['servers'] > 1 else ''
+    result, colour = RESULTS.get(row.result, (row.result, ''))
+    more = f' +{row.servers - 1}' if row.servers > 1 else ''
     cells = (
-        (f'  {_clock(row["at"])}', LABEL),
-        (row['server'][:SHORT_UUID] + more, 13),
-        (row['flavor'], 13),
+        (f'  {time_of(row.at, "%H:%M:%S")}', LABEL),
+        (row.server[:SHORT_UUID] + more, 13),
+        (row.flavor, 13),
         (result, 15),
-        (where, max(12, style.width - LABEL - 13 - 13 - 15 - 9)),
+        (row.why or ', '.join(row.picked), max(12, style.width - LABEL - 13 - 13 - 24)),
     )
     line = ''.join(f'{text[: width - 1]:<{width}}' for text, width in cells)
-    line += f'{row["took_us"] / 1000:>6.0f} ms'
+    line += f'{row.took_us / 1000:>6.0f} ms'
     return line.replace(result, style.paint(result, colour), 1)
-
-
-def why(row: Mapping[str, Any]) -> str:
-    """Return the reason of a request that got no host, with how many hosts had it."""
-    counted_hosts = f' {row["rejected"]}' if row['rejected'] else ''
-    return f'{row["code"] or row["plugin"] or row["blocker"]}{counted_hosts}'

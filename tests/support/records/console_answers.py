@@ -6,7 +6,7 @@ import html.parser
 from dataclasses import asdict
 
 from novasched.console import app
-from novasched.decisions.counting import time_of
+from novasched.decisions.listing import CountPage, DecisionPage
 from novasched.decisions.overview import SchedulerOverview
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.questions.reports import (
@@ -16,6 +16,7 @@ from novasched.inspection.questions.reports import (
     HostReport,
     HostsReport,
 )
+from novasched.runtime.times import time_of
 from novasched.runtime.typed_json import of_json
 from tests.support.records import decision_records
 
@@ -149,12 +150,13 @@ class GivenReader:
 
     def decisions(self, criteria, before, limit):
         found = {'decisions': heads(), 'next': UNSCHEDULABLE, 'unanswered': []}
-        return self._answer('decisions', found, criteria, before, limit)
+        found = self._answer('decisions', found, criteria, before, limit)
+        return of_json(DecisionPage, found)
 
     def count(self, by, criteria):
         row = {'value': 'NUMATopologyFilter', 'count': 2, 'share': 1.0}
         found = {'rows': [row | {'most_often': 'not-enough-pages'}], 'unanswered': []}
-        return self._answer('count', found, by, criteria)
+        return of_json(CountPage, self._answer('count', found, by, criteria))
 
     def decision(self, decision, index):
         record = RECORDS.get(decision)

@@ -111,7 +111,7 @@ def test_cells_are_as_the_last_decision_saw_them(overview):
 
 
 def test_the_newest_of_all_come_first(overview):
-    rows = [(r['scheduler'], r['server'], r['rejected']) for r in overview.newest]
+    rows = [(row.scheduler, row.server, row.rejected) for row in overview.newest]
     assert rows == [
         ('there', '88ad0000-0000-4000', 240),
         ('there', '77ad0000-0000-4000', 0),
