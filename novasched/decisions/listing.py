@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from novasched.decisions.counting import Count
-from novasched.decisions.reading import Servers
-from novasched.decisions.record import SCHEDULED, Head
+from novasched.decisions.record import SCHEDULED, Head, Servers
 from novasched.runtime.typed_json import time_field
 
 

@@ -14,13 +14,8 @@ from novasched.decisions import worker_state
 from novasched.decisions.body import RecordBody, RecordedView
 from novasched.decisions.counting import Count
 from novasched.decisions.listing import NewestDecision
-from novasched.decisions.reading import (
-    Criteria,
-    DecisionFiles,
-    DecisionReader,
-    Servers,
-)
-from novasched.decisions.record import Head
+from novasched.decisions.reading import Criteria, DecisionFiles, DecisionReader
+from novasched.decisions.record import Head, Servers
 from novasched.scheduler.outcomes import LOST
 
 MINUTE = 60_000_000

@@ -32,6 +32,7 @@ from novasched.decisions.record import (
     ID_LENGTH,
     DecisionRecord,
     Head,
+    Servers,
     decode,
     time_of_id,
 )
@@ -106,14 +107,6 @@ class Mark(NamedTuple):
 
     number: int = 0
     rowid: int = 0
-
-
-class Servers(NamedTuple):
-    """The servers of a decision, and the hosts that were picked for them, each once;
-    both in the order of the request."""
-
-    uuids: Sequence[str] = ()
-    hosts: Sequence[str] = ()
 
 
 def whole_id(typed: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -76,6 +76,14 @@ class Head:
     took_us: int = 0
     worker: str = ''  # host:pid
     diagnosis: str = ''  # empty for none, else waiting or made
+
+
+class Servers(NamedTuple):
+    """The servers of a decision, and the hosts that were picked for them, each once;
+    both in the order of the request."""
+
+    uuids: Sequence[str] = ()
+    hosts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

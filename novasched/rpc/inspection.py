@@ -20,7 +20,8 @@ from novasched import errors
 from novasched.decisions import overview
 from novasched.decisions.counting import GROUPINGS, Tally
 from novasched.decisions.primitives import criteria_of, find_before, packed
-from novasched.decisions.reading import DecisionReader, Servers, whole_id
+from novasched.decisions.reading import DecisionReader, whole_id
+from novasched.decisions.record import Servers
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
 from novasched.rpc.server import TOPIC, answered

@@ -19,14 +19,8 @@ from novasched.decisions.primitives import (
     primitive_of,
     unpacked,
 )
-from novasched.decisions.reading import (
-    Criteria,
-    DecisionReader,
-    Mark,
-    Servers,
-    whole_id,
-)
-from novasched.decisions.record import ID_LENGTH, DecisionRecord, Head
+from novasched.decisions.reading import Criteria, DecisionReader, Mark, whole_id
+from novasched.decisions.record import ID_LENGTH, DecisionRecord, Head, Servers
 from novasched.inspection.questions.overview import merged
 from novasched.inspection.questions.reports import Overview
 from novasched.inspection.questions.schedulers import OtherSchedulers
