@@ -254,8 +254,9 @@ class OutageRetry:
     ) -> UndoLeft:
         context = self._request.context.elevated()
         claims = [unresolved.claim for unresolved in lost]
-        left = self._placement.undo(
-            context, claims, within_s, keeps_unknown=keeps_unknown
-        )
+        with self._request.recorder.stage('undo'):
+            left = self._placement.undo(
+                context, claims, within_s, keeps_unknown=keeps_unknown
+            )
         self._is_unsure |= bool(left.unsure)
         return left

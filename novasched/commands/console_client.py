@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -26,6 +26,12 @@ WITHIN_S = 30.0
 MOST_BYTES = 64 << 20
 Given = Iterable[tuple[str, str]]
 Report = TypeVar('Report')
+PARAMETERS = 'Novasched-Parameters'
+"""The header with the parameters that a console has read."""
+BEFORE = frozenset(
+    ('flavor', 'like', 'image', 'zone', 'count', 'hints', 'what_if', 'flavors', 'by')
+)
+"""What consoles read that do not say it."""
 
 
 class ConsoleCommand(ConfiguredCommand):
@@ -46,10 +52,14 @@ class ConsoleCommand(ConfiguredCommand):
         return parser
 
     def of_console(
-        self, parsed_args: argparse.Namespace, path: str, given: Given = ()
+        self,
+        parsed_args: argparse.Namespace,
+        path: str,
+        given: Given = (),
+        known: Collection[str] | None = None,
     ) -> dict[str, Any] | None:
         """Return the answer of the console of ``--console``; None if it knows no such
-        thing.
+        thing. ``known`` is as of ask().
 
         Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.
         """
@@ -58,7 +68,7 @@ class ConsoleCommand(ConfiguredCommand):
                 raise errors.OptionError(
                     '--console', f'it does not go with {option}', 'Leave one out'
                 )
-        return ask(parsed_args.console, path, given)
+        return ask(parsed_args.console, path, given, known)
 
     def answered(
         self,
@@ -69,7 +79,8 @@ class ConsoleCommand(ConfiguredCommand):
     ) -> Report:
         """Return the answer of the console to an order. Raises as of_console() does,
         and errors.OptionError if it knows no such thing."""
-        answer = self.of_console(parsed_args, path, parameters(order))
+        given = list(parameters(order))
+        answer = self.of_console(parsed_args, path, given, BEFORE)
         if answer is None:
             problem = 'it knows nothing of what is asked'
             raise errors.OptionError('--console', problem, 'Look at its pages')
@@ -96,15 +107,20 @@ def of_host(name: str) -> str:
     return f'/hosts/{quote(name)}'
 
 
-def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
+def ask(
+    where: str, path: str, given: Given = (), known: Collection[str] | None = None
+) -> dict[str, Any] | None:
     """Return the JSON object that a console has at a path of its interface, if any.
 
-    ``where`` is its URL, or the path of its socket. Raises errors.OptionError for what
-    it refuses, and errors.ConsoleFailed if it does not answer.
+    ``where`` is its URL, or the path of its socket. ``known`` are the parameters of a
+    console that does not say which it reads; None: that does not matter. Raises
+    errors.OptionError for what it refuses or does not read, and errors.ConsoleFailed if
+    it does not answer.
     """
     import http.client
 
-    said = urlencode(list(given))
+    given = list(given)
+    said = urlencode(given)
     connection, prefix = _connection(where)
     headers = {'Accept': 'application/json'}
     if token := os.environ.get(TOKEN_VARIABLE):
@@ -114,7 +130,7 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
         connection.request('GET', target, headers=headers)
         reply = connection.getresponse()
         body = reply.read(MOST_BYTES)
-        status = reply.status
+        status, reads = reply.status, reply.getheader(PARAMETERS)
     except (OSError, http.client.HTTPException) as problem:
         raise errors.ConsoleFailed(where, connections.reason(problem)) from problem
     finally:
@@ -125,6 +141,8 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
     except (ValueError, AttributeError):
         answer, text = None, ''
     if status == 200 and answer is not None:
+        if known is not None:
+            _check(given, known if reads is None else reads.split(','))
         return dict(answer)
     if status == 404 and text:
         return None
@@ -134,6 +152,13 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
         remedy = f'put a token that may look into {TOKEN_VARIABLE}'
         raise errors.ConsoleFailed(where, f'it refuses us (HTTP {status}): {remedy}')
     raise errors.ConsoleFailed(where, text or f'it answers HTTP {status}')
+
+
+def _check(given: Given, known: Collection[str]) -> None:
+    """Raise errors.OptionError for parameters that a console has passed over."""
+    if unread := sorted({name for name, _ in given}.difference(known)):
+        problem = f'it is of an older release, and does not know {", ".join(unread)}'
+        raise errors.OptionError('--console', problem, 'Upgrade it, or leave them out')
 
 
 def _connection(where: str) -> tuple[HTTPConnection, str]:

@@ -76,10 +76,8 @@ def moment(text: str) -> int:
     try:
         if ago := _AGO.fullmatch(text):
             age = datetime.timedelta(seconds=int(ago[1]) * _UNIT_S[ago[2]])
-            found = SYSTEM_CLOCK.utcnow() - age
-        else:
-            return time_at(text)
-        return int(found.timestamp() * 1e6)
+            text = (SYSTEM_CLOCK.utcnow() - age).isoformat()
+        return time_at(text)
     except (ValueError, OverflowError) as problem:
         raise argparse.ArgumentTypeError(
             f'{text!r} is no time; it is such as 90m, 7d or 2026-11-22T12:00Z'

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
-from novasched.commands.console_client import API
+from novasched.commands.console_client import API, PARAMETERS
 from novasched.commands.decisions import BY
 from novasched.commands.explain import A_DECISION, A_REQUEST
 from novasched.console import metrics, security
@@ -292,9 +292,11 @@ def _form(ask: Callable[..., Answered], name: str) -> Callable[..., Any]:
 
 def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
     def answer(**names: str) -> Response:
-        return flask.jsonify(
-            {'v': FORMAT_VERSION, **to_json(ask(_asked(), **names).report)}
-        )
+        asked = _asked()
+        report = to_json(ask(asked, **names).report)
+        found = flask.jsonify({'v': FORMAT_VERSION, **report})
+        found.headers[PARAMETERS] = ','.join(sorted(asked.read))
+        return found
 
     return answer
 

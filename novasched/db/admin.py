@@ -111,6 +111,7 @@ class HostDiscovery:
             if self._is_mapped(host, mapped):
                 continue
             self._say(f"Creating host mapping for compute host '{host}': {uuid}")
+            mapped.add(host)  # a replica may not show it yet
             if self._map(cell, host, outcome):
                 with database.write() as connection:
                     hosts.set_mapped(connection, id_, self._clock.utcnow())
@@ -122,6 +123,7 @@ class HostDiscovery:
         for row in rows:
             if not self._is_mapped(row.host, mapped):
                 self._say(f'Creating host mapping for service {row.host}')
+                mapped.add(row.host)
                 self._map(cell, row.host, outcome)
 
     def _mapped(self) -> set[str]:

@@ -172,5 +172,5 @@ def body_of(stored: Any) -> RecordBody:
     """Return a body of the map that is stored. Raises ValueError."""
     try:
         return of_json(RecordBody, stored)
-    except (TypeError, AttributeError) as problem:
+    except (TypeError, AttributeError, LookupError) as problem:
         raise ValueError(f'not a record: {problem}') from problem

@@ -57,6 +57,7 @@ class PendingRecords:
         self._writing = 0  # of the first of them, which are being written
         self._shared: Counter[str] = Counter()
         self._bytes = 0
+        self._successes = 0  # of those that wait
         self._lost = 0  # what the writer has not been given yet
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
@@ -109,6 +110,7 @@ class PendingRecords:
             new = [key for key in record.shared if not self._shared[key]]
             self._bytes += record.size + sum(len(record.shared[key]) for key in new)
             self._shared.update(record.shared.keys())
+            self._successes += record.is_success
             lost = self._make_room()
         if lost:
             self.count_lost(lost)
@@ -117,15 +119,18 @@ class PendingRecords:
         """Forget the oldest records, but for those being written; return how many."""
         lost = 0
         while self._bytes > self._most_bytes and len(self._waiting) > self._writing:
-            places = range(self._writing, len(self._waiting))
-            successes = (i for i in places if self._waiting[i].record.is_success)
-            oldest = next(successes, self._writing)
+            oldest = self._writing
+            if self._successes:
+                places = range(self._writing, len(self._waiting))
+                successes = (i for i in places if self._waiting[i].record.is_success)
+                oldest = next(successes, self._writing)
             self._forget(self._waiting.pop(oldest).record)
             lost += 1
         return lost
 
     def _forget(self, record: EncodedRecord) -> None:
         """Count a record off, and what it alone refers to."""
+        self._successes -= record.is_success
         self._shared -= Counter(record.shared.keys())
         gone = [key for key in record.shared if not self._shared[key]]
         self._bytes -= record.size + sum(len(record.shared[key]) for key in gone)

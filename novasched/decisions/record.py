@@ -104,7 +104,10 @@ class DecisionRecord:
 
     def to_primitive(self) -> dict[str, Any]:
         """Return the record as it travels between schedulers."""
-        return {**vars(self), 'head': asdict(self.head), 'body': encode(self.body)}
+        body: Any = self.body
+        if self.body.is_of_head:  # schedulers of before look for what is missing
+            body = {'servers': self.body.servers}
+        return {**vars(self), 'head': asdict(self.head), 'body': encode(body)}
 
 
 def pack(value: Any) -> bytes:

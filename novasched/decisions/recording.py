@@ -169,10 +169,10 @@ class RequestRecorder(DecisionRecorder):
         for name, took_s in decision.took_s.items():
             stage = 'score' if name in weighers else 'filter'
             stages_s[stage] = stages_s.get(stage, 0.0) + took_s
-        for stage, took_s in stages_s.items():
-            self._add_to_stage(stage, took_s)
         self.observer.decided(decision, stages_s)
         if index is not None:
+            for stage, took_s in stages_s.items():
+                self._add_to_stage(stage, took_s)
             self._keep(decision, index)
 
     def _keep(self, decision: Decision, index: int) -> None:

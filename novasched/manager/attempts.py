@@ -221,11 +221,13 @@ class RequestAttempts:
         if nodes == []:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(spec))
-        with recorder.stage('query'):
+        answer: Candidates | QueryFailed | None = attempt.adopted
+        if answer is None:
             is_patient = attempt.retries_rollback and not attempt.is_admitted
-            answer = attempt.adopted or self._candidate_source.ask(
-                request.context, query, is_patient=is_patient
-            )
+            with recorder.stage('query'):
+                answer = self._candidate_source.ask(
+                    request.context, query, is_patient=is_patient
+                )
         recorder.asked(query, answer)
         attempt.offers(answer)
         if isinstance(answer, QueryFailed) or not answer.requests:

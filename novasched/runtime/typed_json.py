@@ -59,7 +59,8 @@ def as_map(value: Any) -> dict[str, Any]:
 
 
 def of_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
-    """Return a dataclass of its JSON, without fields that are unknown here."""
+    """Return a dataclass of its JSON, without fields that are unknown here. Raises
+    LookupError, TypeError and AttributeError for JSON of another form."""
     return kind(
         **{
             layout.attribute: time_at(value[layout.name])
@@ -125,13 +126,12 @@ def _typed(kind: Any, value: Any) -> Any:
 
 
 def _chosen(kinds: Iterable[Any], value: Any) -> Any:
-    """Return the first type of a union whose required fields are all there."""
-    return next(
-        kind
-        for kind in kinds
-        if kind is not NoneType
-        and (
-            not is_dataclass(kind)
-            or all(f.name in value for f in _layouts(kind) if f.is_required)
-        )
-    )
+    """Return the first type of a union whose required fields are all there. Raises
+    LookupError."""
+    for kind in kinds:
+        if kind is NoneType:
+            continue
+        needed = _layouts(kind) if is_dataclass(kind) else ()
+        if all(each.name in value for each in needed if each.is_required):
+            return kind
+    raise LookupError('it lacks what is required')

@@ -127,6 +127,34 @@ def test_question_unsuited_to_a_console_is_refused(where, kind, words, text):
         run(kind, *words, '--console', where, form=form)
 
 
+class Older(http.server.BaseHTTPRequestHandler):
+    """A console that reads what it knows, and does not say what that is."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{}')
+
+    def log_message(self, *what):
+        """Print nothing."""
+
+
+def test_older_console_does_not_pass_over_what_it_does_not_know():
+    with http.server.HTTPServer((HERE, 0), Older) as server:
+        url = f'http://{HERE}:{server.server_port}'
+        for given, refused in (({'count': '2'}, ''), ({'group': 'g'}, 'group')):
+            thread = threading.Thread(target=server.handle_request)
+            thread.start()
+            with (
+                pytest.raises(errors.OptionError, match=f'does not know {refused}')
+                if refused
+                else contextlib.nullcontext()
+            ):
+                known = console_client.BEFORE
+                console_client.ask(url, '/plan', given.items(), known)
+            thread.join()
+
+
 class Odd(http.server.BaseHTTPRequestHandler):
     """A server that is no console, or does not let us in."""
 

@@ -40,9 +40,11 @@ class PageQuery:
     def __init__(self, path: str, given: Iterable[tuple[str, str]] = ()) -> None:
         self.path = quote(path)
         self.given = [(name, value) for name, value in given if value.strip()]
+        self.read: set[str] = set()  # names of parameters that were looked at
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the values of a parameter. Raises errors.OptionError."""
+        self.read.add(name)
         found = tuple(value.strip() for n, value in self.given if n == name)
         for each in found:
             if len(each) > LONGEST:

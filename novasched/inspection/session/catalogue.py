@@ -151,7 +151,7 @@ def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
     id_ = extra.pop('id', name_uuid('flavor', name))
     extra = {**extra.pop('extra_specs', {}), **extra}
     made = Flavor(
-        id=id_ if isinstance(id_, int) else 0,
+        id=id_ if isinstance(id_, int) and 0 <= id_ <= MOST_SIZE else 0,
         flavorid=str(id_),
         name=str(extra.pop('name', name)),
         rxtx_factor=1.0,
@@ -193,6 +193,11 @@ def _entry(text: str) -> dict[str, Any] | None:
     """
     try:
         said = parsing.parse_json(text)
+        json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError as problem:
+        raise errors.OptionError(
+            'flavor or image', 'half of a character is in it', 'Correct the entry'
+        ) from problem
     except ValueError:
         return None
     if not isinstance(said, dict):
@@ -205,8 +210,8 @@ def _entry(text: str) -> dict[str, Any] | None:
         and all(_NUMBER.fullmatch(str(number)) for number in numbers)
         and all(isinstance(table, dict) for table in tables)
     ):
-        problem = 'it has no name, or not numbers and tables as the file needs them'
-        raise errors.OptionError(option, problem, 'Correct the entry')
+        text = 'it has no name, or not numbers and tables as the file needs them'
+        raise errors.OptionError(option, text, 'Correct the entry')
     return said
 
 

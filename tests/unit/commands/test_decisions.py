@@ -4,8 +4,10 @@
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -257,6 +259,24 @@ def test_schedulers_that_are_not_known_are_named(nova_conf):
 def test_a_time_is_a_time(text):
     with pytest.raises(argparse.ArgumentTypeError, match='is no time'):
         moment(text)
+
+
+@pytest.fixture(params=['America/New_York', 'Asia/Kolkata'])
+def zone_of_machine(request):
+    before = os.environ.get('TZ')
+    try:
+        os.environ['TZ'] = request.param
+        time.tzset()
+        yield
+    finally:
+        os.environ.pop('TZ')
+        if before is not None:
+            os.environ['TZ'] = before
+        time.tzset()
+
+
+def test_age_does_not_depend_on_the_zone_of_the_machine(zone_of_machine):
+    assert time.time() - moment('90m') / 1e6 == pytest.approx(5400, abs=5)
 
 
 def test_times_have_zones_and_durations():

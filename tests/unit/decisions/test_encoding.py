@@ -3,6 +3,7 @@
 
 import random
 import zlib
+from dataclasses import replace
 from decimal import Decimal
 
 import msgpack
@@ -12,6 +13,7 @@ import pytest
 from novasched.decisions.body import (
     HostDecision,
     RecordBody,
+    RecordedServer,
     WholeDecision,
     body_of,
 )
@@ -70,3 +72,21 @@ def test_outcomes_without_an_order_take_about_the_bits_of_their_number():
     )
     alone = len(encode(of_many)) - len(encode(of_none))
     assert alone < 1.2 * 10_000 / 4 < len(zlib.compress(outcomes, 1))
+
+
+def test_head_alone_travels_without_what_it_has_not():
+    body = RecordBody(servers=[RecordedServer('uuid', 'h1')])
+    made = replace(make_record(), body=body)
+    sent = decode(made.to_primitive()['body'])
+    assert list(sent) == ['servers']
+    assert body_of(sent).is_of_head
+
+
+@cases(
+    'stored',
+    ('an error without a class', {'error': {'text': 'x'}}),
+    ('a map for a list', {'asked': {'a': 1}}),
+)
+def test_body_of_another_form_is_refused(stored):
+    with pytest.raises(ValueError, match='not a record'):
+        body_of(stored)

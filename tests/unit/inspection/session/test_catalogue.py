@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flavors and images by name, from files, and said in full."""
 
+import json
+
 import pytest
 
 from novasched import errors
@@ -130,10 +132,17 @@ def test_an_image_must_fit_into_the_flavor(path):
     ('specs of another kind', '{"name": "x", "vcpus": 1, "extra_specs": 7}'),
     ('no object', '[1]'),
     ('too deep', '[' * 100_000),
+    ('half of a character', r'{"name": "\ud800", "vcpus": 1, "ram": 1, "disk": 1}'),
 )
 def test_odd_json_of_a_client_is_refused(text):
     with pytest.raises(errors.OptionError):
         catalogue.flavor_of(text)
+
+
+def test_id_that_is_no_number_of_a_database_is_a_text():
+    said = {'name': 'x', 'vcpus': 1, 'ram': 1, 'disk': 1, 'id': 10**30}
+    made = catalogue.flavor_of(json.dumps(said))
+    assert (made.id, made.flavorid) == (0, str(10**30))
 
 
 @cases(
@@ -141,9 +150,10 @@ def test_odd_json_of_a_client_is_refused(text):
     ('a size', '{"name": "x", "min_ram": "z"}'),
     ('no number', '{"name": "x", "min_disk": null}'),
     ('properties', '{"name": "x", "properties": []}'),
+    ('half of a character', r'{"name": "\ud800"}'),
 )
 def test_odd_json_of_an_image_is_refused(text):
-    with pytest.raises(errors.OptionError, match='--image'):
+    with pytest.raises(errors.OptionError, match='image'):
         catalogue.image_of(text)
 
 
