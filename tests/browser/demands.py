@@ -73,8 +73,10 @@ Demand = tuple[Flavor, dict[str, str], BootOrder]
 """The flavor of new servers, their image, and what else is asked for."""
 
 
-def orders(shape: Shape, rng: random.Random) -> Iterator[Demand]:
-    """Yield what is asked for: most of it has a place, one in four has none."""
+def orders(
+    shape: Shape, rng: random.Random
+) -> Iterator[tuple[*Demand, dict[str, list[str]]]]:
+    """Yield what is asked for, and its hints; one in four has no place."""
     flavors, mark = inventory.flavors(shape.mark), shape.mark
 
     def other(flavor: Flavor, name: str, **specs: str) -> Flavor:
@@ -110,11 +112,12 @@ def orders(shape: Shape, rng: random.Random) -> Iterator[Demand]:
         order = BootOrder(
             count=rng.choice([1, 1, 1, 1, 2, 3]),
             zone=rng.choice(['', f'az{rng.randint(1, shape.zones)}{mark}']),
-            hints=(f'queue{mark}=low{mark}',) if mark or number % 9 == 0 else (),
         )
         made: Demand = flavor, {}, order
         flavor, image, order = rng.choice(failing) if number % 4 == 3 else made
-        yield flavor, image, replace(order, project_id=PROJECT, user_id=PROJECT)
+        hints = {f'queue{mark}': [f'low{mark}']} if mark or number % 9 == 0 else {}
+        owned = replace(order, project_id=PROJECT, user_id=PROJECT)
+        yield flavor, image, owned, hints
 
 
 def times(shape: Shape, rng: random.Random) -> list[float]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from novasched import errors
+from novasched.decisions.record import DecisionRecord
 from novasched.inspection.questions import explain, overview
 from tests.browser import console, contrast
 from tests.browser.browser import COLOURS, DARK, LIGHT
@@ -29,7 +30,7 @@ def decision_of(record):
 
 def head_only():
     record = decision_records.changed(console_answers.RECORDS[SCHEDULED])
-    return type(record)(record.head, {})
+    return DecisionRecord(record.head)
 
 
 def failing():

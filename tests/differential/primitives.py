@@ -2,7 +2,7 @@
 """Nova's objects as they travel."""
 
 
-def primitive(name, version, **data):
+def primitive(name, version, /, **data):
     """Return an object of nova's as it travels."""
     return {
         'nova_object.name': name,

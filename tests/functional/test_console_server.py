@@ -12,6 +12,7 @@ from novasched import errors
 from novasched.console import app, connection, security, web_server
 from novasched.console.security import HEADERS, Guard
 from novasched.console.settings import ConsoleSettings
+from novasched.inspection.questions.reports import HostsReport
 from novasched.observability.settings import Address
 from tests.functional.console_clients import (
     END_S,
@@ -44,7 +45,7 @@ class EmptyCloud:
 
     def hosts(self, order):
         chosen = {key: [] for key in ('cells', 'zones', 'aggregates')}
-        return {'hosts': [], 'total': 0, 'page': 1, 'pages': 1, **chosen}
+        return HostsReport(hosts=[], total=0, page=1, pages=1, **chosen)
 
     def flavors(self):
         return []

@@ -73,12 +73,12 @@ def test_the_seed_of_a_stored_record_replays_the_decision(
     recorder.decided(replace(decision, seed=seed), 0)
     recorder.ended(None, errors.NoValidHost('no claim was granted'))
     record = stored(log.records[-1])
-    (kept,) = record.body['decisions']
-    again = decide(profile, hosts, request, random.Random(kept['seed']))
+    (kept,) = record.body.decisions
+    again = decide(profile, hosts, request, random.Random(kept.seed))
     everywhere = range(len(hosts.snapshot))
-    assert kept['outcomes'] == bytes(outcome(again, row) for row in everywhere)
+    assert kept.outcomes == bytes(outcome(again, row) for row in everywhere)
     hosts_and_nodes = map(hosts.snapshot.column, ('host', 'nodename'))
     names = host_names(*hosts_and_nodes)
-    assert record.host_lists[kept['host_list']] == names
-    assert kept['left'] == len(again.ranked)
-    assert kept['top'] == again.ranked.host.tolist()[: len(kept['top'])]
+    assert record.host_lists[kept.host_list] == names
+    assert kept.left == len(again.ranked)
+    assert list(kept.top) == again.ranked.host.tolist()[: len(kept.top)]
