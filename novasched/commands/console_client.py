@@ -113,7 +113,7 @@ def ask(
     """Return the JSON object that a console has at a path of its interface, if any.
 
     ``where`` is its URL, or the path of its socket. ``known`` are the parameters of a
-    console that does not say which it reads; None: that does not matter. Raises
+    console that does not say which it reads, if that matters. Raises
     errors.OptionError for what it refuses or does not read, and errors.ConsoleFailed if
     it does not answer.
     """

@@ -68,7 +68,7 @@ WHERE i.id IS NULL OR u.used > (i.total - i.reserved) * i.allocation_ratio
 @pytest.fixture(scope='module', params=SERVERS)
 def url(request):
     """The URL of a database for placement."""
-    return request.getfixturevalue(request.param).create_database('copied')
+    return request.getfixturevalue(request.param).create_database('changing')
 
 
 @pytest.fixture(scope='module')

@@ -150,7 +150,7 @@ def test_filters_and_weighers_are_summed_up(metrics, recorder):
     assert recorder.observed[ALGORITHM,] == [0.75] * 2
     assert recorder.observed[STAGE, 'Filter'] == [0.5] * 2
     assert recorder.observed[STAGE, 'Score'] == [0.25] * 2
-    assert request.stages_s == {'filter': 1.0, 'score': 0.5}
+    assert request.stages_s == {'filter': 0.5, 'score': 0.25}
     assert len(request.turns) == 1
     assert not recorder.counts
 
