@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from novasched.commands.base import IN_PART, add_flavor_file, add_options
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.questions.reports import CapacityReport
 from novasched.inspection.session.orders import CapacityOrder
 from novasched.inspection.texts.lines import Style
+
+if TYPE_CHECKING:
+    from novasched.inspection.questions.reports import CapacityReport
 
 
 class CountCapacity(ConsoleCommand, InspectionCommand):
@@ -54,6 +57,8 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return f'does not answer; its {counted(hosts, "host")} {are} not counted'
 
     def _of_console(self, parsed_args: argparse.Namespace) -> CapacityReport:
+        from novasched.inspection.questions.reports import CapacityReport
+
         order = self.order(CapacityOrder, parsed_args)
         answer = self.answered(parsed_args, '/capacity', order, CapacityReport)
         if parsed_args.stranded:

@@ -17,7 +17,6 @@ from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
 from novasched.decisions.listing import DecisionPage
-from novasched.inspection.questions.reports import WhyNotReport
 from novasched.inspection.texts.lines import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json, to_json
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from novasched.decisions.record import DecisionRecord
     from novasched.inspection.questions.all_decisions import AllDecisions
     from novasched.inspection.questions.explain import Explanation
+    from novasched.inspection.questions.reports import WhyNotReport
 
 MOST = 50
 """Decisions that --all shows."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from novasched import errors
 from novasched.commands.base import IN_PART
 from novasched.commands.console_client import ConsoleCommand, of_host
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.questions.reports import HostReport
 from novasched.inspection.texts.lines import Style
 from novasched.runtime.typed_json import of_json
+
+if TYPE_CHECKING:
+    from novasched.inspection.questions.reports import HostReport
 
 HOLDING = ('pages', 'pcpu', 'pci')
 
@@ -52,6 +55,8 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         return replace(answer, unanswered=None)
 
     def _of_console(self, parsed_args: argparse.Namespace) -> HostReport:
+        from novasched.inspection.questions.reports import HostReport
+
         host, holding = parsed_args.host, parsed_args.holders
         found = self.of_console(parsed_args, of_host(host))
         if found is None:

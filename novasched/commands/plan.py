@@ -3,20 +3,15 @@
 
 from __future__ import annotations
 
+import abc
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, add_flavor_file, add_options
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand
-from novasched.inspection.questions.reports import (
-    AnyPlan,
-    BootPlan,
-    DrainPlan,
-    MovePlan,
-)
 from novasched.inspection.session.orders import (
     AnyPlanOrder,
     DrainOrder,
@@ -25,14 +20,25 @@ from novasched.inspection.session.orders import (
 )
 from novasched.inspection.texts.lines import Style
 
+if TYPE_CHECKING:
+    from novasched.inspection.questions.reports import (
+        AnyPlan,
+        BootPlan,
+        DrainPlan,
+        MovePlan,
+    )
+
 
 class PlanCommand(ConsoleCommand, InspectionCommand):
     """A dry run: nothing is claimed, written or notified. ``PATH`` is its place in a
     console."""
 
     ORDER: ClassVar[type[AnyPlanOrder]]
-    REPORT: ClassVar[type[AnyPlan]]
     PATH: ClassVar[str]
+
+    @abc.abstractmethod
+    def kind(self) -> type[AnyPlan]:
+        """Return the type of the answer, which only a console's client needs."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -55,7 +61,7 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
         order = self.order(self.ORDER, parsed_args, fresh=fresh)
         new: Sequence[str] = ()
         if parsed_args.console:
-            report = self.answered(parsed_args, self.PATH, order, self.REPORT)
+            report = self.answered(parsed_args, self.PATH, order, self.kind())
             if not order.explain:  # a page shows how the first was decided
                 report = replace(report, explanations=None)
         else:
@@ -114,7 +120,12 @@ class PlanBoot(PlanCommand):
     cell or part of placement that may have hosts does not answer.
     """
 
-    ORDER, REPORT, PATH = PlanOrder, BootPlan, '/plan'
+    ORDER, PATH = PlanOrder, '/plan'
+
+    def kind(self) -> type[BootPlan]:
+        from novasched.inspection.questions.reports import BootPlan
+
+        return BootPlan
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -137,7 +148,12 @@ class PlanMove(PlanCommand):
     expected plan, or a cell or part of placement that may matter does not answer.
     """
 
-    ORDER, REPORT, PATH = MoveOrder, MovePlan, '/plan/move'
+    ORDER, PATH = MoveOrder, '/plan/move'
+
+    def kind(self) -> type[MovePlan]:
+        from novasched.inspection.questions.reports import MovePlan
+
+        return MovePlan
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -167,7 +183,12 @@ class PlanDrain(PlanCommand):
     expected plan, or a cell or part of placement that may matter does not answer.
     """
 
-    ORDER, REPORT, PATH = DrainOrder, DrainPlan, '/plan/drain'
+    ORDER, PATH = DrainOrder, '/plan/drain'
+
+    def kind(self) -> type[DrainPlan]:
+        from novasched.inspection.questions.reports import DrainPlan
+
+        return DrainPlan
 
     def may_miss(self, report: AnyPlan, parsed_args: argparse.Namespace) -> bool:
         """An unavailable cell may have hosts of a zone or an aggregate."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TextIO
 
 from novasched import printable
 from novasched.commands.base import ReportCommand, add_local
-from novasched.inspection.questions.reports import Overview
 from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
     from novasched.inspection.questions.all_decisions import AllDecisions
+    from novasched.inspection.questions.reports import Overview
 
 WINDOW_S = 60
 EVERY_S = 2.0

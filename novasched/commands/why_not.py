@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, add_options
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand
 from novasched.commands.plan import add_request_files
-from novasched.inspection.questions.reports import WhyNotReport
 from novasched.inspection.session.orders import WhyNotOrder
 from novasched.inspection.texts.lines import Style
+
+if TYPE_CHECKING:
+    from novasched.inspection.questions.reports import WhyNotReport
 
 
 class WhyNot(ConsoleCommand, InspectionCommand):
@@ -40,6 +43,8 @@ class WhyNot(ConsoleCommand, InspectionCommand):
             return IN_PART
 
     def report(self, parsed_args: argparse.Namespace) -> WhyNotReport:
+        from novasched.inspection.questions.reports import WhyNotReport
+
         order = self.order(WhyNotOrder, parsed_args)
         if parsed_args.console:
             answer = self.answered(parsed_args, '/why-not', order, WhyNotReport)

@@ -21,11 +21,12 @@ from novasched.decisions.primitives import (
 )
 from novasched.decisions.reading import Criteria, DecisionReader, Mark, whole_id
 from novasched.decisions.record import ID_LENGTH, DecisionRecord, Head, Servers
-from novasched.inspection.questions.overview import merged
-from novasched.inspection.questions.reports import Overview
 from novasched.inspection.questions.schedulers import OtherSchedulers
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.typed_json import of_json
+
+if TYPE_CHECKING:
+    from novasched.inspection.questions.reports import Overview
 
 if TYPE_CHECKING:
     from novasched.rpc.inspection_client import InspectionReply
@@ -261,6 +262,9 @@ class AllDecisions:
 
     def overview(self, window_s: float) -> Overview:
         """Return the picture of the last seconds, of all schedulers."""
+        # Lists do without the types of reports, whose import takes long.
+        from novasched.inspection.questions.overview import merged
+
         parts = {
             host: of_json(SchedulerOverview, answer)
             for host, answer in self._ask('overview', window_s=window_s)
