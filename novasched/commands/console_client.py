@@ -79,8 +79,7 @@ class ConsoleCommand(ConfiguredCommand):
     ) -> Report:
         """Return the answer of the console to an order. Raises as of_console() does,
         and errors.OptionError if it knows no such thing."""
-        given = list(parameters(order))
-        answer = self.of_console(parsed_args, path, given, BEFORE)
+        answer = self.of_console(parsed_args, path, parameters(order), BEFORE)
         if answer is None:
             problem = 'it knows nothing of what is asked'
             raise errors.OptionError('--console', problem, 'Look at its pages')

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from novasched.decisions.counting import Count
-from novasched.decisions.record import SCHEDULED, Head, Servers
+from novasched.decisions.record import Head, Servers
 from novasched.runtime.typed_json import time_field
 
 
@@ -22,12 +22,6 @@ class ListedDecision(Head):
     @property
     def server(self) -> str:
         return next(iter(self.server_uuids), '')
-
-    @property
-    def why(self) -> str:
-        """The reason why there is no host; empty if there is one."""
-        is_scheduled = self.result == SCHEDULED
-        return '' if is_scheduled else self.code or self.plugin or self.blocker
 
 
 @dataclass(frozen=True)
@@ -50,10 +44,8 @@ class ShownDecision(NewestDecision):
     @property
     def why(self) -> str:
         """The reason why there is no host, with how many hosts had it."""
-        if self.result == SCHEDULED:
-            return ''
-        rejected = f' {self.rejected}' if self.rejected else ''
-        return f'{self.code or self.plugin or self.blocker}{rejected}'
+        why = super().why
+        return f'{why} {self.rejected}' if why and self.rejected else why
 
 
 @dataclass(frozen=True)
@@ -77,11 +69,8 @@ def listed(
     heads: Iterable[Head], servers: Mapping[str, Servers]
 ) -> list[ListedDecision]:
     """Return the decisions of heads, whose servers are known by id."""
+    known = ((head, servers.get(head.id, Servers())) for head in heads)
     return [
-        ListedDecision(
-            **vars(head),
-            picked=servers.get(head.id, Servers()).hosts,
-            server_uuids=servers.get(head.id, Servers()).uuids,
-        )
-        for head in heads
+        ListedDecision(**vars(head), picked=its.hosts, server_uuids=its.uuids)
+        for head, its in known
     ]

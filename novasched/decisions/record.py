@@ -77,6 +77,12 @@ class Head:
     worker: str = ''  # host:pid
     diagnosis: str = ''  # empty for none, else waiting or made
 
+    @property
+    def why(self) -> str:
+        """The reason why there is no host; empty if there is one."""
+        is_scheduled = self.result == SCHEDULED
+        return '' if is_scheduled else self.code or self.plugin or self.blocker
+
 
 class Servers(NamedTuple):
     """The servers of a decision, and the hosts that were picked for them, each once;

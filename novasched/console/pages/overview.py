@@ -11,9 +11,9 @@ from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import Overview
 from novasched.inspection.texts.lines import counted
+from novasched.runtime.times import SECONDS
 
 MINUTES = 60
-FORM = '%Y-%m-%dT%H:%M:%SZ'
 SAID = ('scheduled', 'no valid host', 'error')
 
 
@@ -52,7 +52,7 @@ def _since(answer: Overview) -> str:
     if answer.until is None:
         return ''
     until = datetime.datetime.fromisoformat(answer.until)
-    return (until - datetime.timedelta(seconds=answer.window_s)).strftime(FORM)
+    return (until - datetime.timedelta(seconds=answer.window_s)).strftime(SECONDS)
 
 
 def _figures(answer: Overview) -> list[tuple[str, str, str]]:
@@ -130,7 +130,7 @@ def _minute(
         'total': sum(numbers),
         'title': f'{clock}: {", ".join(said) or "none"}',
         'href': query.of_decisions(
-            since=start.strftime(FORM), until=end.strftime(FORM)
+            since=start.strftime(SECONDS), until=end.strftime(SECONDS)
         ),
     }
 

@@ -46,6 +46,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.times import SECONDS
 from novasched.scheduler.reasons import Blocker
 
 ROW = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
@@ -159,7 +160,7 @@ class Plan:
                 *self.notes,
                 *unchecked.sentences(self.run.enabled_checks, self.demands),
             ],
-            as_of=now.strftime('%Y-%m-%dT%H:%M:%SZ'),
+            as_of=now.strftime(SECONDS),
             placement_age_s=round(age_s, 1),
             cells_left_out=list(self.run.reader.view.unavailable_cells()),
             seed=self.run.seed,
