@@ -100,7 +100,9 @@ def check(conf: cfg.ConfigOpts) -> None:
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
-        transport.check_queues(given.transport, topics(conf), service.host_of(conf))
+        if not conf.novasched.shadow:
+            host = service.host_of(conf)
+            transport.check_queues(given.transport, topics(conf), host)
         _read_cells(view)
         check_compute_version(
             view.minimum_compute_version(),

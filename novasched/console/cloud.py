@@ -29,6 +29,7 @@ from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.decisions import files
 from novasched.decisions.listing import CountPage, DecisionPage, listed
 from novasched.decisions.reading import Criteria
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.questions import capacity, host, unchecked
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.explain import Explanation, explanation
@@ -42,7 +43,6 @@ from novasched.inspection.questions.reports import (
     SlotsRow,
     WhyNotReport,
 )
-from novasched.inspection.session import dry_run
 from novasched.inspection.session.orders import (
     AnyPlanOrder,
     CapacityOrder,
@@ -375,7 +375,7 @@ def opened(
     with contextlib.ExitStack() as stack:
         if read is None:
             known = configuration.copied(conf, dict(opts.list_opts()))
-            reading = app.reading_sources(known, dry_run.SilentNotifier())
+            reading = app.reading_sources(known, SilentNotifier())
             read = stack.enter_context(reading)
         cloud = Cloud(conf, read, clock, work_s)
         stack.callback(cloud.close)

@@ -125,6 +125,7 @@ class RequestRecorder(DecisionRecorder):
     outlines: dict[int, Outline] = field(default_factory=dict)
     """By id() of a turn; like ``diagnosis``, made when first needed."""
     diagnosis: RecordedDiagnosis | None = None
+    compared: Sequence[Comparison] = ()  # with what nova chose, in a shadow
 
     def __post_init__(self, rng: random.Random) -> None:
         self.at = self.clock.time()

@@ -26,6 +26,7 @@ from novasched.cluster.view import ClusterView
 from novasched.decisions.log import CollectedRecords
 from novasched.decisions.record_builder import Diagnose, RecordBuilder
 from novasched.decisions.request import summary
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.questions import unchecked
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -41,7 +42,6 @@ from novasched.ports import (
     UndoLeft,
 )
 from novasched.providers.by_root import CandidatesByRoot
-from novasched.releases import Release
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.pipeline import Profile
@@ -49,18 +49,6 @@ from novasched.scheduler.pipeline import Profile
 LOG = logging.getLogger(__name__)
 
 LIMIT = 'limit'
-
-
-class SilentNotifier:
-    """Sends nothing. Satisfies ports.Notifier."""
-
-    def select_destinations(
-        self, context: RequestContext, spec: RequestSpec, phase: str
-    ) -> None:
-        """Do nothing."""
-
-    def of_release(self, release: Release) -> SilentNotifier:
-        return self
 
 
 class DryPlacement:
