@@ -84,7 +84,7 @@ def compose(
     periodic = [
         *view.periodic_tasks(),
         *(copy.periodic_tasks() if copy is not None else ()),
-        *driver_loading.periodic_tasks(conf, lambda: manager.current.driver),
+        *driver_loading.periodic_tasks(conf, lambda: manager.driver),
         *follow_tasks(conf, reader.found, services, clock, manager, None),
         *make_log.tasks(reader.outages, instrumentation.picks),
         (LOOK_EVERY_S, logs[0].look),

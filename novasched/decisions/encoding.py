@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from novasched.decisions import files
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.record import SCHEDULED, DecisionRecord, encode
 
 MOST_KNOWN = 8
@@ -30,6 +31,7 @@ class EncodedRecord:
     profiles: Mapping[str, bytes]
     is_success: bool
     is_reduced: bool
+    compared: tuple[tuple[Any, ...], ...] = ()
 
     @property
     def size(self) -> int:
@@ -90,6 +92,7 @@ class RecordEncoder:
             profiles=profiles,
             is_success=is_success,
             is_reduced=is_kept and body is None,
+            compared=tuple(map(_compared, record.body.shadow or ())),
         )
 
     def _encoded(
@@ -108,6 +111,12 @@ class RecordEncoder:
         for oldest in list(self._known)[:-MOST_KNOWN]:
             self._known.pop(oldest, None)
         return found
+
+
+def _compared(each: Comparison) -> tuple[Any, ...]:
+    hosts = [name and _storable(name) for name in (each.ours, each.nova.host)]
+    words = map(_storable, (each.server, each.verdict, each.cause, each.detail))
+    return *words, *hosts, int(each.nova.seen_s * 1000)
 
 
 def _storable(value: Any) -> Any:

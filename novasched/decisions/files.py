@@ -136,6 +136,12 @@ SCHEMA = (
 
 LOST = 'CREATE TABLE IF NOT EXISTS lost (at INTEGER NOT NULL, records INTEGER NOT NULL)'
 """Made where records were lost: how many, and when that was written."""
+COMPARED = (
+    'CREATE TABLE IF NOT EXISTS compared (decision INTEGER NOT NULL, '
+    'server TEXT NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, '
+    'detail TEXT NOT NULL, ours TEXT, nova TEXT, seen_ms INTEGER NOT NULL)'
+)
+"""Made by shadows: by server, what was decided and what nova chose."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from novasched import errors
 from novasched.decisions import files
 from novasched.decisions.body import RecordBody, RecordedServer, body_of
+from novasched.decisions.comparison import ComparedServer
 from novasched.decisions.counting import (
     GROUPINGS,
     Count,
@@ -264,6 +265,23 @@ class DecisionReader(abc.ABC):
                 return found, Mark(end.number, rows[-1][0])
             mark = end if end.rowid else mark
         return found, mark
+
+    def compared(self, since_us: int) -> Iterator[ComparedServer]:
+        """Yield what a shadow compared since a time, the newest first."""
+        statement = (
+            'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, c.verdict, '
+            'c.cause, c.detail, c.ours, c.nova, c.seen_ms '
+            'FROM compared c JOIN decisions d ON d.rowid = c.decision '
+            'WHERE d.at >= ? ORDER BY d.rowid DESC'
+        )
+
+        def ask(connection: sqlite3.Connection, _: int) -> list[ComparedServer]:
+            if not files.has_table(connection, 'compared'):
+                return []
+            rows = connection.execute(statement, (since_us,))
+            return [ComparedServer(*row) for row in rows]
+
+        return itertools.chain.from_iterable(self.each(ask))
 
     def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
         """Return the servers and the hosts that were picked, by the ids of records."""

@@ -10,6 +10,7 @@ from typing import Self
 
 from novasched import errors
 from novasched.decisions.body import RecordedDiagnosis
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.record import DecisionRecord, new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec

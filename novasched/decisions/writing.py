@@ -39,6 +39,7 @@ Diagnoses = Mapping[str, Mapping[str, Any] | None]
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 MOST_VALUES = 999
 """Values that one statement of an old SQLite takes."""
+_COMPARED = 'decision, server, verdict, cause, detail, ours, nova, seen_ms'
 _DECISIONS = f'decisions (rowid, {", ".join(HEAD)})'
 
 
@@ -64,6 +65,9 @@ def insert(
     _insert(connection, 'bodies (decision, body)', bodies)
     servers = [(uuid, rowid, host) for rowid, r in rows for uuid, host in r.servers]
     _insert(connection, 'servers (uuid, decision, host)', servers)
+    if compared := [(rowid, *each) for rowid, r in rows for each in r.compared]:
+        connection.execute(files.COMPARED)
+        _insert(connection, f'compared ({_COMPARED})', compared)
     host_lists = {key: names for _, r in rows for key, names in r.host_lists.items()}
     profiles = {key: profile for _, r in rows for key, profile in r.profiles.items()}
     for table, values in (('host_lists', host_lists), ('profiles', profiles)):

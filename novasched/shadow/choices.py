@@ -5,38 +5,11 @@ rows in the cells."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from novasched.db.servers import ServerRow
+from novasched.decisions.comparison import KnownBy, NovaChoice
 from novasched.objects.context import RequestContext
 from novasched.ports import Placement, QueryFailed
-
-
-class KnownBy(StrEnum):
-    """How it is known what nova chose."""
-
-    ALLOCATION = 'allocation'  # of the server, in placement
-    INSTANCE = 'instance'  # the row of the server names its host
-    FAILED = 'failed'  # the server is in error, and holds nothing
-    UNKNOWN = 'unknown'
-
-
-@dataclass(frozen=True)
-class NovaChoice:
-    """What nova chose for one server. ``host`` is None where it found none, or where it
-    is not known; ``seen_s``: seconds from the request until the choice was seen."""
-
-    host: str | None
-    known_by: KnownBy
-    seen_s: float = 0.0
-    refused: tuple[str, ...] = ()
-    """Hosts that were chosen before and did not keep the server."""
-
-    @property
-    def is_known(self) -> bool:
-        return self.known_by != KnownBy.UNKNOWN
-
 
 UNKNOWN = NovaChoice(None, KnownBy.UNKNOWN)
 Holders = Mapping[str, frozenset[str]]

@@ -4,59 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
 from novasched.decisions.recording import InstanceDecision, RequestRecorder
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.trace import Decision
-from novasched.shadow.choices import UNKNOWN, NovaChoice
+from novasched.shadow.choices import UNKNOWN
 
 NEAR = 1e-9
 """Weights that differ by less, of the sum of their multipliers, weigh alike."""
-
-
-class Verdict(StrEnum):
-    """How the two choices for one server compare."""
-
-    EQUAL = 'equal'
-    ALIKE = 'alike'  # other hosts, of one weight
-    BETTER = 'better'  # ours weighs more, by the operator's own weights
-    WORSE = 'worse'
-    REJECTED = 'rejected'  # nova's host is none of our survivors
-    OURS_ONLY = 'ours_only'
-    NOVA_ONLY = 'nova_only'
-    UNKNOWN = 'unknown'  # it is not known what nova chose
-
-
-class Cause(StrEnum):
-    """Why two choices differ, the most certain first."""
-
-    NONE = ''
-    FILTER = 'filter'
-    NOT_OFFERED = 'not_offered'  # placement's answer, or our copy, had not the host
-    CHANCE = 'chance'  # ties, and subsets of the best
-    OTHER_REQUEST = 'other_request'  # decided between the two
-    LATE = 'late'  # nova's claim was there before our decision
-    WEIGHERS = 'weighers'  # nova's weighers weigh otherwise
-    UNKNOWN = 'unknown'
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Our choice for one server and nova's. ``detail`` names the filter, the request or
-    the weighers that made the difference."""
-
-    server: str
-    ours: str | None
-    nova: NovaChoice
-    verdict: Verdict
-    cause: Cause = Cause.NONE
-    detail: str = ''
-    our_weight: float | None = None
-    nova_weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +56,7 @@ def _compared(
     uuid: str, ours: str | None, nova: NovaChoice, turn: InstanceDecision | None
 ) -> Comparison:
     def made(
-        verdict: Verdict, cause: Cause = Cause.NONE, detail: str = '', *weights: float
+        verdict: Verdict, cause: str = '', detail: str = '', *weights: float
     ) -> Comparison:
         return Comparison(uuid, ours, nova, verdict, cause, detail, *weights)
 
@@ -150,21 +109,8 @@ def _by_time(made: Comparison, taken: Mapping[str, str], late: bool) -> Comparis
     """Explain a difference by what happened between the two decisions, if anything."""
     for host in (made.ours, made.nova.host):
         if host is not None and host in taken:
-            return _with(made, Cause.OTHER_REQUEST, taken[host])
-    return _with(made, Cause.LATE, '') if late else made
-
-
-def _with(made: Comparison, cause: Cause, detail: str) -> Comparison:
-    return Comparison(
-        made.server,
-        made.ours,
-        made.nova,
-        made.verdict,
-        cause,
-        detail or made.detail,
-        made.our_weight,
-        made.nova_weight,
-    )
+            return replace(made, cause=Cause.OTHER_REQUEST, detail=taken[host])
+    return replace(made, cause=Cause.LATE) if late else made
 
 
 def _place(hosts: HostTable, name: str) -> int | None:

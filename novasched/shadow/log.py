@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from novasched.decisions.comparison import NovaChoice
 from novasched.decisions.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionLog, DecisionRecorder
 from novasched.runtime.clock import Clock
-from novasched.shadow.choices import ChoiceFinder, Holders, NovaChoice
+from novasched.shadow.choices import ChoiceFinder, Holders
 from novasched.shadow.comparison import Taken, compare
 
 LOG = logging.getLogger(__name__)
@@ -46,8 +47,8 @@ class _Waiting:
         return len(self.choices) >= len(self.before)
 
 
-class ShadowLog:
-    """Satisfies ports.decisions.DecisionLog. ``inner`` makes and writes the records."""
+class ShadowLog(DecisionLog):
+    """A log whose records wait; ``inner`` makes and writes them."""
 
     def __init__(self, inner: DecisionLog, finder: ChoiceFinder, clock: Clock) -> None:
         self._inner = inner
@@ -124,7 +125,6 @@ class ShadowLog:
             if each.request_id != mine and abs(each.at_s - at_s) <= AROUND_S
         ]
         recorder.compared = compare(recorder, waiting.choices, others, waiting.late)
-        LOG.info('Compared: %s', recorder.compared)
         waiting.record(recorder)
 
     def close(self) -> None:

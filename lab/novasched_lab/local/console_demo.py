@@ -192,7 +192,7 @@ class DemoCloud:
             make_cell_engine=self._make_engine,
             placement=self._adapter,
             transport=None,
-            notifier=dry_run.SilentNotifier(),
+            notifier=SilentNotifier(),
             clock=self._clock,
             rng=rng,
             providers=contents,

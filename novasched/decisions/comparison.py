@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shadow decided for a server, beside what nova chose for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class KnownBy(StrEnum):
+    """How it is known what nova chose."""
+
+    ALLOCATION = 'allocation'  # of the server, in placement
+    INSTANCE = 'instance'  # the row of the server names its host
+    FAILED = 'failed'  # the server is in error, and holds nothing
+    UNKNOWN = 'unknown'
+
+
+@dataclass(frozen=True)
+class NovaChoice:
+    """What nova chose for one server. ``host`` is None where it found none, or where it
+    is not known; ``seen_s``: seconds from the request until the choice was seen."""
+
+    host: str | None
+    known_by: str  # of KnownBy
+    seen_s: float = 0.0
+    refused: Sequence[str] = ()
+    """Hosts that were chosen before and did not keep the server."""
+
+    @property
+    def is_known(self) -> bool:
+        return self.known_by != KnownBy.UNKNOWN
+
+
+class Verdict(StrEnum):
+    """How the two choices for one server compare."""
+
+    EQUAL = 'equal'
+    ALIKE = 'alike'  # other hosts, of one weight
+    BETTER = 'better'  # ours weighs more, by the operator's own weights
+    WORSE = 'worse'
+    REJECTED = 'rejected'  # nova's host is none of our survivors
+    OURS_ONLY = 'ours_only'
+    NOVA_ONLY = 'nova_only'
+    UNKNOWN = 'unknown'  # it is not known what nova chose
+
+
+class Cause(StrEnum):
+    """Why two choices differ, the most certain first."""
+
+    FILTER = 'filter'
+    NOT_OFFERED = 'not_offered'  # placement's answer, or our copy, had not the host
+    CHANCE = 'chance'  # ties, and subsets of the best
+    OTHER_REQUEST = 'other_request'  # decided between the two
+    LATE = 'late'  # nova's claim was there before our decision
+    WEIGHERS = 'weighers'  # nova's weighers weigh otherwise
+    UNKNOWN = 'unknown'
+
+
+@dataclass(frozen=True)
+class ComparedServer:
+    """A comparison as reports read it, with its decision; times in us and ms."""
+
+    id: str
+    at: int
+    request_id: str
+    flavor: str
+    took_us: int
+    server: str
+    verdict: str
+    cause: str
+    detail: str
+    ours: str | None
+    nova: str | None
+    seen_ms: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our choice for one server and nova's. ``detail`` names the filter, the request or
+    the weighers that made the difference."""
+
+    server: str
+    ours: str | None
+    nova: NovaChoice
+    verdict: str  # of Verdict
+    cause: str = ''  # of Cause; empty if they are equal
+    detail: str = ''
+    our_weight: float | None = None
+    nova_weight: float | None = None
