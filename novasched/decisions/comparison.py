@@ -20,13 +20,14 @@ class KnownBy(StrEnum):
 @dataclass(frozen=True)
 class NovaChoice:
     """What nova chose for one server. ``host`` is None where it found none, or where it
-    is not known; ``seen_s``: seconds from the request until the choice was seen."""
+    is not known."""
 
     host: str | None
     known_by: str  # of KnownBy
-    seen_s: float = 0.0
+    seen_s: float = 0.0  # from the request until the choice was seen
+    took_s: float | None = None  # of nova's decision, if its notifications say so
     refused: Sequence[str] = ()
-    """Hosts that were chosen before and did not keep the server."""
+    """Hosts that were chosen and did not keep the server, ``host`` perhaps included."""
 
     @property
     def is_known(self) -> bool:
@@ -54,6 +55,7 @@ class Cause(StrEnum):
     CHANCE = 'chance'  # ties, and subsets of the best
     OTHER_REQUEST = 'other_request'  # decided between the two
     LATE = 'late'  # nova's claim was there before our decision
+    TRUNCATED = 'truncated'  # placement's answer to nova had not our host
     WEIGHERS = 'weighers'  # nova's weighers weigh otherwise
     UNKNOWN = 'unknown'
 
@@ -73,7 +75,11 @@ class ComparedServer:
     detail: str
     ours: str | None
     nova: str | None
+    known_by: str
     seen_ms: int
+    nova_ms: int | None
+    refused: str
+    """Hosts, with commas between them."""
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,23 @@ class RecordEncoder:
 
 
 def _compared(each: Comparison) -> tuple[Any, ...]:
-    hosts = [name and _storable(name) for name in (each.ours, each.nova.host)]
-    words = map(_storable, (each.server, each.verdict, each.cause, each.detail))
-    return *words, *hosts, int(each.nova.seen_s * 1000)
+    nova = each.nova
+    took_ms = None if nova.took_s is None else int(nova.took_s * 1000)
+    return tuple(
+        value and _storable(value)
+        for value in (
+            each.server,
+            each.verdict,
+            each.cause,
+            each.detail,
+            each.ours,
+            nova.host,
+            nova.known_by,
+            int(nova.seen_s * 1000),
+            took_ms,
+            ','.join(nova.refused),
+        )
+    )
 
 
 def _storable(value: Any) -> Any:

@@ -270,7 +270,7 @@ class DecisionReader(abc.ABC):
         """Yield what a shadow compared since a time, the newest first."""
         statement = (
             'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, c.verdict, '
-            'c.cause, c.detail, c.ours, c.nova, c.seen_ms '
+            'c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, c.nova_ms, c.refused '
             'FROM compared c JOIN decisions d ON d.rowid = c.decision '
             'WHERE d.at >= ? ORDER BY d.rowid DESC'
         )
@@ -282,6 +282,20 @@ class DecisionReader(abc.ABC):
             return [ComparedServer(*row) for row in rows]
 
         return itertools.chain.from_iterable(self.each(ask))
+
+    def listened(self, since_us: int) -> list[tuple[int, int]]:
+        """Return the times in which a shadow tapped requests, the oldest first."""
+
+        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int, int]]:
+            if not files.has_table(connection, 'listened'):
+                return []
+            statement = 'SELECT since, until FROM listened WHERE until >= ?'
+            return list(connection.execute(statement, (since_us,)))
+
+        found: dict[int, int] = {}
+        for since, until in itertools.chain.from_iterable(self.each(ask)):
+            found[since] = max(until, found.get(since, 0))
+        return sorted(found.items())
 
     def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
         """Return the servers and the hosts that were picked, by the ids of records."""
