@@ -68,7 +68,7 @@ class Criteria:
     since: int | None = None
     until: int | None = None
     differs: bool | None = None
-    """True: for a server of it nova chose otherwise, as a shadow saw."""
+    """Whether nova chose otherwise for a server of it, as a shadow saw."""
 
     @property
     def table(self) -> str:
@@ -159,8 +159,8 @@ class DecisionReader(abc.ABC):
         numbers: Sequence[int] | None = None,
         table: str = '',
     ) -> Iterator[_T]:
-        """Yield the answers of databases, the newest first if none are given; only of
-        those with a ``table`` that is made where it is needed, if it is named."""
+        """Yield the answers of databases, the newest first if none are given. Those
+        without a ``table`` that is made only where it is needed are left out."""
         for number in reversed(self._numbers()) if numbers is None else numbers:
             try:
                 with self._opened(number) as connection:

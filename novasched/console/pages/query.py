@@ -140,7 +140,7 @@ class PageQuery:
             elif said.choices:
                 given[name] = self.choice(name, said.choices)
             else:
-                given[name] = self.text(name)
+                given[name] = self.text(name) or default
         return kind(**given)
 
     def capacity(self) -> CapacityOrder:

@@ -22,6 +22,7 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
     """Return the values for the page."""
     times = TIMES if order.since in TIMES else (*TIMES, order.since)
     return {
+        'command': f'novasched shadow report --since {order.since}',
         'since': time_of(answer.since, TIME),
         'until': time_of(answer.until, TIME),
         'requests': answer.requests,
@@ -91,8 +92,9 @@ def _counts(
 
 def _verdict(verdict: str) -> View:
     """Return a verdict as it is shown: its kind, sign and words."""
-    kind = 'scheduled' if verdict in SAME else 'unschedulable'
-    sign = words.NOTHING if verdict == Verdict.UNKNOWN else words.SIGNS[kind]
+    kind, sign = ('scheduled', '✓') if verdict in SAME else ('unschedulable', '≠')
+    if verdict == Verdict.UNKNOWN:
+        sign = words.NOTHING
     return {'kind': kind, 'sign': sign, 'word': shadow.verdict_of(verdict)}
 
 

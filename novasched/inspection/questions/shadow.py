@@ -26,8 +26,8 @@ LEAST_GAP_US, LATE_US = 1_000_000, 60_000_000
 """What is less is no gap; until when requests are tapped is written now and then."""
 SYSTEMATIC = 0.9
 LEAST = 5
-"""A weigher that favours ours in so large a share of so many differences is another in
-nova's configuration; so many servers make a filter a finding."""
+"""A weigher is a finding if it favours ours in so large a share of so many differences,
+and a filter if it rejects nova's host for so many servers."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Difference(ComparedServer):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SystematicDifference:
     """What is the same in many differences: a filter or weigher by its ``name``, and
     ``servers`` of ``of`` that it holds for."""
 
@@ -49,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Gap:
+class UntappedTime:
     """A time in which no request was tapped."""
 
     since: int = time_field()
@@ -70,7 +70,7 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Refusals:
+class RefusedChoices:
     """Servers whose host refused them after nova had chosen it, by that host."""
 
     servers: int = 0
@@ -90,18 +90,18 @@ class ShadowReport:
     until: int = time_field()
     requests: int = 0
     servers: int = 0
-    findings: Sequence[Finding] = ()
+    findings: Sequence[SystematicDifference] = ()
     verdicts: Mapping[str, int] = field(default_factory=dict)
     causes: Mapping[str, int] = field(default_factory=dict)
     filters: Mapping[str, int] = field(default_factory=dict)  # of cause filter
     weighers: Mapping[str, int] = field(default_factory=dict)
     """Those that favour ours where nothing else explains the difference."""
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: RefusedChoices = field(default_factory=RefusedChoices)
     our_ms: Latency = field(default_factory=Latency)
     nova_ms: Latency = field(default_factory=Latency)
     seen_ms: Latency = field(default_factory=Latency)
     tapped_s: float = 0.0
-    gaps: Sequence[Gap] = ()  # the newest first
+    gaps: Sequence[UntappedTime] = ()  # the newest first
     gaps_total: int = 0
     differences: Sequence[Difference] = ()  # the newest first
 
@@ -126,8 +126,8 @@ def report(
     since: int,
     until: int,
 ) -> ShadowReport:
-    """Return the report of what was compared, the newest first, and of the times in
-    which requests were tapped, the oldest first; times are in us since 1970."""
+    """Return the report of comparisons, the newest first, and of times in which
+    requests were tapped, the oldest first. Times are in us since 1970."""
     verdicts: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     named: dict[str, Counter[str]] = {
@@ -175,7 +175,7 @@ def report(
         causes={each: causes[each] for each in _ordered(Cause, causes)},
         filters=dict(named[Cause.FILTER].most_common()),
         weighers=dict(named[Cause.WEIGHERS].most_common()),
-        refusals=Refusals(refused, elsewhere, dict(refusing.most_common())),
+        refusals=RefusedChoices(refused, elsewhere, dict(refusing.most_common())),
         our_ms=_latency(our_ms),
         nova_ms=_latency(nova_ms),
         seen_ms=_latency(seen_ms),
@@ -205,16 +205,16 @@ def _findings(
     causes: Counter[str],
     known: int,
     unexplained: int,
-) -> Iterator[Finding]:
+) -> Iterator[SystematicDifference]:
     """Yield what is the same in many differences, weighers first."""
     for name, number in named[Cause.WEIGHERS].most_common():
         if unexplained >= LEAST and number >= SYSTEMATIC * unexplained:
-            yield Finding(Cause.WEIGHERS, name, number, unexplained)
+            yield SystematicDifference(Cause.WEIGHERS, name, number, unexplained)
     for name, number in named[Cause.FILTER].most_common():
         if number >= LEAST:
-            yield Finding(Cause.FILTER, name, number, known)
-    if causes[Cause.NOT_OFFERED] >= LEAST:
-        yield Finding(Cause.NOT_OFFERED, '', causes[Cause.NOT_OFFERED], known)
+            yield SystematicDifference(Cause.FILTER, name, number, known)
+    if (number := causes[Cause.NOT_OFFERED]) >= LEAST:
+        yield SystematicDifference(Cause.NOT_OFFERED, '', number, known)
 
 
 def _latency(values: list[float]) -> Latency:
@@ -228,16 +228,16 @@ def _latency(values: list[float]) -> Latency:
 
 def _tapped(
     listened: Iterable[tuple[int, int]], since: int, until: int
-) -> tuple[int, list[Gap]]:
+) -> tuple[int, list[UntappedTime]]:
     """Return for how long requests were tapped within a time, and the gaps after the
     first of them, the oldest first."""
     tapped, gaps, end = 0, [], None
     for start, stop in listened:
         begun = max(start, since, end or 0)
         if end is not None and begun - end > LEAST_GAP_US:
-            gaps.append(Gap(end, begun))
+            gaps.append(UntappedTime(end, begun))
         end = max(begun, min(stop, until))
         tapped += end - begun
     if end is not None and until - end > LATE_US:
-        gaps.append(Gap(end, until))
+        gaps.append(UntappedTime(end, until))
     return tapped, gaps

@@ -14,10 +14,10 @@ from novasched.decisions.comparison import (
 )
 from novasched.inspection.questions.shadow import (
     Difference,
-    Finding,
-    Gap,
     Latency,
     ShadowReport,
+    SystematicDifference,
+    UntappedTime,
 )
 from novasched.inspection.texts.lines import (
     BOLD,
@@ -99,7 +99,7 @@ def choice(nova: NovaChoice) -> str:
 
 
 def known(nova: NovaChoice) -> list[str]:
-    """Return how a choice is known, after how long, and the hosts that refused."""
+    """Return the source of a choice, its delay, and the hosts that refused."""
     if not nova.is_known:
         return []
     said = [
@@ -122,7 +122,7 @@ def comparison(compared: Comparison) -> str:
     return f'{verdict_of(verdict)}{weights}{f": {cause}" if cause else ""}'
 
 
-def finding(found: Finding) -> str:
+def finding(found: SystematicDifference) -> str:
     """Return a finding as a sentence."""
     return FINDINGS[found.cause].format(**vars(found))
 
@@ -156,7 +156,7 @@ def _head(report: ShadowReport, style: Style) -> list[str]:
     return style.packed('', items, SEPARATOR)
 
 
-def _finding(found: Finding, style: Style) -> list[str]:
+def _finding(found: SystematicDifference, style: Style) -> list[str]:
     return style.labelled('Finding', finding(found), RED)
 
 
@@ -204,13 +204,14 @@ def _times(report: ShadowReport, style: Style) -> Iterator[str]:
 
 
 def refused(report: ShadowReport) -> str:
-    """Return what hosts said of nova's choices; '' if none refused."""
+    """Return the hosts that refused nova's choices, in words; '' if none did."""
     found = report.refusals
     if not found.servers:
         return ''
     return (
         f"{counted(found.servers, 'server')} by nova's host "
-        f'({", ".join(top(found.hosts))}); we chose another host for {found.elsewhere}'
+        f'({", ".join(top(found.hosts))}); we chose another host for '
+        f'{found.elsewhere} of them'
     )
 
 
@@ -227,12 +228,12 @@ def times_of(report: ShadowReport) -> list[tuple[str, Latency, str]]:
 
 
 def tapped(report: ShadowReport) -> str:
-    """Return for how long requests were tapped."""
+    """Return the time in which requests were tapped, of the whole."""
     whole_s = (report.until - report.since) / 1e6
     return f'{length(report.tapped_s)} of {length(whole_s)}'
 
 
-def gap(found: Gap, report: ShadowReport) -> str:
+def gap(found: UntappedTime, report: ShadowReport) -> str:
     """Return a time without a tap, and its length."""
     until = f'to {time_of(found.until)}' if found.until < report.until else 'until now'
     return f'{time_of(found.since)} {until} ({length(found.length_s)})'

@@ -2,6 +2,8 @@
 """Records of a shadow, made by hand: what it decided beside what nova chose."""
 
 from novasched.decisions.comparison import Cause, KnownBy, Verdict
+from novasched.decisions.record import new_id
+from tests.support.records.decision_records import changed
 from tests.support.records.stored_records import make_record
 
 WEIGHTS = {Verdict.BETTER: (1.75, 1.5), Verdict.WORSE: (1.5, 1.75)}
@@ -46,13 +48,9 @@ def compared_record(at_s, *compared, **head):
         for each in compared
     ]
     body = {'servers': named, 'shadow': list(compared)}
-    return make_record(
-        at_s,
-        next((each['ours'] for each in compared if each['ours']), None),
-        body=body,
-        servers=len(compared),
-        **head,
-    )
+    host = next((each['ours'] for each in compared if each['ours']), None)
+    made = make_record(at_s, host, body=body, servers=len(compared), **head)
+    return changed(made, id=new_id(at_s, 0))
 
 
 def one_of_each(at_s, uuid):
