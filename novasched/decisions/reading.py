@@ -287,8 +287,8 @@ class DecisionReader(abc.ABC):
         statement = (
             'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, '
             'c.verdict, c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, '
-            'c.nova_ms, c.refused '
-            f'FROM {COMPARED} c JOIN decisions d ON d.rowid = c.decision '
+            f'c.nova_ms, c.refused, c.weighers FROM {COMPARED} c '
+            'JOIN decisions d ON d.rowid = c.decision '
             'WHERE d.at >= ? ORDER BY d.rowid DESC'
         )
         for rows in self.select(statement, (since_us,), COMPARED):
