@@ -34,7 +34,7 @@ so many differences; a filter, if it rejects nova's host for so many servers."""
 class Difference(ComparedServer):
     """A server for which nova chose another host, or one of the two found none."""
 
-    at: int = time_field()
+    at: int = time_field()  # type: ignore[misc]  # it has no default
 
     @property
     def weighers_named(self) -> list[str]:
@@ -221,13 +221,13 @@ def _findings(
         yield SystematicDifference(Cause.NOT_OFFERED, '', number, known)
 
 
-def _latency(values: list[float]) -> Latency:
-    if not values:
+def _latency(values: Iterable[float]) -> Latency:
+    took = sorted(values)
+    if not took:
         return Latency()
-    values.sort()
-    last = len(values) - 1
-    p50, p99 = (round(float(values[int(last * share)]), 1) for share in (0.5, 0.99))
-    return Latency(len(values), p50, p99)
+    last = len(took) - 1
+    p50, p99 = (round(float(took[int(last * share)]), 1) for share in (0.5, 0.99))
+    return Latency(len(took), p50, p99)
 
 
 def _tapped(
