@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,21 @@ class RabbitMQ:
         )
         words = '&'.join(f'{key}={value}' for key, value in options.items())
         return self.url(name) + (f'?{words}' if words else '')
+
+    def add_user(self, name, password):
+        """Make an account without any permission."""
+        self._evaluate(
+            f'rabbit_auth_backend_internal:add_user(<<"{name}">>, <<"{password}">>, '
+            f'<<"{USER}">>).'
+        )
+
+    def set_permissions(self, command):
+        """Do what a command says: `rabbitmqctl set_permissions -p ...`."""
+        words = shlex.split(command)
+        assert words[:3] == ['rabbitmqctl', 'set_permissions', '-p'], command
+        vhost, name, *patterns = (f'<<"{word}">>' for word in words[3:])
+        given = ', '.join([name, vhost, *patterns, f'<<"{USER}">>'])
+        self._evaluate(f'rabbit_auth_backend_internal:set_permissions({given}).')
 
     def listen_tls(self, certificate, key):
         """Take TLS connections, too, from now on; give the port."""
