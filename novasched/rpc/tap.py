@@ -200,6 +200,8 @@ class Tap:
             'x-message-ttl': OLDEST_S * 1000,
         }
         try:
+            # First, as a queue that is bound to nothing would stay.
+            channel.exchange_declare(source.exchange, '', passive=True)
             channel.queue_declare(
                 queue, exclusive=True, auto_delete=True, arguments=bounds
             )
