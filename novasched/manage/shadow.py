@@ -112,7 +112,7 @@ def broker(program: CommandProgram) -> Verdict:
     problem = tap_permissions.problem(conf, Instrumentation().requests, host_of(conf))
     if problem is None:
         return _excess(program, account)
-    if problem.startswith('NotFound'):
+    if 'NOT_FOUND' in problem:
         return warned(
             [
                 f'{problem}. No nova-scheduler has made it yet, or [DEFAULT] '

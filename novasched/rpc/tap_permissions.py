@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +20,6 @@ from novasched.rpc.server import TOPIC
 from novasched.rpc.transport import CONTROL_EXCHANGE, OPTION, REMEDY, as_driven, brokers
 
 ACCOUNT = 'novasched_shadow'
-TRIED_S = 15.0
-_POLL_S = 0.05
 FOREIGN = ('scheduler.{}', 'reply_{}', '{}')
 """Names, with a uuid, of queues that a tap has nothing to do with."""
 
@@ -52,12 +49,15 @@ class _Nowhere:
 
 def problem(conf: cfg.ConfigOpts, requests: Requests, host: str) -> str | None:
     """Tap for a moment as a shadow does; return what keeps it from that, or None."""
-    tried = tap.from_conf(conf, _Nowhere(), requests, host, TOPIC)
-    begun = tried.problem
+    tried = tap.from_conf(
+        conf,
+        _Nowhere(),
+        requests,
+        host=host,
+        topic=TOPIC,
+        observer=tap.TapObserver(),
+    )
     tried.start()
-    until_s = time.monotonic() + TRIED_S
-    while tried.problem == begun and time.monotonic() < until_s:
-        time.sleep(_POLL_S)
     tried.stop()
     tried.wait()
     return tried.problem

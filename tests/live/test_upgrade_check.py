@@ -206,7 +206,7 @@ def test_missing_privileges_are_named_and_granted(shadow):
     accounts, queue = checks['Accounts of databases'], checks['Message queue']
     assert (accounts['result'], queue['result']) == (2, 2)
     assert 'it may not read aggregate_hosts, ' in accounts['details']
-    assert queue['details'].startswith('mute cannot tap: AccessRefused: Queue.declare')
+    assert queue['details'].startswith('mute cannot tap: AccessRefused: ')
     for command in [*accounts['commands'], *queue['commands']]:
         shadow.do(command)
     code, checks = shadow.run()
