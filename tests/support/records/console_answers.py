@@ -16,11 +16,13 @@ from novasched.inspection.questions.reports import (
     HostReport,
     HostsReport,
 )
+from novasched.inspection.questions.shadow import ShadowReport
 from novasched.runtime.times import time_of
 from novasched.runtime.typed_json import of_json
 from tests.support.records import decision_records
 
 MINUTE_US = 60_000_000
+UNTIL = decision_records.AT + 24 * 60 * MINUTE_US
 RECORDS = {
     each.head.id: each
     for each in (decision_records.scheduled(), decision_records.unschedulable())
@@ -186,6 +188,13 @@ class GivenReader:
 
     def flavors(self):
         return self._answer('flavors', ['m1.large', 'm1.pinned.8'])
+
+    def shadow(self, order):
+        found = {'since': time_of(decision_records.AT), 'until': time_of(UNTIL)}
+        return of_json(ShadowReport, self._answer('shadow', found, order))
+
+    def has_shadow(self):
+        return self._answers.get('has_shadow', False)
 
     def health(self):
         check = {'status': 'warn', 'time': '', 'output': 'cell3 does not answer'}
