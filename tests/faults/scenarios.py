@@ -342,7 +342,8 @@ SCENARIOS = {
         'Each request keeps its own outcome: a refused POST is split, and each finds '
         'out what became of its claim. A claim that no request was answered with is '
         'undone. A write that hangs holds up no other for more than two seconds.',
-    ),    'F48': Scenario(
+    ),
+    'F48': Scenario(
         'SIGKILL of a shadow',
         'Its queues end with it, and nova-scheduler answers all calls. The next shadow '
         'begins where requests are: `novasched shadow report` counts the time between '

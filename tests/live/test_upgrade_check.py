@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from novasched.cmd.status import COMMANDS
 from novasched.manage.status import Status
 from tests.live.servers.rabbitmq import vhost_of
+from tests.live.shadow_accounts import PASSWORD, at_broker, at_database, run_command
 from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 
-PASSWORD = 'reader-secret'
 TABLES = (
     'resource_providers',
     'inventories',
@@ -120,29 +120,17 @@ class ShadowCheck:
         found = json.loads(out.getvalue())['checks']
         return code, {each['check']: each for each in found}
 
-    def do(self, command):
-        """Run a command that mends: SQL, or one of rabbitmqctl."""
-        if command.startswith('rabbitmqctl add_user'):
-            self._rabbitmq.add_user(command.split()[2], PASSWORD)
-        elif command.startswith('rabbitmqctl'):
-            self._rabbitmq.set_permissions(command)
-        else:
-            command = command.replace('CREATE USER', 'CREATE OR REPLACE USER')
-            self._mariadb.execute(command.replace("'...'", f"'{PASSWORD}'"))
+    def do(self, *commands):
+        """Run commands that mend."""
+        for command in commands:
+            run_command(command, self._rabbitmq, self._mariadb)
 
-    def use(self, broker=None, database=None):
-        """Use other accounts from now on."""
-        if broker:
-            path = self.url.rpartition('@')[2]
-            self.url = f'rabbit://{broker}:{PASSWORD}@{path}'
-        if database:
-            account = {'username': database, 'password': PASSWORD}
-            self.databases = {
-                name: sa.make_url(url)
-                .set(**account)
-                .render_as_string(hide_password=False)
-                for name, url in self.databases.items()
-            }
+    def use(self, broker, database):
+        """Use these accounts from now on."""
+        self.url = at_broker(self.url, broker)
+        self.databases = {
+            name: at_database(url, database) for name, url in self.databases.items()
+        }
 
 
 @pytest.fixture
@@ -174,8 +162,7 @@ def test_commands_of_the_check_make_accounts_that_a_shadow_needs(shadow):
     assert 'live may write, to ' in checks['Accounts of databases']['details']
     assert 'live may also read other queues, ' in checks['Message queue']['details']
     commands = [command for name in LEAST for command in checks[name]['commands']]
-    for command in commands:
-        shadow.do(command)
+    shadow.do(*commands)
     shadow.use(broker='novasched_shadow', database='novasched_read')
     code, checks = shadow.run()
     assert code == 0, checks
@@ -184,22 +171,17 @@ def test_commands_of_the_check_make_accounts_that_a_shadow_needs(shadow):
 
 def test_missing_privileges_are_named_and_granted(shadow):
     shadow.declare(*NOVAS)
-    for command in (
+    names = {name: sa.make_url(url).database for name, url in shadow.databases.items()}
+    some = [
+        f'{names.pop("api")}.{table}' for table in ('cell_mappings', 'host_mappings')
+    ]
+    shadow.do(
         "CREATE USER 'poor'@'%' IDENTIFIED BY '...'",
-        *(
-            f'GRANT SELECT ON {sa.make_url(shadow.databases["api"]).database}.{table}'
-            " TO 'poor'@'%'"
-            for table in ('cell_mappings', 'host_mappings')
-        ),
-        *(
-            f"GRANT SELECT ON {sa.make_url(url).database}.* TO 'poor'@'%'"
-            for name, url in shadow.databases.items()
-            if name != 'api'
-        ),
-        'rabbitmqctl add_user mute',
+        *(f"GRANT SELECT ON {table} TO 'poor'@'%'" for table in some),
+        *(f"GRANT SELECT ON {name}.* TO 'poor'@'%'" for name in names.values()),
+        'rabbitmqctl add_user mute PASSWORD',
         f"rabbitmqctl set_permissions -p {vhost_of(shadow.url)} mute '' '' ''",
-    ):
-        shadow.do(command)
+    )
     shadow.use(broker='mute', database='poor')
     code, checks = shadow.run()
     assert code == 2
@@ -207,8 +189,7 @@ def test_missing_privileges_are_named_and_granted(shadow):
     assert (accounts['result'], queue['result']) == (2, 2)
     assert 'it may not read aggregate_hosts, ' in accounts['details']
     assert queue['details'].startswith('mute cannot tap: AccessRefused: ')
-    for command in [*accounts['commands'], *queue['commands']]:
-        shadow.do(command)
+    shadow.do(*accounts['commands'], *queue['commands'])
     code, checks = shadow.run()
     assert code == 0, checks
 

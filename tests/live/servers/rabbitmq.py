@@ -123,10 +123,11 @@ class RabbitMQ:
         return self.url(name) + (f'?{words}' if words else '')
 
     def add_user(self, name, password):
-        """Make an account without any permission."""
+        """Make an account without any permission, in the place of one of its name."""
+        users, by = 'rabbit_auth_backend_internal', f'<<"{USER}">>'
         self._evaluate(
-            f'rabbit_auth_backend_internal:add_user(<<"{name}">>, <<"{password}">>, '
-            f'<<"{USER}">>).'
+            f'catch {users}:delete_user(<<"{name}">>, {by}),'
+            f'{users}:add_user(<<"{name}">>, <<"{password}">>, {by}).'
         )
 
     def set_permissions(self, command):
