@@ -289,7 +289,7 @@ class DecisionReader(abc.ABC):
             'c.verdict, c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, '
             f'c.nova_ms, c.refused, c.weighers FROM {COMPARED} c '
             'JOIN decisions d ON d.rowid = c.decision '
-            'WHERE d.at >= ? ORDER BY d.rowid DESC'
+            'WHERE d.at >= ? ORDER BY d.rowid DESC, c.rowid'
         )
         for rows in self.select(statement, (since_us,), COMPARED):
             yield from (ComparedServer(*row) for row in rows)

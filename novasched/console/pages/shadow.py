@@ -66,7 +66,9 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
                 'ours': words.to_host(each.ours),
                 'nova': words.to_host(each.nova),
                 'verdict': _verdict(each.verdict),
-                'cause': shadow.cause_of(each.verdict, each.cause, each.detail),
+                'cause': shadow.cause_of(
+                    each.verdict, each.cause, each.detail, each.weighers_named
+                ),
             }
             for each in answer.differences
         ],
@@ -109,7 +111,9 @@ def compared(found: Sequence[Comparison]) -> list[View]:
             'nova_weight': '' if each.nova_weight is None else shown(each.nova_weight),
             'known': ', '.join(shadow.known(each.nova)),
             'verdict': _verdict(each.verdict),
-            'cause': shadow.cause_of(each.verdict, each.cause, each.detail),
+            'cause': shadow.cause_of(
+                each.verdict, each.cause, each.detail, each.weighers
+            ),
         }
         for each in found
     ]

@@ -26,15 +26,19 @@ LEAST_GAP_US, LATE_US = 1_000_000, 60_000_000
 """What is less is no gap; until when requests are tapped is written now and then."""
 SYSTEMATIC = 0.9
 LEAST = 5
-"""A weigher is a finding if it favours ours in so large a share of so many differences,
-and a filter if it rejects nova's host for so many servers."""
+"""A weigher is a finding if nova's host is the best without it in so large a share of
+so many differences; a filter, if it rejects nova's host for so many servers."""
 
 
 @dataclass(frozen=True)
 class Difference(ComparedServer):
     """A server for which nova chose another host, or one of the two found none."""
 
-    at: int = time_field()
+    at: int = time_field()  # type: ignore[misc]  # it has no default
+
+    @property
+    def weighers_named(self) -> list[str]:
+        return list(filter(None, self.weighers.split(',')))
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class ShadowReport:
     causes: Mapping[str, int] = field(default_factory=dict)
     filters: Mapping[str, int] = field(default_factory=dict)  # of cause filter
     weighers: Mapping[str, int] = field(default_factory=dict)
-    """Those that favour ours where nothing else explains the difference."""
+    """Those without which nova's host is the best, where nothing else explains it."""
     refusals: RefusedChoices = field(default_factory=RefusedChoices)
     our_ms: Latency = field(default_factory=Latency)
     nova_ms: Latency = field(default_factory=Latency)
@@ -160,7 +164,7 @@ def report(
             if each.cause == Cause.FILTER:
                 named[Cause.FILTER][each.detail] += 1
             elif is_unexplained and each.verdict == Verdict.BETTER:
-                named[Cause.WEIGHERS].update(filter(None, each.detail.split(', ')))
+                named[Cause.WEIGHERS].update(filter(None, each.weighers.split(',')))
             if len(differences) < MOST_DIFFERENCES:
                 differences.append(Difference(**vars(each)))
     made = verdicts.total() - verdicts[Verdict.UNKNOWN]
@@ -217,13 +221,13 @@ def _findings(
         yield SystematicDifference(Cause.NOT_OFFERED, '', number, known)
 
 
-def _latency(values: list[float]) -> Latency:
-    if not values:
+def _latency(values: Iterable[float]) -> Latency:
+    took = sorted(values)
+    if not took:
         return Latency()
-    values.sort()
-    last = len(values) - 1
-    p50, p99 = (round(float(values[int(last * share)]), 1) for share in (0.5, 0.99))
-    return Latency(len(values), p50, p99)
+    last = len(took) - 1
+    p50, p99 = (round(float(took[int(last * share)]), 1) for share in (0.5, 0.99))
+    return Latency(len(took), p50, p99)
 
 
 def _tapped(

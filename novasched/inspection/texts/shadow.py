@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from novasched.decisions.comparison import (
     Cause,
@@ -47,6 +47,7 @@ CAUSES: Mapping[str, str] = {
     Cause.FILTER: "a filter of ours rejects nova's host",
     Cause.NOT_OFFERED: "nova's host was not offered to us by placement",
     Cause.CHANCE: 'chance chose, among ties or a subset of the best',
+    Cause.SAME_REQUEST: 'an earlier server of the request went elsewhere',
     Cause.OTHER_REQUEST: 'another request was decided between the two',
     Cause.LATE: 'nova had claimed before we decided',
     Cause.TRUNCATED: "placement's answer to nova was cut, without our host",
@@ -57,11 +58,12 @@ KNOWN_BY: Mapping[str, str] = {
     KnownBy.ALLOCATION: 'by its allocation',
     KnownBy.INSTANCE: 'by its row in the cell',
     KnownBy.FAILED: 'the server is in error',
+    KnownBy.UNCLAIMED: 'nothing was claimed for it within a minute',
 }
 FINDINGS: Mapping[str, str] = {
-    Cause.WEIGHERS: '{name} favours our host in {servers} of {of} differences that '
-    'nothing else explains: compare its multiplier with that in the nova.conf of '
-    'nova-scheduler.',
+    Cause.WEIGHERS: "Without {name}, or with its sign changed, nova's host is the best "
+    'in {servers} of {of} differences that nothing else explains: compare its '
+    'multiplier with that in the nova.conf of nova-scheduler.',
     Cause.FILTER: "{name} rejects nova's host for {servers} of {of} servers: compare "
     'enabled_filters and its options with those in the nova.conf of nova-scheduler.',
     Cause.NOT_OFFERED: "Placement did not offer nova's host to us for {servers} of "
@@ -82,12 +84,14 @@ def verdict_of(verdict: str) -> str:
     return VERDICTS.get(verdict, verdict)
 
 
-def cause_of(verdict: str, cause: str, detail: str = '') -> str:
+def cause_of(
+    verdict: str, cause: str, detail: str = '', weighers: Sequence[str] = ()
+) -> str:
     """Return a cause in words, with its detail; '' if there is none."""
     text = CAUSES.get(cause, cause)
-    if detail and cause in (Cause.UNKNOWN, Cause.WEIGHERS):
-        whose = 'ours' if verdict == Verdict.BETTER else "nova's"
-        detail = f'{detail} for {whose}'
+    is_unexplained = cause in (Cause.UNKNOWN, Cause.WEIGHERS)
+    if weighers and is_unexplained and verdict == Verdict.BETTER:
+        text = f"{text}; without {' or '.join(weighers)} nova's host is the best"
     return f'{text} ({detail})' if detail else text
 
 
@@ -118,7 +122,7 @@ def comparison(compared: Comparison) -> str:
         return ''
     ours, novas = compared.our_weight, compared.nova_weight
     weights = '' if ours is None else f' ({shown(ours)} and {shown(novas)})'
-    cause = cause_of(verdict, compared.cause, compared.detail)
+    cause = cause_of(verdict, compared.cause, compared.detail, compared.weighers)
     return f'{verdict_of(verdict)}{weights}{f": {cause}" if cause else ""}'
 
 
@@ -266,7 +270,7 @@ def _difference(each: Difference, style: Style) -> Iterator[str]:
         each.flavor,
     )
     yield from style.packed('', head, '  ')
-    cause = cause_of(each.verdict, each.cause, each.detail)
+    cause = cause_of(each.verdict, each.cause, each.detail, each.weighers_named)
     said = f'ours {each.ours or "none"}, nova {each.nova or "none"}'
     yield from style.wrapped('  ', f'{said}; {verdict_of(each.verdict)}: {cause}')
     commands = f'novasched explain {each.id}', f'novasched shadow replay {each.id}'

@@ -88,10 +88,16 @@ def decided_again():
     )
 
 
-def shadowed(verdict, cause, detail, **more):
+def shadowed(verdict, cause, detail, *weighers, **more):
     """A server that nova put on another host, as a shadow saw."""
     compared = comparison(
-        verdict, cause, detail, server=records.SERVER, ours='cmp-044', nova='cmp-051'
+        verdict,
+        cause,
+        detail,
+        *weighers,
+        server=records.SERVER,
+        ours='cmp-044',
+        nova='cmp-051',
     )
     compared['nova'] |= more
     return records.scheduled(shadow=[compared])
@@ -200,7 +206,7 @@ SCREENS = {
     'second-try': (second_try(), Style(100)),
     'decided-again': (decided_again(), Style(100)),
     'several': (several(), Style(80)),
-    'shadow': (shadowed(Verdict.BETTER, Cause.UNKNOWN, 'RAMWeigher', took_s=0.31,
+    'shadow': (shadowed(Verdict.BETTER, Cause.UNKNOWN, '', 'RAMWeigher', took_s=0.31,
                         refused=['cmp-003']), Style(80)),
     'shadow-rejected': (shadowed(Verdict.REJECTED, Cause.FILTER, 'ComputeFilter'),
                         Style(100)),

@@ -10,7 +10,14 @@ WEIGHTS = {Verdict.BETTER: (1.75, 1.5), Verdict.WORSE: (1.5, 1.75)}
 
 
 def comparison(
-    verdict, cause='', detail='', *, server='server', ours='cmp-1', nova='cmp-2', **more
+    verdict,
+    cause='',
+    detail='',
+    *weighers,
+    server='server',
+    ours='cmp-1',
+    nova='cmp-2',
+    **more,
 ):
     """A comparison in the body of a record; ``more`` is of nova's choice."""
     ours = None if verdict == Verdict.NOVA_ONLY else ours
@@ -38,6 +45,7 @@ def comparison(
         'detail': detail,
         'our_weight': our_weight,
         'nova_weight': nova_weight,
+        'weighers': list(weighers),
     }
 
 
@@ -59,8 +67,9 @@ def one_of_each(at_s, uuid):
     said = [
         *[(Verdict.EQUAL, '', '')] * 12,
         *[(Verdict.ALIKE, Cause.CHANCE, '')] * 2,
-        *[(Verdict.BETTER, Cause.UNKNOWN, 'RAMWeigher')] * 5,
+        *[(Verdict.BETTER, Cause.UNKNOWN, '', 'RAMWeigher')] * 5,
         (Verdict.BETTER, Cause.OTHER_REQUEST, 'req-5'),
+        (Verdict.BETTER, Cause.SAME_REQUEST, ''),
         (Verdict.BETTER, Cause.TRUNCATED, ''),
         (Verdict.WORSE, Cause.LATE, ''),
         *[(Verdict.REJECTED, Cause.FILTER, 'NUMATopologyFilter')] * 5,
@@ -81,7 +90,9 @@ def one_of_each(at_s, uuid):
         comparison(
             Verdict.BETTER,
             Cause.WEIGHERS,
-            'RAMWeigher, CPUWeigher',
+            '',
+            'RAMWeigher',
+            'CPUWeigher',
             server=uuid('g1'),
             took_s=0.31,
             refused=['cmp-7'],

@@ -29,6 +29,7 @@ def compared(verdict, cause='', detail='', *, id='d-1', **changes):
             'seen_ms': 1500,
             'nova_ms': None,
             'refused': '',
+            'weighers': '',
             **changes,
         }
     )
@@ -38,8 +39,8 @@ def reported(*servers, listened=()):
     return report(servers, listened, SINCE, UNTIL)
 
 
-def better(number, weigher='RAMWeigher'):
-    return [compared(Verdict.BETTER, Cause.UNKNOWN, weigher)] * number
+def better(number, weighers='RAMWeigher'):
+    return [compared(Verdict.BETTER, Cause.UNKNOWN, weighers=weighers)] * number
 
 
 def rejected(number, cause=Cause.FILTER, detail='PciPassthroughFilter'):
@@ -47,7 +48,7 @@ def rejected(number, cause=Cause.FILTER, detail='PciPassthroughFilter'):
 
 
 EQUAL = compared(Verdict.EQUAL, nova='cmp-1')
-WORSE = compared(Verdict.WORSE, Cause.UNKNOWN, 'CPUWeigher')
+WORSE = compared(Verdict.WORSE, Cause.UNKNOWN, weighers='RAMWeigher')
 
 
 @cases(
@@ -58,12 +59,12 @@ WORSE = compared(Verdict.WORSE, Cause.UNKNOWN, 'CPUWeigher')
     ('one weigher', better(5), [('weighers', 'RAMWeigher', 5, 5)]),
     (
         'two weighers',
-        better(5, 'RAMWeigher, CPUWeigher'),
+        better(5, 'RAMWeigher,CPUWeigher'),
         [('weighers', 'RAMWeigher', 5, 5), ('weighers', 'CPUWeigher', 5, 5)],
     ),
     ('nine of ten', [*better(9), WORSE], [('weighers', 'RAMWeigher', 9, 10)]),
     ('eight of ten', [*better(8), WORSE, WORSE], []),
-    ('for nova alone', [WORSE] * 20, []),
+    ('where nova is better', [WORSE] * 20, []),
     (
         'explained ones do not count',
         [*better(5), *[compared(Verdict.BETTER, Cause.OTHER_REQUEST, 'req-2')] * 5],

@@ -30,17 +30,22 @@ def test_every_known_source_of_a_choice_is_said():
 
 
 @cases(
-    ('verdict', 'cause', 'detail', 'said'),
-    ('none', 'equal', '', '', ''),
-    ('a filter', 'rejected', 'filter', 'RamFilter', 'host (RamFilter)'),
-    ('a request', 'better', 'other_request', 'req-1', 'two (req-1)'),
-    ('weighers', 'better', 'unknown', 'RAMWeigher', '(RAMWeigher for ours)'),
-    ('of nova', 'worse', 'unknown', 'RAMWeigher', "(RAMWeigher for nova's)"),
-    ('of a later release', 'better', 'weather', 'rain', 'weather (rain)'),
+    ('given', 'said'),
+    ('none', ('equal', ''), ''),
+    ('a filter', ('rejected', 'filter', 'RamFilter'), 'host (RamFilter)'),
+    ('a request', ('better', 'other_request', 'req-1'), 'two (req-1)'),
+    ('a later release', ('better', 'weather', 'rain'), 'weather (rain)'),
+    (
+        'weighers',
+        ('better', 'unknown', '', ['RAMWeigher', 'CPUWeigher']),
+        "it; without RAMWeigher or CPUWeigher nova's host is the best",
+    ),
+    ('weighers of nova', ('worse', 'unknown', '', ['RAMWeigher']), 'explains it'),
+    ('weighers beside a cause', ('better', 'late', '', ['RAMWeigher']), 'decided'),
 )
-def test_causes_name_what_made_the_difference(verdict, cause, detail, said):
-    assert shadow.cause_of(verdict, cause, detail).endswith(said)
-    assert bool(shadow.cause_of(verdict, cause, detail)) == bool(said)
+def test_causes_name_the_origin_of_the_difference(given, said):
+    assert shadow.cause_of(*given).endswith(said)
+    assert bool(shadow.cause_of(*given)) == bool(said)
 
 
 @cases(
