@@ -151,12 +151,9 @@ def placement(program: CommandProgram) -> Verdict:
         adapter.session.session.close()
     if answer.ok:
         return SUCCESS
-    own = program.conf.placement
-    user, project = getattr(own, 'username', 'USER'), getattr(own, 'project_name', '')
     return failure(
         f'{answer.url} answers HTTP {answer.status_code}: the user of [placement] '
-        'needs the role service.',
-        [f'openstack role add --project {project} --user {user} service'],
+        'needs the role service, or admin.'
     )
 
 
@@ -164,10 +161,9 @@ def decisions(program: CommandProgram) -> Verdict:
     """Look for the directory of the records, which must be the shadow's own."""
     path, warning = files.from_conf(program.conf)
     if path is None or warning:
-        return failure(
-            f'{warning}',
-            ['install -d -o nova -g nova -m 0700 /var/lib/novasched-shadow'],
-        )
+        wanted = program.conf.novasched.decisions_dir or '/var/lib/novasched-shadow'
+        command = f'install -d -o nova -g nova -m 0700 {wanted}'
+        return failure(str(warning), [command])
     if _serves(Path(path)):
         return failure(
             f'{path} has the records of a novasched-scheduler that serves: set '

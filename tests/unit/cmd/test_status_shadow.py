@@ -33,13 +33,10 @@ def test_checks_for_a_shadow_are_made_on_demand(cloud, words):
     assert ('Check: Accounts of databases' in out) == bool(words)
 
 
-def test_placement_that_refuses_is_given_its_role(cloud, placement):
+def test_placement_that_refuses_is_a_failure(cloud, placement):
     placement.answer = (403, b'{}')
-    _, out, _ = cloud.run('--shadow')
-    assert 'needs the role service' in ' '.join(out.replace('|', '').split())
-    *_, head, command = out.splitlines()
-    assert head == 'Commands that mend this:'
-    assert command.startswith('openstack role add --project ')
+    result, details = judge(cloud)[1]['Account of placement']
+    assert (result, 'needs the role service' in details) == (FAILURE, True)
 
 
 @cases(
@@ -61,9 +58,10 @@ def test_records_are_kept_apart_from_those_of_a_scheduler(
         assert details.startswith(f'{tmp_path} has the records of a novasched-schedul')
 
 
-def test_directory_that_cannot_be_written_is_a_failure(cloud, tmp_path):
+def test_command_that_makes_the_directory_is_whole_below_the_table(cloud, tmp_path):
     (tmp_path / 'file').touch()
-    _, verdicts = judge(cloud, f'decisions_dir = {tmp_path}/file\n')
-    result, details = verdicts['Decisions']
-    assert result == FAILURE
-    assert f'Tried: {tmp_path}/file' in details
+    more = f'[novasched]\nshadow = true\ndecisions_dir = {tmp_path}/file\n'
+    code, out, _ = cloud.run(more=more)
+    *_, head, command = out.splitlines()
+    assert (code, head) == (FAILURE, 'Commands that mend this:')
+    assert command == f'install -d -o nova -g nova -m 0700 {tmp_path}/file'
