@@ -48,6 +48,11 @@ class Verdict(StrEnum):
     UNKNOWN = 'unknown'  # it is not known what nova chose
 
 
+SAME = (Verdict.EQUAL, Verdict.ALIKE)
+SIMILAR = (*SAME, Verdict.UNKNOWN)
+"""Verdicts that are no difference."""
+
+
 class Cause(StrEnum):
     """Why two choices differ, the most certain first."""
 
