@@ -89,11 +89,11 @@ def compose(
         profile,
         make_log=shadow_log,
         transport_url=dependencies.transport.conf.transport_url,
-        wrappers=app.Wrappers(placement=claimless),
+        # Nova assumes nothing of its picks for other requests.
+        wrappers=app.Wrappers(placement=claimless, assumed=lambda profile: None),
         found=kept.release.at_least(find(conf, services, clock)),
     )
     view, copy = reader.view, reader.copy
-    logs[0].assumed = lambda: reader.driver.context.assumed
     manager = reader.following(kept.release)
     requests = instrumentation.requests
     backport = conductor_backport(conf, dependencies.transport)

@@ -105,4 +105,4 @@ class Comparison:
     our_weight: float | None = None
     nova_weight: float | None = None
     weighers: Sequence[str] = ()
-    """Weighers that favour the host which weighs more."""
+    """Nova's host would be the best if such a weigher were left out or turned round."""

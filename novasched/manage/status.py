@@ -8,11 +8,9 @@ nearly its words.
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import prettytable
 import requests
@@ -33,7 +31,9 @@ from novasched.db.transactions import Database
 from novasched.external import attestation as trusted
 from novasched.external import network, servicegroup
 from novasched.inspection.questions import unchecked
+from novasched.manage import shadow
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
+from novasched.manage.verdict import SUCCESS, CheckCode, Verdict, failure, warned
 from novasched.observability import serving
 from novasched.parsing import parse_json
 from novasched.placement import session
@@ -48,27 +48,6 @@ TITLE = 'Upgrade Check Results'
 WIDTH = 60
 PLACEMENT_VERSION = (1, 36)
 
-
-class CheckCode(enum.IntEnum):
-    """How a check ends, and the exit code of all of them: the highest."""
-
-    SUCCESS = 0
-    WARNING = 1
-    FAILURE = 2
-
-
-class Verdict(NamedTuple):
-    """The outcome of a check; ``details`` say what was found and what to do.
-
-    It is not ``expected`` where the check itself failed.
-    """
-
-    code: CheckCode
-    details: str | None = None
-    expected: bool = True
-
-
-SUCCESS = Verdict(CheckCode.SUCCESS)
 
 FEW_CELLS = (
     'There needs to be at least two cell mappings, one for cell0 and one for your '
@@ -103,11 +82,6 @@ PLACEMENT_PROBLEMS = {
     ksa.EndpointNotFound: 'Placement API endpoint not found.',
     ksa.DiscoveryFailure: 'Discovery for placement API URI failed.',
 }
-
-
-def failure(details: str) -> Verdict:
-    """Return the verdict that something stops an upgrade."""
-    return Verdict(CheckCode.FAILURE, details)
 
 
 class Status(CommandProgram):
@@ -319,7 +293,7 @@ def heartbeats(program: Status) -> Verdict:
 
 def addresses(program: Status) -> Verdict:
     """Try to listen where health and metrics will be shown."""
-    return _warned(serving.held_by_schedulers(program.conf))
+    return warned(serving.held_by_schedulers(program.conf))
 
 
 def scheduler(program: Status) -> Verdict:
@@ -329,7 +303,7 @@ def scheduler(program: Status) -> Verdict:
     if any(each.name == trusted.TrustedFilter.__name__ for each in profile.filters):
         trusted.check(program.conf)
     with preflight.opened(program.conf, profile):
-        return _warned(preflight.deprecations(profile))
+        return warned(preflight.deprecations(profile))
 
 
 def policy(program: Status) -> Verdict:
@@ -342,7 +316,7 @@ def policy(program: Status) -> Verdict:
             said = unchecked.sentences_on_store(enabled, SqlServers(database.engine))
         except errors.StoreFailed as problem:
             said = [f'It cannot be looked at: {problem}']
-    return _warned(f'{each}.' for each in said)
+    return warned(f'{each}.' for each in said)
 
 
 def options(program: Status) -> Verdict:
@@ -351,12 +325,7 @@ def options(program: Status) -> Verdict:
     invalid = configuration.invalid(program.conf, opts.with_logging())
     if said := ' '.join(map(str, invalid)):
         return failure(said)
-    return _warned(preflight.warnings(program.conf))
-
-
-def _warned(lines: Iterable[str]) -> Verdict:
-    text = ' '.join(lines)
-    return Verdict(CheckCode.WARNING, text) if text else SUCCESS
+    return warned(preflight.warnings(program.conf))
 
 
 CHECKS: dict[str, Callable[[Status], Verdict]] = {
@@ -376,15 +345,25 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Options': options,
 }
 
+SHADOW: dict[str, Callable[[Status], Verdict]] = {
+    **{name: check for name, check in CHECKS.items() if name != 'Newer schedulers'},
+    'Message queue': shadow.broker,
+    'Accounts of databases': shadow.accounts,
+    'Account of placement': shadow.placement,
+    'Decisions': shadow.decisions,
+}
 
-def judge(program: Status) -> dict[str, Verdict]:
+
+def judge(
+    program: Status, checks: Mapping[str, Callable[[Status], Verdict]]
+) -> dict[str, Verdict]:
     """Run every check; one that cannot be made is a failure, not the end.
 
     A cause that an earlier check named is not repeated.
     """
     verdicts: dict[str, Verdict] = {}
     first: dict[str, str] = {}
-    for name, check in CHECKS.items():
+    for name, check in checks.items():
         try:
             verdicts[name] = check(program)
         except errors.NovaschedError as problem:
@@ -427,10 +406,17 @@ class UpgradeCheck(Action):
         parser.add_argument(
             '--json', dest='format', action='store_const', const='json', help='-f json'
         )
+        parser.add_argument(
+            '--shadow',
+            action='store_true',
+            help='Check for a shadow, which may only read. This is the default where '
+            '[novasched] shadow is set.',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        verdicts = judge(self.app)
+        is_shadow = parsed_args.shadow or self.app.conf.novasched.shadow
+        verdicts = judge(self.app, SHADOW if is_shadow else CHECKS)
         self.say((_json if parsed_args.format == 'json' else _table)(verdicts))
         if not all(verdict.expected for verdict in verdicts.values()):
             return FAILED
@@ -440,17 +426,21 @@ class UpgradeCheck(Action):
 def _table(verdicts: Mapping[str, Verdict]) -> str:
     table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
     table.align = 'l'
-    for name, (code, details, _) in verdicts.items():
+    commands: dict[str, None] = {}
+    for name, (code, details, _, mending) in verdicts.items():
+        commands.update(dict.fromkeys(mending))
         shown = details and '\n'.join(
             textwrap.wrap(details, WIDTH, subsequent_indent='  ')
         )
         table.add_row([f'Check: {name}\nResult: {code.name.title()}\nDetails: {shown}'])
-    return str(table)
+    lines = ['Commands that mend this:', *commands] if commands else []
+    return '\n'.join([str(table), *lines])
 
 
 def _json(verdicts: Mapping[str, Verdict]) -> str:
     checks = [
         {'check': name, 'result': int(code), 'details': details}
-        for name, (code, details, _) in verdicts.items()
+        | ({'commands': commands} if commands else {})
+        for name, (code, details, _, commands) in verdicts.items()
     ]
     return json.dumps({'name': TITLE, 'checks': checks})

@@ -15,6 +15,7 @@ from novasched.ports import Placement, QueryFailed
 UNKNOWN = NovaChoice(None, KnownBy.UNKNOWN)
 Holders = Mapping[str, frozenset[str]]
 """The hosts that servers hold something of, by uuid of the server."""
+BUILDING = 'building'
 REBUILD_S = 3.0
 """A rebuild is certainly scheduled, or its server in error, after so long."""
 
@@ -79,7 +80,8 @@ def settled(
         if choice is None:
             return NovaChoice(None, KnownBy.FAILED, seen_s)
         return replace(choice, refused=[choice.host or ''])
-    if row.host is None or row.host in before:
+    # A compute that refuses a server has its name there until then.
+    if row.host is None or row.host in before or row.state == BUILDING:
         return None
     if choice is None:
         return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)

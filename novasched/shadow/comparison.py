@@ -11,12 +11,13 @@ import numpy as np
 
 from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
 from novasched.decisions.recording import InstanceDecision, RequestRecorder
+from novasched.scheduler.columns import Floats
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.trace import Decision
 from novasched.shadow.choices import UNKNOWN
 
 NEAR = 1e-9
-"""Weights that differ by less, of the sum of their multipliers, weigh alike."""
+"""Weights weigh alike if they differ by less than this share of all multipliers."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def _weighed(
     weighed = decision.weighed
     our, other = weighed.totals.item(ours), weighed.totals.item(novas)
     alike = replace(alike, our_weight=our, nova_weight=other)
-    scale = sum(float(np.abs(each.multipliers).max()) for each in weighed.weighings)
-    if abs(our - other) <= NEAR * max(scale, 1.0):
+    scale = max(1.0, sum(float(abs(each.multipliers).max()) for each in weighed.scored))
+    if abs(our - other) <= NEAR * scale:
         return alike
     return replace(
         alike,
@@ -110,9 +111,16 @@ def _weighed(
         weighers=[
             each.name
             for each in weighed.weighings
-            if (each.score(ours) - each.score(novas)) * (our - other) > 0
+            if any(
+                _is_best(weighed.totals - times * each.scores, novas, scale)
+                for times in (1, 2)
+            )
         ],
     )
+
+
+def _is_best(totals: Floats, place: int, scale: float) -> bool:
+    return bool(totals.item(place) >= totals.max() - NEAR * scale)
 
 
 def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from novasched.cluster.assumed import AssumedInstances
 from novasched.db.servers import ServerRow
 from novasched.decisions.comparison import KnownBy, NovaChoice
 from novasched.decisions.recording import RequestRecorder
@@ -74,7 +73,6 @@ class ShadowLog(DecisionLog):
         self._clock = clock
         self._early = early
         self._most_candidates = most_candidates
-        self.assumed: Callable[[], AssumedInstances | None] = lambda: None
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
@@ -146,7 +144,7 @@ class ShadowLog(DecisionLog):
         recorder, request = waiting.recorder, waiting.recorder.request
         for uuid, hosts in self._now(waiting, seen_s).items():
             waiting.choices[uuid] = hosts
-            self._learn(recorder, uuid, hosts)
+            self._learn(recorder, hosts)
             if request.is_move:
                 waiting.settled.add(uuid)
         for uuid in waiting.unsettled:
@@ -163,7 +161,7 @@ class ShadowLog(DecisionLog):
                 waiting.choices[uuid] = found
                 waiting.settled.add(uuid)
                 if known is None:
-                    self._learn(recorder, uuid, found)
+                    self._learn(recorder, found)
 
     def _now(self, waiting: _Waiting, seen_s: float) -> dict[str, NovaChoice]:
         """Return choices that placement shows, if it is time to ask it."""
@@ -177,15 +175,11 @@ class ShadowLog(DecisionLog):
         now = self._finder.held(recorder.context, unknown) or {}
         return claimed(now, waiting.before, waiting.choices, seen_s)
 
-    def _learn(self, recorder: RequestRecorder, uuid: str, choice: NovaChoice) -> None:
-        """Take note of a choice: what we picked instead is not assumed any more."""
+    def _learn(self, recorder: RequestRecorder, choice: NovaChoice) -> None:
+        """Take note of a choice, which may explain what others differ in."""
         if choice.host is not None:
             request_id = recorder.context.request_id or ''
             self._taken.append(Taken(choice.host, recorder.at, request_id))
-        assumed = self.assumed()
-        ours = {turn.host for turn in recorder.turns}
-        if assumed is not None and choice.host not in ours:
-            assumed.remove_instances([uuid])
 
     def _settle(self, waiting: _Waiting) -> None:
         with self._lock:
