@@ -33,10 +33,10 @@ if nova's host is the best without it in this share of as many differences."""
 
 
 @dataclass(frozen=True)
-class Difference(ComparedServer):
+class Difference(ComparedServer):  # type: ignore[misc]  # no field has a default
     """A server for which nova chose another host, or one of the two found none."""
 
-    at: int = time_field()  # type: ignore[misc]  # it has no default
+    at: int = time_field()
 
     @property
     def weighers_named(self) -> list[str]:
