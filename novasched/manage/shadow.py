@@ -19,7 +19,7 @@ from novasched.db.privileges import privileges
 from novasched.db.transactions import Database, location
 from novasched.decisions import files
 from novasched.manage.program import CommandProgram
-from novasched.manage.verdict import SUCCESS, Verdict, failure, warned
+from novasched.manage.verdict import SUCCESS, CheckVerdict, failure, warned
 from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.process.service import host_of
@@ -53,7 +53,7 @@ def _databases(
             engine.dispose()
 
 
-def accounts(program: CommandProgram) -> Verdict:
+def accounts(program: CommandProgram) -> CheckVerdict:
     """Look what the accounts of all databases may read, and whether they may write."""
     unreadable, writable = [], []
     missing: list[str] = []
@@ -97,7 +97,7 @@ def _grant(engine: sa.Engine, account: str) -> str:
     return f"GRANT SELECT ON {name}.* TO '{account}'@'%';"
 
 
-def broker(program: CommandProgram) -> Verdict:
+def broker(program: CommandProgram) -> CheckVerdict:
     """Tap for a moment, and look whether the account may do more than that."""
     conf = program.conf
     app.use_names_of_release(conf)
@@ -124,7 +124,7 @@ def broker(program: CommandProgram) -> Verdict:
     )
 
 
-def _excess(program: CommandProgram, account: str) -> Verdict:
+def _excess(program: CommandProgram, account: str) -> CheckVerdict:
     found = tap_permissions.excess(program.conf)
     if not found:
         return SUCCESS
@@ -140,7 +140,7 @@ def _excess(program: CommandProgram, account: str) -> Verdict:
     )
 
 
-def placement(program: CommandProgram) -> Verdict:
+def placement(program: CommandProgram) -> CheckVerdict:
     """Ask placement what a shadow asks it."""
     adapter = session.from_conf(program.conf)
     try:
@@ -157,7 +157,7 @@ def placement(program: CommandProgram) -> Verdict:
     )
 
 
-def decisions(program: CommandProgram) -> Verdict:
+def decisions(program: CommandProgram) -> CheckVerdict:
     """Look for the directory of the records, which must be the shadow's own."""
     path, warning = files.from_conf(program.conf)
     if path is None or warning:

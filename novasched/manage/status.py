@@ -33,7 +33,7 @@ from novasched.external import network, servicegroup
 from novasched.inspection.questions import unchecked
 from novasched.manage import shadow
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
-from novasched.manage.verdict import SUCCESS, CheckCode, Verdict, failure, warned
+from novasched.manage.verdict import SUCCESS, CheckCode, CheckVerdict, failure, warned
 from novasched.observability import serving
 from novasched.parsing import parse_json
 from novasched.placement import session
@@ -106,7 +106,7 @@ class Status(CommandProgram):
             raise SystemExit(CheckCode.FAILURE) from problem
 
 
-def cells_v2(program: Status) -> Verdict:
+def cells_v2(program: Status) -> CheckVerdict:
     """Look for cell0, a first cell, and host mappings if there are computes."""
     with program.api() as api, api.read() as connection:
         uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
@@ -119,7 +119,7 @@ def cells_v2(program: Status) -> Verdict:
         return SUCCESS
     if _has_nodes(program):
         return failure(NO_MAPPINGS)
-    return Verdict(CheckCode.SUCCESS, NO_HOSTS)
+    return CheckVerdict(CheckCode.SUCCESS, NO_HOSTS)
 
 
 def _has_nodes(program: Status) -> bool:
@@ -132,7 +132,7 @@ def _has_nodes(program: Status) -> bool:
     return False
 
 
-def placement_api(program: Status) -> Verdict:
+def placement_api(program: Status) -> CheckVerdict:
     """Ask placement for its version."""
     adapter = session.from_conf(program.conf)
     if adapter.auth is None:
@@ -160,7 +160,7 @@ def placement_api(program: Status) -> Verdict:
     return failure(f'Placement API version {needed} needed, you have {newest}.')
 
 
-def network_api(program: Status) -> Verdict:
+def network_api(program: Status) -> CheckVerdict:
     """Ask the network service for its versions, if [neutron] has credentials.
 
     Also asks keystone for the token that goes along with a user's token.
@@ -198,15 +198,15 @@ def _release(program: Status) -> FoundRelease:
         return release.find(program.conf, services_, SYSTEM_CLOCK)
 
 
-def nova_release(program: Status) -> Verdict:
+def nova_release(program: Status) -> CheckVerdict:
     """Say which release of nova is served, and how that is known."""
     found = _release(program)
     if found.warning:
-        return Verdict(CheckCode.WARNING, f'{found}. {found.warning}')
-    return Verdict(CheckCode.SUCCESS, f'{found}.')
+        return CheckVerdict(CheckCode.WARNING, f'{found}. {found.warning}')
+    return CheckVerdict(CheckCode.SUCCESS, f'{found}.')
 
 
-def computes(program: Status) -> Verdict:
+def computes(program: Status) -> CheckVerdict:
     """Look for computes that are older than supported, in every cell."""
     versions = []
     for cell in program.all_cells():
@@ -218,14 +218,14 @@ def computes(program: Status) -> Verdict:
     return SUCCESS
 
 
-def schedulers(program: Status) -> Verdict:
+def schedulers(program: Status) -> CheckVerdict:
     """Find out whether all other schedulers are newer than this program."""
     with program.main() as main:
         SqlServiceStore(main.engine).check_version(BINARY)
     return SUCCESS
 
 
-def databases(program: Status) -> Verdict:
+def databases(program: Status) -> CheckVerdict:
     """Look for the tables and columns that are read, in every database."""
     missing: list[str] = []
     with program.api() as api:
@@ -238,10 +238,10 @@ def databases(program: Status) -> Verdict:
     return failure(f'{"; ".join(dict.fromkeys(missing))}.') if missing else SUCCESS
 
 
-def placement_copy(program: Status) -> Verdict:
+def placement_copy(program: Status) -> CheckVerdict:
     """Read placement's database as the copy of it will be read, where it is named; say
     what placement should be told."""
-    well = Verdict(CheckCode.SUCCESS, ONE_TRY)
+    well = CheckVerdict(CheckCode.SUCCESS, ONE_TRY)
     engine = engines.placement_engine(program.conf)
     if engine is None:
         return well
@@ -264,7 +264,7 @@ def placement_copy(program: Status) -> Verdict:
     )
 
 
-def message_queue(program: Status) -> Verdict:
+def message_queue(program: Status) -> CheckVerdict:
     """Connect to the brokers as the service will, compare the queues that are there
     with those that it will declare, and close the connections again."""
     conf = program.conf
@@ -284,19 +284,19 @@ def message_queue(program: Status) -> Verdict:
     return SUCCESS
 
 
-def heartbeats(program: Status) -> Verdict:
+def heartbeats(program: Status) -> CheckVerdict:
     """Look for the servers of memcached, where heartbeats are kept there."""
     servicegroup.check(program.conf)
     servicegroup.reach(program.conf)
     return SUCCESS
 
 
-def addresses(program: Status) -> Verdict:
+def addresses(program: Status) -> CheckVerdict:
     """Try to listen where health and metrics will be shown."""
     return warned(serving.held_by_schedulers(program.conf))
 
 
-def scheduler(program: Status) -> Verdict:
+def scheduler(program: Status) -> CheckVerdict:
     """Make what answers requests, with its driver, filters and weighers, and connect
     to the attestation server where a filter asks it."""
     profile = preflight.load_plugins(program.conf)
@@ -306,7 +306,7 @@ def scheduler(program: Status) -> Verdict:
         return warned(preflight.deprecations(profile))
 
 
-def policy(program: Status) -> Verdict:
+def policy(program: Status) -> CheckVerdict:
     """Look for demands of flavors, aggregates and server groups that no filter that is
     enabled checks."""
     profile = preflight.load_plugins(program.conf)
@@ -319,7 +319,7 @@ def policy(program: Status) -> Verdict:
     return warned(f'{each}.' for each in said)
 
 
-def options(program: Status) -> Verdict:
+def options(program: Status) -> CheckVerdict:
     """Look for values that are none, and for options that are misspelt, or set and do
     nothing here."""
     invalid = configuration.invalid(program.conf, opts.with_logging())
@@ -328,7 +328,7 @@ def options(program: Status) -> Verdict:
     return warned(preflight.warnings(program.conf))
 
 
-CHECKS: dict[str, Callable[[Status], Verdict]] = {
+CHECKS: dict[str, Callable[[Status], CheckVerdict]] = {
     'Cells v2': cells_v2,
     'Placement API': placement_api,
     'Nova release': nova_release,
@@ -345,7 +345,7 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Options': options,
 }
 
-SHADOW: dict[str, Callable[[Status], Verdict]] = {
+SHADOW: dict[str, Callable[[Status], CheckVerdict]] = {
     **{name: check for name, check in CHECKS.items() if name != 'Newer schedulers'},
     'Message queue': shadow.broker,
     'Accounts of databases': shadow.accounts,
@@ -355,13 +355,13 @@ SHADOW: dict[str, Callable[[Status], Verdict]] = {
 
 
 def judge(
-    program: Status, checks: Mapping[str, Callable[[Status], Verdict]]
-) -> dict[str, Verdict]:
+    program: Status, checks: Mapping[str, Callable[[Status], CheckVerdict]]
+) -> dict[str, CheckVerdict]:
     """Run every check; one that cannot be made is a failure, not the end.
 
     A cause that an earlier check named is not repeated.
     """
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, CheckVerdict] = {}
     first: dict[str, str] = {}
     for name, check in checks.items():
         try:
@@ -375,7 +375,7 @@ def judge(
         except Exception as problem:  # noqa: BLE001  the other checks still count
             program.report(problem)
             said = f'Unexpected: {type(problem).__name__}: {problem}'
-            verdicts[name] = Verdict(CheckCode.FAILURE, said, expected=False)
+            verdicts[name] = CheckVerdict(CheckCode.FAILURE, said, expected=False)
     return verdicts
 
 
@@ -423,7 +423,7 @@ class UpgradeCheck(Action):
         return max(verdict.code for verdict in verdicts.values())
 
 
-def _table(verdicts: Mapping[str, Verdict]) -> str:
+def _table(verdicts: Mapping[str, CheckVerdict]) -> str:
     table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
     table.align = 'l'
     commands: dict[str, None] = {}
@@ -437,7 +437,7 @@ def _table(verdicts: Mapping[str, Verdict]) -> str:
     return '\n'.join([str(table), *lines])
 
 
-def _json(verdicts: Mapping[str, Verdict]) -> str:
+def _json(verdicts: Mapping[str, CheckVerdict]) -> str:
     checks = [
         {'check': name, 'result': int(code), 'details': details}
         | ({'commands': commands} if commands else {})

@@ -16,7 +16,7 @@ class CheckCode(enum.IntEnum):
     FAILURE = 2
 
 
-class Verdict(NamedTuple):
+class CheckVerdict(NamedTuple):
     """The outcome of a check; ``details`` say what was found and what to do.
 
     It is not ``expected`` where the check itself failed. ``commands`` are lines, of a
@@ -29,17 +29,17 @@ class Verdict(NamedTuple):
     commands: Sequence[str] = ()
 
 
-SUCCESS = Verdict(CheckCode.SUCCESS)
+SUCCESS = CheckVerdict(CheckCode.SUCCESS)
 
 
-def failure(details: str, commands: Iterable[str] = ()) -> Verdict:
+def failure(details: str, commands: Iterable[str] = ()) -> CheckVerdict:
     """Return the verdict that something stops an upgrade."""
-    return Verdict(CheckCode.FAILURE, details, commands=tuple(commands))
+    return CheckVerdict(CheckCode.FAILURE, details, commands=tuple(commands))
 
 
-def warned(lines: Iterable[str], commands: Iterable[str] = ()) -> Verdict:
+def warned(lines: Iterable[str], commands: Iterable[str] = ()) -> CheckVerdict:
     """Return a warning of these lines, and success where there are none."""
     text = ' '.join(lines)
     if not text:
         return SUCCESS
-    return Verdict(CheckCode.WARNING, text, commands=tuple(commands))
+    return CheckVerdict(CheckCode.WARNING, text, commands=tuple(commands))

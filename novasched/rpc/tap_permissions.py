@@ -25,8 +25,10 @@ FOREIGN = ('scheduler.{}', 'reply_{}', '{}')
 
 
 def grant(conf: cfg.ConfigOpts, account: str = ACCOUNT) -> str:
-    """Return the command that gives an account the permissions of a tap, and no more:
-    what it may configure, write and read."""
+    """Return the command that gives an account the permissions of a tap, and no more.
+
+    They are patterns of names that it may configure, write and read.
+    """
     exchange = conf.control_exchange or CONTROL_EXCHANGE
     vhost = oslo_messaging.TransportURL.parse(conf).virtual_host or '/'
     own = tap.QUEUE.partition('{')[0].replace('.', '[.]')
@@ -48,7 +50,7 @@ class _Nowhere:
 
 
 def problem(conf: cfg.ConfigOpts, requests: Requests, host: str) -> str | None:
-    """Tap for a moment as a shadow does; return what keeps it from that, or None."""
+    """Tap for a moment as a shadow does; return the problem of that, or None."""
     tried = tap.from_conf(
         conf,
         _Nowhere(),
@@ -64,7 +66,8 @@ def problem(conf: cfg.ConfigOpts, requests: Requests, host: str) -> str | None:
 
 
 def excess(conf: cfg.ConfigOpts) -> list[str]:
-    """Return what an account may do that a tap never does. Raises errors.OptionError.
+    """Return the permissions that an account has beyond those of a tap, in words.
+    Raises errors.OptionError.
 
     The queues that are named are not there; one that may be made ends with the
     connection. A source of messages is refused before it is looked for.

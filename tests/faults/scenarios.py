@@ -348,12 +348,12 @@ SCENARIOS = {
         'Its queues end with it, and nova-scheduler answers all calls. The next shadow '
         'begins where requests are: `novasched shadow report` counts the time between '
         'as one that was not tapped.',
-        'Requests of which it was not known yet what nova chose are not in the records.',
+        'Requests for which the choice of nova was not known yet have no record.',
     ),
     'F49': Scenario(
         'A shadow is paused, for a minute say, while requests come',
-        'nova-scheduler answers all calls. The queues of the shadow hold 5,000 messages '
-        'at most, the newest, none older than a minute. If some were dropped, the '
+        'nova-scheduler answers all calls. The queues of the shadow hold the newest '
+        '5,000 messages at most, none older than a minute. If some were dropped, the '
         'report counts the time as one that was not tapped.',
         'A shadow that is paused for longer than the heartbeat of the broker loses its '
         'connection, and its queues.',

@@ -44,7 +44,7 @@ def test_placement_that_refuses_is_a_failure(cloud, placement):
     ('a scheduler that serves', [], FAILURE),
     ('a shadow', [files.COMPARED, files.LISTENED], SUCCESS),
 )
-def test_records_are_kept_apart_from_those_of_a_scheduler(
+def test_directory_with_records_of_a_scheduler_is_a_failure(
     cloud, tmp_path, tables, result
 ):
     path = files.begin(tmp_path, 0, 0.0)
