@@ -17,6 +17,7 @@ from tests.support.tables.cases import cases
 UUIDS = [f'c0000000-0000-4000-8000-{number:012}' for number in range(3)]
 RAM = [9000, 8000, 8000, 7000]
 """Free memory of h1 to h4; h4 is full."""
+ENOUGH = 'There are not enough hosts available.'
 WEIGHERS = [RAMWeigher(1.0)]
 
 
@@ -59,6 +60,18 @@ def test_verdict_and_cause(nova, verdict, cause, detail):
 def test_unknown_choice_is_no_difference():
     (found,) = compare(decided(), {})
     assert (found.verdict, found.cause) == ('unknown', '')
+
+
+@cases(
+    ('fault', 'cause', 'detail'),
+    ('without_a_candidate', 'No valid host was found. ', 'no_candidates', ''),
+    ('by_its_filters', f'No valid host was found. {ENOUGH}', 'nova_filters', ''),
+    ('by_another_error', 'MessagingTimeout', 'nova_error', 'MessagingTimeout'),
+)
+def test_fault_of_the_server_says_why_nova_found_no_host(fault, cause, detail):
+    choice = NovaChoice(None, KnownBy.FAILED, fault=fault)
+    (found,) = compare(decided(), {UUIDS[0]: choice})
+    assert (found.verdict, found.cause, found.detail) == ('ours_only', cause, detail)
 
 
 @pytest.mark.parametrize('nova', ['h1', None])

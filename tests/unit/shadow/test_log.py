@@ -39,6 +39,9 @@ class Cloud(FakePlacement):
                 state, host = self.servers[uuid]
                 yield ServerRow(uuid, 'vm', host, host, state, 'p', 'u', 1, 1, None)
 
+    def faults(self, uuids):
+        return dict.fromkeys(uuids, 'No valid host was found. ')
+
 
 class Shadowed:
     """Requests that a shadow decides, and its log."""
@@ -47,7 +50,7 @@ class Shadowed:
         hosts = factories.hosts(free_ram_mb=[9000, 8000])
         self.cloud, self.clock, self.phases = Cloud(hosts), FakeClock(), Phases()
         self.written = Recordings(clock=self.clock)
-        finder = ChoiceFinder(self.cloud, self.cloud.hosts_by_node, self.cloud.rows)
+        finder = ChoiceFinder(self.cloud, self.cloud.hosts_by_node, self.cloud)
         self.log = ShadowLog(self.written, finder, self.phases, self.clock, early)
         self._asked = Recorded(
             hosts, self.cloud, weighers=[RAMWeigher(1.0)], log=self.log
@@ -114,7 +117,7 @@ def test_choices_of_all_servers_are_waited_for(shadowed):
     assert shadowed.compared == []
     shadowed.cloud.servers[UUIDS[1]] = 'error', None
     shadowed.look()
-    assert shadowed.compared == [[('equal', ''), ('ours_only', 'unknown')]]
+    assert shadowed.compared == [[('equal', ''), ('ours_only', 'no_candidates')]]
 
 
 def test_difference_names_the_request_that_took_the_host(shadowed):
