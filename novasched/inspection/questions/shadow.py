@@ -24,17 +24,19 @@ MOST_GAPS = 20
 """Gaps that a report shows, the newest."""
 LEAST_GAP_US, LATE_US = 1_000_000, 60_000_000
 """What is less is no gap; until when requests are tapped is written now and then."""
+WEIGHED = (Verdict.BETTER, Verdict.WORSE)
+UNEXPLAINED = (Cause.UNKNOWN, Cause.WEIGHERS)
 SYSTEMATIC = 0.9
 LEAST = 5
-"""A weigher is a finding if nova's host is the best without it in so large a share of
-so many differences; a filter, if it rejects nova's host for so many servers."""
+"""A filter is a finding if it rejects nova's host for LEAST servers. A weigher is one
+if nova's host is the best without it in this share of as many differences."""
 
 
 @dataclass(frozen=True)
-class Difference(ComparedServer):
+class Difference(ComparedServer):  # type: ignore[misc]  # no field has a default
     """A server for which nova chose another host, or one of the two found none."""
 
-    at: int = time_field()  # type: ignore[misc]  # it has no default
+    at: int = time_field()
 
     @property
     def weighers_named(self) -> list[str]:
@@ -134,10 +136,8 @@ def report(
     requests were tapped, the oldest first. Times are in us since 1970."""
     verdicts: Counter[str] = Counter()
     causes: Counter[str] = Counter()
-    named: dict[str, Counter[str]] = {
-        Cause.FILTER: Counter(),
-        Cause.WEIGHERS: Counter(),
-    }
+    filters: Counter[str] = Counter()
+    weighers: Counter[str] = Counter()
     refusing: Counter[str] = Counter()
     refused = elsewhere = unexplained = requests = 0
     our_ms, nova_ms, seen_ms = [], [], []
@@ -159,26 +159,31 @@ def report(
             if each.verdict in SIMILAR:
                 continue
             causes[each.cause] += 1
-            is_unexplained = _is_unexplained(each)
-            unexplained += is_unexplained
             if each.cause == Cause.FILTER:
-                named[Cause.FILTER][each.detail] += 1
-            elif is_unexplained and each.verdict == Verdict.BETTER:
-                named[Cause.WEIGHERS].update(filter(None, each.weighers.split(',')))
+                filters[each.detail] += 1
+            elif each.verdict in WEIGHED and each.cause in UNEXPLAINED:
+                unexplained += 1
+                if each.verdict == Verdict.BETTER:
+                    weighers.update(filter(None, each.weighers.split(',')))
             if len(differences) < MOST_DIFFERENCES:
                 differences.append(Difference(**vars(each)))
-    made = verdicts.total() - verdicts[Verdict.UNKNOWN]
+    known = verdicts.total() - verdicts[Verdict.UNKNOWN]
+    not_offered = Counter({'': causes[Cause.NOT_OFFERED]})
     tapped_us, gaps = _tapped(listened, since, until)
     return ShadowReport(
         since=since,
         until=until,
         requests=requests,
         servers=verdicts.total(),
-        findings=list(_findings(named, causes, made, unexplained)),
-        verdicts={each: verdicts[each] for each in _ordered(Verdict, verdicts)},
-        causes={each: causes[each] for each in _ordered(Cause, causes)},
-        filters=dict(named[Cause.FILTER].most_common()),
-        weighers=dict(named[Cause.WEIGHERS].most_common()),
+        findings=[
+            *_findings(Cause.WEIGHERS, weighers, unexplained, SYSTEMATIC),
+            *_findings(Cause.FILTER, filters, known),
+            *_findings(Cause.NOT_OFFERED, not_offered, known),
+        ],
+        verdicts=_ordered(verdicts, Verdict),
+        causes=_ordered(causes, Cause),
+        filters=dict(filters.most_common()),
+        weighers=dict(weighers.most_common()),
         refusals=RefusedChoices(refused, elsewhere, dict(refusing.most_common())),
         our_ms=_latency(our_ms),
         nova_ms=_latency(nova_ms),
@@ -190,35 +195,18 @@ def report(
     )
 
 
-def _is_unexplained(each: ComparedServer) -> bool:
-    """Return whether the weights alone differ, and nothing else says why."""
-    are_weighed = each.verdict in (Verdict.BETTER, Verdict.WORSE)
-    return are_weighed and each.cause in (Cause.UNKNOWN, Cause.WEIGHERS)
-
-
-def _ordered(known: Iterable[str], found: Iterable[str]) -> list[str]:
-    """Return words in the order in which they are known; a later release may know
-    more."""
-    there = list(found)
-    order = [str(each) for each in known if each in there]
-    return [*order, *(each for each in there if each not in order)]
+def _ordered(counts: Counter[str], known: Iterable[str]) -> dict[str, int]:
+    """Return counts in the order of the words that are known, then all others."""
+    return {str(word): counts[word] for word in (*known, *counts) if counts[word]}
 
 
 def _findings(
-    named: Mapping[str, Counter[str]],
-    causes: Counter[str],
-    known: int,
-    unexplained: int,
+    cause: str, counts: Counter[str], of: int, least_share: float = 0.0
 ) -> Iterator[SystematicDifference]:
-    """Yield what is the same in many differences, weighers first."""
-    for name, number in named[Cause.WEIGHERS].most_common():
-        if unexplained >= LEAST and number >= SYSTEMATIC * unexplained:
-            yield SystematicDifference(Cause.WEIGHERS, name, number, unexplained)
-    for name, number in named[Cause.FILTER].most_common():
-        if number >= LEAST:
-            yield SystematicDifference(Cause.FILTER, name, number, known)
-    if (number := causes[Cause.NOT_OFFERED]) >= LEAST:
-        yield SystematicDifference(Cause.NOT_OFFERED, '', number, known)
+    """Yield what is the same in many differences, the most frequent first."""
+    for name, number in counts.most_common():
+        if number >= max(LEAST, least_share * of):
+            yield SystematicDifference(cause, name, number, of)
 
 
 def _latency(values: Iterable[float]) -> Latency:
@@ -237,7 +225,7 @@ def _tapped(
     first of them, the oldest first."""
     tapped, gaps, end = 0, [], None
     for start, stop in listened:
-        begun = max(start, since, end or 0)
+        begun = min(max(start, since, end or 0), until)
         if end is not None and begun - end > LEAST_GAP_US:
             gaps.append(UntappedTime(end, begun))
         end = max(begun, min(stop, until))

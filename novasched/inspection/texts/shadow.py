@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from novasched.decisions.comparison import (
     Cause,
@@ -50,6 +51,9 @@ CAUSES: Mapping[str, str] = {
     Cause.SAME_REQUEST: 'an earlier server of the request went elsewhere',
     Cause.OTHER_REQUEST: 'another request was decided between the two',
     Cause.LATE: 'nova had claimed before we decided',
+    Cause.NO_CANDIDATES: 'placement gave nova no candidate, or no answer',
+    Cause.NOVA_FILTERS: "nova's filters rejected all hosts",
+    Cause.NOVA_ERROR: 'nova failed',
     Cause.TRUNCATED: "placement's answer to nova was cut, without our host",
     Cause.WEIGHERS: "nova's weighers weigh otherwise",
     Cause.UNKNOWN: 'nothing known explains it',
@@ -96,7 +100,7 @@ def cause_of(
 
 
 def choice(nova: NovaChoice) -> str:
-    """Return what nova chose, how that is known, and after how long."""
+    """Return the choice of nova in words, with its source and delay."""
     if not nova.is_known:
         return verdict_of(Verdict.UNKNOWN)
     return ', '.join([nova.host or 'no host', *known(nova)])
@@ -136,32 +140,26 @@ def as_text(report: ShadowReport, style: Style) -> str:
     if not report.servers:
         lines = style.wrapped('', EMPTY.format(since=time_of(report.since)))
         return '\n'.join([*lines, *_times(report, style)])
-    parts = (
-        _head(report, style),
-        [each for found in report.findings for each in _finding(found, style)],
-        _table('Verdict', report.verdicts, VERDICTS, report.servers),
-        _table('Cause', report.causes, CAUSES, report.different),
-        _named('Filter', report.filters, style),
-        _times(report, style),
-        _differences(report, style),
-    )
-    return '\n\n'.join('\n'.join(part) for part in map(list, parts) if part)
-
-
-def _head(report: ShadowReport, style: Style) -> list[str]:
     same = f'{report.same} of {report.known} as nova, or alike'
-    colour = GREEN if report.different == 0 and report.known else BOLD
-    items = [
+    head = (
         f'{time_of(report.since)} to {time_of(report.until)}',
         counted(report.requests, 'request'),
         counted(report.servers, 'server'),
-        style.paint(same, colour),
+        style.paint(same, BOLD if report.different else GREEN),
+    )
+    findings = [
+        style.labelled('Finding', finding(each), RED) for each in report.findings
     ]
-    return style.packed('', items, SEPARATOR)
-
-
-def _finding(found: SystematicDifference, style: Style) -> list[str]:
-    return style.labelled('Finding', finding(found), RED)
+    parts: Iterable[Iterable[str]] = (
+        style.packed('', head, SEPARATOR),
+        itertools.chain.from_iterable(findings),
+        _table('Verdict', report.verdicts, VERDICTS, report.servers),
+        _table('Cause', report.causes, CAUSES, report.different),
+        style.packed('Filter', top(report.filters), SEPARATOR),
+        _times(report, style),
+        _differences(report, style),
+    )
+    return '\n\n'.join(filter(None, map('\n'.join, parts)))
 
 
 def _table(
@@ -178,10 +176,6 @@ def _table(
 def share(count: int, total: int) -> str:
     """Return a part of a total in percent."""
     return f'{100 * count / total:.1f} %' if total else '-'
-
-
-def _named(label: str, counts: Mapping[str, int], style: Style) -> list[str]:
-    return style.packed(label, top(counts), SEPARATOR)
 
 
 def top(counts: Mapping[str, int], most: int = SHOWN) -> list[str]:

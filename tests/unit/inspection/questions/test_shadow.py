@@ -191,7 +191,7 @@ def test_gaps_lie_between_the_times_of_tapping(listened, tapped_h, gaps):
     assert found.gaps_total == len(gaps)
 
 
-def test_long_reports_keep_the_newest(monkeypatch):
+def test_long_reports_keep_the_newest():
     number = shadow.MOST_DIFFERENCES + 5
     servers = [compared(Verdict.BETTER, Cause.LATE, id=f'd-{n}') for n in range(number)]
     listened = [(SINCE + n * 10 * S, SINCE + (n * 10 + 5) * S) for n in range(50)]
