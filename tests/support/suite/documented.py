@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).parents[3]
 INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
-    'cp', 'curl', 'done', 'echo', 'for', 'grep', 'gunicorn', 'journalctl', 'openstack',
-    'pip', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
+    'cd', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep', 'gunicorn', 'journalctl',
+    'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
     'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""
@@ -134,7 +134,7 @@ def check_path(path):
     if path.startswith(INSTALLED):
         path = path.removeprefix(INSTALLED)
         if path.startswith('bin/'):
-            assert path[4:] in {'pip', *programs()}, path
+            assert path[4:] in {*OTHERS, *programs()}, path
             return
     if path.startswith('share'):
         assert any(f'{each}/'.startswith(f'{path}/') for each in share()), path
