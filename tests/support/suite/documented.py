@@ -19,8 +19,8 @@ INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
     'cd', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep', 'gunicorn', 'journalctl',
-    'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
-    'systemd-run',
+    'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip',
+    'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl', 'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""
 
