@@ -20,7 +20,8 @@ OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
     'cd', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep', 'gunicorn', 'journalctl',
     'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip',
-    'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl', 'systemd-run',
+    'python', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
+    'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""
 
@@ -54,7 +55,7 @@ def check_command(words):
     if ours and (ours[0] == 0 or words[0] == 'systemd-run'):
         check_ours(OURS.fullmatch(words[ours[0]])[1], words[ours[0] + 1 :])
         return
-    name = words[0].removeprefix(f'{INSTALLED}bin/')
+    name = words[0].removeprefix(f'{INSTALLED}bin/').removeprefix('.venv/bin/')
     if name.startswith('tools/'):
         assert os.access(ROOT / name, os.X_OK), name
         script = (ROOT / name).read_text()
