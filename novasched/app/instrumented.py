@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched import app
+from novasched.app import shadow
 from novasched.app.sources import Kept
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability import host
@@ -50,13 +51,12 @@ def from_conf(
     It closes its dependencies, last of all, when it ends. ``kept`` is what the process
     knows by its schedulers of before.
     """
+    compose = shadow.compose if conf.novasched.shadow else app.compose
     dependencies = replace(app.dependencies_from_conf(conf), kept=kept)
     if shared is None:
-        return app.compose(conf, dependencies)
+        return compose(conf, dependencies)
     instrumentation = shared.observer.instrumentation()
-    scheduler = app.compose(
-        conf, replace(dependencies, instrumentation=instrumentation)
-    )
+    scheduler = compose(conf, replace(dependencies, instrumentation=instrumentation))
     probes = [Probe('placement', lambda: session.check(dependencies.placement))]
     if not is_rabbit(conf):
         return InstrumentedService(scheduler, shared.observer, instrumentation, probes)

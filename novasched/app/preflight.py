@@ -88,7 +88,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     profile = load_plugins(conf)
     servicegroup.check(conf)
     serving.check(conf)
-    kept = filter(None, [recovery.prepare(conf), decisions.prepare(conf)])
+    journal = None if conf.novasched.shadow else recovery.prepare(conf)
+    kept = filter(None, [journal, decisions.prepare(conf)])
     for warning in (*deprecations(profile), *warnings(conf), *kept):
         LOG.warning('%s', warning)
     _check_databases(conf)
@@ -100,7 +101,9 @@ def check(conf: cfg.ConfigOpts) -> None:
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
-        transport.check_queues(given.transport, topics(conf), service.host_of(conf))
+        if not conf.novasched.shadow:
+            host = service.host_of(conf)
+            transport.check_queues(given.transport, topics(conf), host)
         _read_cells(view)
         check_compute_version(
             view.minimum_compute_version(),

@@ -29,7 +29,9 @@ def _serve(argv: Sequence[str]) -> int:
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
-    count = conf.scheduler.workers or os.cpu_count() or 1
+    # Each worker of a shadow would hear all requests.
+    wanted = 1 if conf.novasched.shadow else conf.scheduler.workers
+    count = wanted or os.cpu_count() or 1
     with (
         instrumented.sharing(conf, count) as shared,
         contextlib.closing(instrumented.announcement(conf, count)) as announcement,

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from novasched.decisions import files
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.record import SCHEDULED, DecisionRecord, encode
 
 MOST_KNOWN = 8
@@ -30,6 +31,7 @@ class EncodedRecord:
     profiles: Mapping[str, bytes]
     is_success: bool
     is_reduced: bool
+    compared: tuple[tuple[Any, ...], ...] = ()
 
     @property
     def size(self) -> int:
@@ -90,6 +92,7 @@ class RecordEncoder:
             profiles=profiles,
             is_success=is_success,
             is_reduced=is_kept and body is None,
+            compared=tuple(map(_compared, record.body.shadow or ())),
         )
 
     def _encoded(
@@ -108,6 +111,27 @@ class RecordEncoder:
         for oldest in list(self._known)[:-MOST_KNOWN]:
             self._known.pop(oldest, None)
         return found
+
+
+def _compared(each: Comparison) -> tuple[Any, ...]:
+    nova = each.nova
+    took_ms = None if nova.took_s is None else int(nova.took_s * 1000)
+    return tuple(
+        value and _storable(value)
+        for value in (
+            each.server,
+            each.verdict,
+            each.cause,
+            each.detail,
+            each.ours,
+            nova.host,
+            nova.known_by,
+            int(nova.seen_s * 1000),
+            took_ms,
+            ','.join(nova.refused),
+            ','.join(each.weighers),
+        )
+    )
 
 
 def _storable(value: Any) -> Any:

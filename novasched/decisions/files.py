@@ -136,6 +136,19 @@ SCHEMA = (
 
 LOST = 'CREATE TABLE IF NOT EXISTS lost (at INTEGER NOT NULL, records INTEGER NOT NULL)'
 """Made where records were lost: how many, and when that was written."""
+COMPARED = (
+    'CREATE TABLE IF NOT EXISTS compared (decision INTEGER NOT NULL, '
+    'server TEXT NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, '
+    'detail TEXT NOT NULL, ours TEXT, nova TEXT, known_by TEXT NOT NULL, '
+    'seen_ms INTEGER NOT NULL, nova_ms INTEGER, refused TEXT NOT NULL, '
+    'weighers TEXT NOT NULL)'
+)
+"""Made by shadows: by server, what was decided and what nova chose."""
+LISTENED = (
+    'CREATE TABLE IF NOT EXISTS listened (since INTEGER PRIMARY KEY, '
+    'until INTEGER NOT NULL)'
+)
+"""Made by shadows: the times, in us since 1970, in which requests were tapped."""
 
 
 @dataclass(frozen=True)
@@ -347,6 +360,12 @@ def version_of(connection: sqlite3.Connection) -> int:
     """Return the version of the tables; 0: there are none yet."""
     version: int = connection.execute('PRAGMA user_version').fetchone()[0]
     return version
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Return whether a file has a table that is made only where it is needed."""
+    there = 'SELECT count(*) FROM sqlite_master WHERE name = ?'
+    return bool(connection.execute(there, (name,)).fetchone()[0])
 
 
 def set_aside(path: Path) -> Path:

@@ -20,6 +20,7 @@ from novasched.decisions.writing import (
     awaiting_diagnosis,
     completed,
     insert,
+    insert_listened,
     insert_lost,
     transaction,
 )
@@ -66,6 +67,11 @@ class MemoryDecisions(DecisionReader):
                 )
             for table in ('host_lists', 'profiles'):
                 self._trim(table, MOST_LISTS)
+
+    def write_listened(self, since_s: float, until_s: float) -> None:
+        """See writing.DecisionWriter."""
+        with self._lock, transaction(self._connection):
+            insert_listened(self._connection, since_s, until_s)
 
     def _trim(self, table: str, most: int) -> None:
         self._connection.execute(

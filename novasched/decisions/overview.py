@@ -136,13 +136,10 @@ def _lost(reader: DecisionReader, since: int) -> int:
     """Return how many records were lost."""
 
     def ask(connection: sqlite3.Connection, _: int) -> int:
-        is_there = "SELECT count(*) FROM sqlite_master WHERE name = 'lost'"
-        if not connection.execute(is_there).fetchone()[0]:
-            return 0
         total = 'SELECT total(records) FROM lost WHERE at >= ?'
         return int(connection.execute(total, (since,)).fetchone()[0])
 
-    return sum(reader.each(ask))
+    return sum(reader.each(ask, table='lost'))
 
 
 def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:

@@ -191,6 +191,7 @@ class RecordBuilder:
             stages_ms={n: s * 1000 for n, s in recorder.stages_s.items()},
             error=_error(recorder.error),
             placement=diagnosis,
+            shadow=list(recorder.compared) or None,
             decisions=decisions,
         )
         head = self._head(recorder, found, state)

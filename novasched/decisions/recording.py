@@ -10,6 +10,7 @@ from typing import Self
 
 from novasched import errors
 from novasched.decisions.body import RecordedDiagnosis
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.record import DecisionRecord, new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -125,6 +126,7 @@ class RequestRecorder(DecisionRecorder):
     outlines: dict[int, Outline] = field(default_factory=dict)
     """By id() of a turn; like ``diagnosis``, made when first needed."""
     diagnosis: RecordedDiagnosis | None = None
+    compared: Sequence[Comparison] = ()  # with what nova chose, in a shadow
 
     def __post_init__(self, rng: random.Random) -> None:
         self.at = self.clock.time()

@@ -39,6 +39,10 @@ Diagnoses = Mapping[str, Mapping[str, Any] | None]
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 MOST_VALUES = 999
 """Values that one statement of an old SQLite takes."""
+_COMPARED = (
+    'decision, server, verdict, cause, detail, ours, nova, known_by, seen_ms, nova_ms, '
+    'refused, weighers'
+)
 _DECISIONS = f'decisions (rowid, {", ".join(HEAD)})'
 
 
@@ -64,6 +68,9 @@ def insert(
     _insert(connection, 'bodies (decision, body)', bodies)
     servers = [(uuid, rowid, host) for rowid, r in rows for uuid, host in r.servers]
     _insert(connection, 'servers (uuid, decision, host)', servers)
+    if compared := [(rowid, *each) for rowid, r in rows for each in r.compared]:
+        connection.execute(files.COMPARED)
+        _insert(connection, f'compared ({_COMPARED})', compared)
     host_lists = {key: names for _, r in rows for key, names in r.host_lists.items()}
     profiles = {key: profile for _, r in rows for key, profile in r.profiles.items()}
     for table, values in (('host_lists', host_lists), ('profiles', profiles)):
@@ -94,6 +101,15 @@ def insert_lost(connection: sqlite3.Connection, records: int, now_s: float) -> N
     """Insert that records were lost."""
     connection.execute(files.LOST)
     connection.execute('INSERT INTO lost VALUES (?, ?)', (int(now_s * 1e6), records))
+
+
+def insert_listened(
+    connection: sqlite3.Connection, since_s: float, until_s: float
+) -> None:
+    """Insert that requests were tapped, or until when since that time."""
+    connection.execute(files.LISTENED)
+    times = int(since_s * 1e6), int(until_s * 1e6)
+    connection.execute('INSERT OR REPLACE INTO listened VALUES (?, ?)', times)
 
 
 def completed(connection: sqlite3.Connection, diagnoses: Diagnoses) -> set[str]:
@@ -248,6 +264,13 @@ class DecisionWriter:
             if not record.shared.keys() <= self._known:
                 self._known |= record.shared.keys()
         return True
+
+    def write_listened(self, since_s: float, until_s: float) -> None:
+        """Write that requests were tapped in this time, or until when since then."""
+        with self._lock, self._failing():
+            file = self._newest()
+            with transaction(file.connection):
+                insert_listened(file.connection, since_s, until_s)
 
     def _is_full(self, file: OpenFile) -> bool:
         age_s = self._clock.time() - file.begun_at() / 1e6

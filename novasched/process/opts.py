@@ -40,6 +40,7 @@ READERS = (
     'scheduler.filters',
     'scheduler.fit',
     'scheduler.weighers',
+    'shadow',
 )
 
 AUTHENTICATED = ('neutron', 'placement', 'service_user')

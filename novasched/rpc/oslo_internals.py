@@ -7,6 +7,7 @@ A release of oslo.messaging that renames one is met here, and nowhere else.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -15,12 +16,10 @@ import oslo_messaging  # type: ignore[import-untyped]
 from kombu.connection import Connection
 from oslo_config import cfg
 from oslo_messaging._drivers import (  # type: ignore[import-untyped]
+    amqp,
     amqpdriver,
     common,
     impl_rabbit,
-)
-from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
-    AMQPDestinationNotFound,
 )
 from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
 
@@ -31,7 +30,7 @@ except ImportError:  # it came with 18.0
 
 LOG = logging.getLogger(__name__)
 
-UNDELIVERABLE = (oslo_messaging.MessageUndeliverable, AMQPDestinationNotFound)
+UNDELIVERABLE = (oslo_messaging.MessageUndeliverable, amqp.AMQPDestinationNotFound)
 """Raised where the reply queue of an answer is missing."""
 
 GLOBAL_OPTS: dict[str, list[cfg.Opt]] = {
@@ -94,6 +93,20 @@ def rabbit_options(conf: cfg.ConfigOpts, url: Any) -> Any:
 def driver_of(transport: Any) -> Any:
     """Return the driver behind a transport."""
     return transport._driver
+
+
+def unpacked(body: str | bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the context and the message in the body of a message of RPC.
+
+    Raises ValueError and oslo_messaging.MessagingException for what is none.
+    """
+    message = common.deserialize_msg(json.loads(body))
+    if not isinstance(message, dict):
+        raise ValueError('it is no message of RPC')
+    context = amqp.unpack_context(message)
+    for key in ('_unique_id', '_timestamp'):
+        message.pop(key, None)
+    return context.to_dict(), message
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ from novasched.rpc.broker import Broker, BrokerClock, waited_s
 from novasched.rpc.oslo_internals import RunningServer
 from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
+from novasched.rpc.tap import Tap
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.executor import BulkheadExecutor, ResultT
@@ -414,6 +415,8 @@ def server(
 
 def problem_of(server: Any) -> str | None:
     """Return why a server that runs over RabbitMQ gets no messages now, or None."""
+    if isinstance(server, Tap):
+        return server.problem
     try:
         connected = oslo_internals.is_connected(server)
     except AttributeError:

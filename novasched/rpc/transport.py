@@ -141,7 +141,7 @@ def check(
     parsed = oslo_messaging.TransportURL.parse(conf, url)
     options = oslo_internals.rabbit_options(conf, parsed)
     _check_queues(options.oslo_messaging_rabbit)
-    driven = _as_driven(options, parsed)
+    driven = as_driven(options, parsed)
     problems = [_problem(host, parsed, driven, retry_s) for host in brokers(conf, url)]
     found = [each for each in problems if each is not None]
     if len(found) == len(problems):
@@ -244,7 +244,7 @@ def _inequivalent(problem: Exception) -> errors.OptionError:
     )
 
 
-def _as_driven(options: Any, url: Any) -> Connection:
+def as_driven(options: Any, url: Any) -> Connection:
     """Return a connection with all that the driver's options say of it.
 
     Raises errors.OptionError for options with which none can be made.

@@ -26,8 +26,8 @@ from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.db.transactions import Database
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.session.catalogue import flavor_of
-from novasched.inspection.session.dry_run import SilentNotifier
 from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.requests import RequestMaker

@@ -21,7 +21,7 @@ from novasched.console import cloud
 from novasched.db import engines, tables
 from novasched.db.cells import UrlDefaults
 from novasched.db.transactions import Database
-from novasched.inspection.session import dry_run
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy.readers.database import DatabaseReader
@@ -175,7 +175,7 @@ class DemoCloud:
             api_engine=self._api,
             make_cell_engine=self._make_engine,
             placement=self._adapter,
-            notifier=dry_run.SilentNotifier(),
+            notifier=SilentNotifier(),
             clock=SYSTEM_CLOCK,
             rng=random.Random(),
         )
@@ -192,7 +192,7 @@ class DemoCloud:
             make_cell_engine=self._make_engine,
             placement=self._adapter,
             transport=None,
-            notifier=dry_run.SilentNotifier(),
+            notifier=SilentNotifier(),
             clock=self._clock,
             rng=rng,
             providers=contents,

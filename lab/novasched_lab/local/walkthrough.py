@@ -22,7 +22,7 @@ from novasched.db.cells import UrlDefaults
 from novasched.decisions import files
 from novasched.decisions.reading import DecisionFiles
 from novasched.decisions.record import DecisionRecord
-from novasched.inspection.session.dry_run import SilentNotifier
+from novasched.external.silent import SilentNotifier
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.process import opts

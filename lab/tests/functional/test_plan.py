@@ -16,7 +16,7 @@ from novasched import app, errors
 from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
 from novasched.commands.why_not import WhyNot
 from novasched.db import engines, server_tables, tables
-from novasched.inspection.session import dry_run
+from novasched.external.silent import SilentNotifier
 from novasched.objects.request_spec import RequestSpec
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched_lab.commands.servers import BootServers, MoveServer
@@ -62,7 +62,7 @@ def plan(whole, kind, *words, form='json'):
         api_engine=api_engine,
         make_cell_engine=lambda url: engines.read_only(make(url)),
         placement=whole.cloud.adapter,
-        notifier=dry_run.SilentNotifier(),
+        notifier=SilentNotifier(),
         clock=SYSTEM_CLOCK,
         rng=random.Random(),
     )

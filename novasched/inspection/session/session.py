@@ -18,6 +18,7 @@ from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
 from novasched.decisions import files
 from novasched.decisions.record import DecisionRecord
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.session import catalogue, dry_run, places
 from novasched.inspection.session.dry_run import DryRun
 from novasched.inspection.session.orders import BootOrder
@@ -213,7 +214,7 @@ def opened(
     with contextlib.ExitStack() as stack:
         wrappers = None
         if sources is None:
-            notifier = dry_run.SilentNotifier()
+            notifier = SilentNotifier()
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None

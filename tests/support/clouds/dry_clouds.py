@@ -11,6 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from novasched import app
+from novasched.external.silent import SilentNotifier
 from novasched.inspection.questions.capacity import Capacity
 from novasched.inspection.session import dry_run
 from novasched.inspection.session.pci_aliases import PciAliases
@@ -196,7 +197,7 @@ class DryCloud:
             api_engine=engine,
             make_cell_engine=lambda url: engine,
             placement=None,
-            notifier=dry_run.SilentNotifier(),
+            notifier=SilentNotifier(),
             clock=FakeClock(),
             rng=random.Random(seed),
         )

@@ -18,10 +18,11 @@ ROOT = pathlib.Path(__file__).parents[3]
 INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
-    'cd', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep', 'gunicorn', 'journalctl',
+    'cd', 'chmod', 'chown', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep',
+    'gunicorn', 'install', 'journalctl',
     'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip',
     'python', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
-    'systemd-run',
+    'rm', 'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""
 

@@ -4,7 +4,7 @@
 import pytest
 
 from novasched import app
-from novasched.inspection.session.dry_run import SilentNotifier
+from novasched.external.silent import SilentNotifier
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.database import DatabaseReader
 from tests.support.clouds.configuration import make_conf

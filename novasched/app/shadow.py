@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shadow, wired: it taps what nova-scheduler is asked, and may only read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from oslo_config import cfg
+from sqlalchemy import Engine
+
+from novasched import app, errors
+from novasched.app.decisions import LogMaker, open_store
+from novasched.app.release import follow_tasks
+from novasched.app.sources import Dependencies
+from novasched.cluster.periodic import PeriodicTasks
+from novasched.cluster.release import find
+from novasched.cluster.view import ClusterView
+from novasched.compat import driver_loading
+from novasched.db import engines
+from novasched.db.engines import engine_of
+from novasched.db.servers import CellServerRows, ServerRow
+from novasched.db.stores import SqlServiceStore
+from novasched.external import servicegroup
+from novasched.external.silent import SilentNotifier
+from novasched.observability import catalogue
+from novasched.observability.catalogue import Recorder
+from novasched.placement.claimless import ClaimlessPlacement
+from novasched.placement_copy.copy import CopyKeeper
+from novasched.ports import Placement
+from novasched.ports.decisions import DecisionLog
+from novasched.process.service import Scheduler, host_of
+from novasched.rpc import server, tap
+from novasched.rpc.serializer import conductor_backport
+from novasched.rpc.tap import Phase, TapObserver
+from novasched.runtime.clock import Clock
+from novasched.scheduler.pipeline import Profile
+from novasched.shadow.choices import ChoiceFinder
+from novasched.shadow.early import EarlyClaims
+from novasched.shadow.log import LOOK_EVERY_S, ShadowLog
+from novasched.shadow.phases import Phases
+
+WRITE_EVERY_S = 10.0
+"""Times in which requests were tapped are written so often."""
+MOST_AGE_S = 60.0
+"""A copy of placement that is older is not looked at for claims of nova."""
+
+
+def compose(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, profile: Profile | None = None
+) -> Scheduler:
+    """Wire a shadow; nothing runs yet. See app.compose(), which it resembles: but it
+    claims nothing, has no row of a service, no journal and no queue of a scheduler."""
+    clock, instrumentation = dependencies.clock, dependencies.instrumentation
+    store = open_store(conf, instrumentation.decision_log)
+    dependencies = _reading(conf, dependencies)
+    make_log = LogMaker(conf, dependencies, store)
+    services = servicegroup.services(conf, dependencies.services, clock)
+    phases = Phases()
+    inner: list[Placement] = []
+    logs: list[ShadowLog] = []
+    opened: list[_Servers] = []
+
+    def claimless(placement: Placement) -> ClaimlessPlacement:
+        inner.append(placement)
+        return ClaimlessPlacement(placement)
+
+    def shadow_log(
+        view: ClusterView, profile: Profile, copy: CopyKeeper | None
+    ) -> DecisionLog:
+        servers = _Servers(view, dependencies.make_cell_engine)
+        opened.append(servers)
+        log = ShadowLog(
+            make_log(view, profile, copy),
+            ChoiceFinder(inner[0], view.hosts_by_node, servers),
+            phases,
+            clock,
+            None if copy is None else _early(dependencies, copy, clock),
+            conf.scheduler.max_placement_results,
+        )
+        logs.append(log)
+        return log
+
+    kept = dependencies.kept
+    reader = app.compose_reader(
+        conf,
+        dependencies,
+        profile,
+        make_log=shadow_log,
+        transport_url=dependencies.transport.conf.transport_url,
+        # Nova assumes nothing of its picks for other requests.
+        wrappers=app.Wrappers(placement=claimless, assumed=lambda profile: None),
+        found=kept.release.at_least(find(conf, services, clock)),
+    )
+    view, copy = reader.view, reader.copy
+    manager = reader.following(kept.release)
+    requests = instrumentation.requests
+    backport = conductor_backport(conf, dependencies.transport)
+    endpoint = server.SchedulerEndpoint(manager, backport, requests)
+    tapping = tap.from_conf(
+        conf,
+        server.Dispatcher([endpoint], requests),
+        requests,
+        host=host_of(conf),
+        topic=server.TOPIC,
+        observer=_Observer(instrumentation.recorder, phases),
+    )
+
+    def write_intervals() -> None:
+        for interval in tapping.intervals():
+            store.store.write_listened(interval.since_s, interval.until_s)
+
+    periodic = [
+        *view.periodic_tasks(),
+        *(copy.periodic_tasks() if copy is not None else ()),
+        *driver_loading.periodic_tasks(conf, lambda: manager.driver),
+        *follow_tasks(conf, reader.found, services, clock, manager, None),
+        *make_log.tasks(reader.outages, instrumentation.picks),
+        (LOOK_EVERY_S, logs[0].look),
+        (WRITE_EVERY_S, write_intervals),
+    ]
+
+    def close() -> None:
+        with contextlib.suppress(errors.StoreFailed):
+            write_intervals()
+        for each in (reader.decision_log, *opened, store.store, dependencies):
+            each.close()
+
+    return Scheduler(
+        manager=manager,
+        view=view,
+        server=tapping,
+        periodic=PeriodicTasks.from_conf(conf, view, clock, periodic),
+        heartbeat=None,
+        drain_s=0,
+        copy=copy,
+        close=close,
+        profile=reader.profile,
+        finished=requests.finished,
+        found=reader.found,
+        outages=reader.outages,
+    )
+
+
+class _Observer(TapObserver):
+    """Counts what is tapped, and hears how long nova takes."""
+
+    def __init__(self, recorder: Recorder, phases: Phases) -> None:
+        self._recorder = recorder
+        self._phases = phases
+
+    def tapped(self) -> None:
+        self._recorder.count(catalogue.TAPPED)
+
+    def notified(self, phase: Phase) -> None:
+        self._phases.add(phase)
+
+    def missed(self, seconds: float) -> None:
+        self._recorder.count(catalogue.TAP_GAPS)
+        self._recorder.count(catalogue.TAP_GAP_SECONDS, by=seconds)
+
+
+def _early(dependencies: Dependencies, copy: CopyKeeper, clock: Clock) -> EarlyClaims:
+    return EarlyClaims(
+        dependencies.placement,
+        copy.own_claims,
+        lambda: copy.current(MOST_AGE_S),
+        clock.monotonic,
+    )
+
+
+def _reading(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Dependencies:
+    """Return dependencies that write nowhere."""
+    engines.read_only(dependencies.api_engine)
+    make = dependencies.make_cell_engine
+    services = dependencies.services
+    if isinstance(services, SqlServiceStore):
+        services = SqlServiceStore(engines.read_only(engines.main_engine(conf)))
+    return replace(
+        dependencies,
+        make_cell_engine=lambda url: engines.read_only(make(url)),
+        notifier=SilentNotifier(),
+        services=services,
+    )
+
+
+class _Servers:
+    """Servers in the cells that answer; those that found no host are in cell0.
+    Satisfies shadow.choices.ServersOfCells."""
+
+    def __init__(self, view: ClusterView, make_engine: Callable[[str], Engine]) -> None:
+        self._view = view
+        self._make_engine = make_engine
+        self._cells: dict[str, CellServerRows] = {}
+
+    def rows(self, uuids: Sequence[str]) -> Iterator[ServerRow]:
+        for cell in self._all():
+            with contextlib.suppress(errors.StoreFailed):
+                yield from cell.of(uuids)
+
+    def faults(self, uuids: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for cell in self._all():
+            with contextlib.suppress(errors.StoreFailed):
+                found |= cell.faults(uuids)
+        return found
+
+    def _all(self) -> Iterator[CellServerRows]:
+        cells = self._view.cells
+        for cell in filter(None, (*cells.enabled(), cells.cell0)):
+            if cell.uuid not in self._cells:
+                engine = engine_of(cell, self._make_engine)
+                self._cells[cell.uuid] = CellServerRows(*engine)
+            yield self._cells[cell.uuid]
+
+    def close(self) -> None:
+        for each in self._cells.values():
+            each.close()

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova chose for servers: by what their consumers hold in placement, and by their
+rows in the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from novasched.db.servers import ServerRow
+from novasched.decisions.comparison import KnownBy, NovaChoice
+from novasched.objects.context import RequestContext
+from novasched.ports import Placement, QueryFailed
+
+UNKNOWN = NovaChoice(None, KnownBy.UNKNOWN)
+Holders = Mapping[str, frozenset[str]]
+"""The hosts that servers hold something of, by uuid of the server."""
+BUILDING = 'building'
+REBUILD_S = 3.0
+"""A rebuild is certainly scheduled, or its server in error, after so long."""
+
+
+class ServersOfCells(Protocol):
+    """Servers in all cells that answer, those that found no host included."""
+
+    def rows(self, uuids: Sequence[str]) -> Iterable[ServerRow]:
+        """Return the rows of servers that are there."""
+
+    def faults(self, uuids: Sequence[str]) -> Mapping[str, str]:
+        """Return the text of the last fault of each server that had one."""
+
+
+class ChoiceFinder:
+    """Finds out what nova chose.
+
+    ``hosts_by_node`` maps the uuid of a compute node to its host. Raises nothing: what
+    cannot be asked is unknown.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        hosts_by_node: Callable[[], Mapping[str, str]],
+        servers: ServersOfCells,
+    ) -> None:
+        self._placement = placement
+        self._hosts_by_node = hosts_by_node
+        self._servers = servers
+
+    def held(self, context: RequestContext, uuids: Sequence[str]) -> Holders | None:
+        """Return the hosts that servers hold something of now; None if placement does
+        not say."""
+        found = self._placement.holders(context, uuids, {})
+        if isinstance(found, QueryFailed):
+            return None
+        hosts = self._hosts_by_node()
+        return {
+            uuid: frozenset(hosts[n] for n in found.get(uuid, ()) if n in hosts)
+            for uuid in uuids
+        }
+
+    def rows(self, uuids: Sequence[str]) -> dict[str, ServerRow]:
+        """Return the rows of servers that are there."""
+        return {row.uuid: row for row in self._servers.rows(uuids)} if uuids else {}
+
+    def with_fault(self, uuid: str, choice: NovaChoice) -> NovaChoice:
+        """Return the choice with the fault of a server that found no host."""
+        if choice.known_by != KnownBy.FAILED:
+            return choice
+        return replace(choice, fault=self._servers.faults([uuid]).get(uuid, ''))
+
+
+def claimed(
+    now: Holders, before: Holders, choices: Mapping[str, NovaChoice], seen_s: float
+) -> dict[str, NovaChoice]:
+    """Return what is known of servers by what they hold ``now``, and did not before."""
+    found = {}
+    for uuid, hosts in now.items():
+        new = min(hosts - before[uuid], default=None)
+        if uuid not in choices and new is not None:
+            found[uuid] = NovaChoice(new, KnownBy.ALLOCATION, seen_s)
+    return found
+
+
+def settled(
+    row: ServerRow | None,
+    choice: NovaChoice | None,
+    before: Collection[str],
+    seen_s: float,
+) -> NovaChoice | None:
+    """Return the choice for a server that was booted, once its row says what became of
+    it; None until then."""
+    if row is None:
+        return None
+    if row.state == 'error':
+        if choice is None:
+            return NovaChoice(None, KnownBy.FAILED, seen_s)
+        return replace(choice, refused=[choice.host or ''])
+    # A compute that refuses a server has its name there until then.
+    if row.host is None or row.host in before or row.state == BUILDING:
+        return None
+    if choice is None:
+        return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)
+    refused = [] if choice.host == row.host else [choice.host or '']
+    return replace(choice, refused=refused)
+
+
+def rebuilt(row: ServerRow | None, seen_s: float) -> NovaChoice | None:
+    """Return the choice for a server that is rebuilt where it is, or is in error."""
+    if row is None or seen_s < REBUILD_S:
+        return None
+    if row.state == 'error':
+        return NovaChoice(None, KnownBy.FAILED, seen_s)
+    return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)
