@@ -202,7 +202,7 @@ def report(
 
 
 def _is_uncertain(each: ComparedServer) -> bool:
-    """Return whether weighers may explain a difference, or do so besides a request that
+    """Return whether weighers may explain a difference, or do so beside a request that
     was decided about the same time."""
     is_double = each.cause == Cause.OTHER_REQUEST and each.weighers
     return each.cause in UNEXPLAINED or bool(is_double)

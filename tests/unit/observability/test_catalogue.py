@@ -9,6 +9,7 @@ from novasched.observability.catalogue import ALL, IN_FLIGHT, PREFIX
 
 LABELS = {
     'blocker',
+    'cause',
     'cell',
     'code',
     'extension_point',
@@ -17,6 +18,7 @@ LABELS = {
     'reason',
     'result',
     'service',
+    'verdict',
 }
 """No host, instance or project: there would be no end of their values."""
 
