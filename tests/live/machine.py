@@ -55,9 +55,9 @@ class Machine:
         """Run a command to its end as root; give its output, or fail with it."""
         return run(['nsenter', '--all', '--target', self._pid, *words])
 
-    def is_active(self, unit):
-        """Return whether a unit of systemd is active."""
-        return self._state('is-active', unit) == 'active'
+    def states(self, *units):
+        """Return the state of each unit, such as `active`."""
+        return [self._state('is-active', unit) for unit in units]
 
     def _state(self, *words):
         return self.run('sh', '-c', f'systemctl {" ".join(words)} || :').strip()

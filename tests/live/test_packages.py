@@ -4,6 +4,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,13 @@ import pytest
 from tests.live.daemon import QUEUE, START_S
 from tests.live.machine import Machine
 from tests.live.peer import Client
-from tests.live.servers.process import completed, free_port, run, running, wait_until
+from tests.live.servers.process import (
+    at_once,
+    free_port,
+    run,
+    running,
+    wait_until,
+)
 
 pytestmark = [
     pytest.mark.ours,
@@ -26,33 +33,38 @@ BUILD_S = 1800
 MOST_EXPOSED = 25
 """In tenths, of 100: what `systemd-analyze security` calls OK ends at 50."""
 LARGEST_IMAGE = 250_000_000
+# Without systemd, and with both kinds of control groups.
+PODMAN = ('podman', '--runtime', 'runc', '--cgroup-manager', 'cgroupfs')
+IN_A_TEST = ('--detach', '--no-healthcheck', '--ulimit', 'nofile=1024:1024',
+             '--ulimit', 'nproc=4096:4096')  # fmt: skip
 OF_THE_SYSTEM = re.compile(
-    r'/var/log/|/var/(lib|cache)/(apt|dpkg|systemd)/|/run/|/root/|/proc|/sys|/dev|'
+    r'/var/log/|/var/(lib|cache)/(apt|dpkg|logrotate|systemd)/|/run/|/root/|/proc|/sys|/dev|'
     r'/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$'
 )
 """Logs, and what every installation and each boot of Debian writes."""
 
 
 @pytest.fixture(scope='module')
-def packages():
-    """The files of the packages, built of this tree."""
-    run([ROOT / 'tools' / 'package'], timeout_s=BUILD_S)
-    return sorted((ROOT / 'dist').glob('*.deb'))
+def built(tmp_path_factory):
+    """The packages of this tree, and a machine that is not started yet."""
+    make = partial(run, [ROOT / 'tools' / 'package'], timeout_s=BUILD_S)
+    made = at_once([make, partial(Machine, tmp_path_factory.mktemp('machine'))])
+    return sorted((ROOT / 'dist').glob('*.deb')), made[1]
+
+
+@pytest.fixture
+def machine(built):
+    with running(built[1]) as started:
+        yield started
 
 
 @pytest.fixture(scope='module')
-def machine(tmp_path_factory):
-    with running(Machine(tmp_path_factory.mktemp('machine'))) as made:
-        yield made
-
-
-@pytest.fixture(scope='module')
-def image(packages):
+def image(built):
     """The name of the image made of the packages, which podman has loaded."""
     run([ROOT / 'tools' / 'image'], timeout_s=BUILD_S)
     file = ROOT / 'dist/novasched-docker.tar'
     assert file.stat().st_size < LARGEST_IMAGE
-    return run(['podman', 'load', '--quiet', '--input', file]).split()[-1]
+    return run([*PODMAN, 'load', '--quiet', '--input', file]).split()[-1]
 
 
 def serves(broker, url):
@@ -61,14 +73,15 @@ def serves(broker, url):
 
 
 def test_packages_serve_beside_nova_and_leave_nothing_when_purged(
-    packages, machine, cloud, rabbitmq, peer, claims
+    built, machine, cloud, rabbitmq, peer, claims
 ):
     before = machine.files()
-    for file in packages:
+    files = built[0]
+    for file in files:
         shutil.copy(file, machine.root / 'root')
-    names = [f'/root/{file.name}' for file in packages]
+    names = [f'/root/{file.name}' for file in files]
     machine.run('apt-get', 'install', '--yes', *names)
-    assert not any(machine.is_active(unit) for unit in UNITS)
+    assert machine.states(*UNITS) == ['inactive', 'inactive']
 
     url, port = rabbitmq.create_vhost(), free_port()
     conf = machine.root / 'etc/nova/nova.conf'
@@ -89,7 +102,7 @@ def test_packages_serve_beside_nova_and_leave_nothing_when_purged(
     claims.expect(reply.uuid)
     assert reply.hosts == ['node-1']
 
-    assert all(machine.is_active(unit) for unit in UNITS)
+    assert machine.states(*UNITS) == ['active', 'active']
     assert set(machine.run('ps', '-C', 'novasched-sched', '-o', 'user=').split()) == {
         'novasched'
     }
@@ -116,11 +129,11 @@ def test_packages_serve_beside_nova_and_leave_nothing_when_purged(
 
     machine.run('systemctl', 'reload', 'novasched-scheduler')
     machine.run('apt-get', 'install', '--yes', '--reinstall', *names)
-    assert all(machine.is_active(unit) for unit in UNITS)
+    assert machine.states(*UNITS) == ['active', 'active']
 
     conf.unlink()
     machine.run('apt-get', 'purge', '--yes', *PACKAGES)
-    assert not any(machine.is_active(unit) for unit in UNITS)
+    assert machine.states(*UNITS) == ['inactive', 'inactive']
     left = {path for path in machine.files() - before if not OF_THE_SYSTEM.match(path)}
     assert left == set()
     accounts = machine.run('getent', 'passwd') + machine.run('getent', 'group')
@@ -136,20 +149,20 @@ def test_image_serves_with_a_read_only_root(
     conf.chmod(0o644)
     where = ('--network', 'host', '--volume', f'{conf}:/etc/nova/nova.conf:ro')
     bounds = ('--read-only', '--read-only-tmpfs=false', '--cap-drop', 'ALL')
-    started = run(['podman', 'run', '--detach', *bounds, *where, image]).split()[-1]
+    container = run([*PODMAN, 'run', *IN_A_TEST, *bounds, *where, image]).split()[-1]
     try:
         wait_until(lambda: serves(rabbitmq, url), START_S, 'the scheduler')
         reply = Client(peer, url).select()
         claims.expect(reply.uuid)
         assert reply.hosts == ['node-1']
-        wait_until(
-            lambda: (
-                completed(['podman', 'healthcheck', 'run', started]).returncode == 0
-            ),
-            START_S,
-            'the health check',
-        )
-        assert run(['podman', 'exec', started, 'id', '-u']).strip() == '42424'
-        assert 'journal' not in run(['podman', 'logs', started])
+
+        (inspected,) = json.loads(run([*PODMAN, 'image', 'inspect', image]))
+        check, *words = inspected['Config']['Healthcheck']['Test']
+        assert check == 'CMD'
+        run([*PODMAN, 'exec', container, *words])
+        assert run([*PODMAN, 'exec', container, 'id', '-u']).split()[-1] == '42424'
+        logs = run([*PODMAN, 'logs', container])
+        assert 'Starting scheduler node' in logs
+        assert 'WARNING' not in logs
     finally:
-        run(['podman', 'rm', '--force', '--volumes', started])
+        run([*PODMAN, 'rm', '--force', '--volumes', container])
