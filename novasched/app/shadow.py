@@ -59,7 +59,14 @@ def compose(
             view.hosts_by_node,
             rows,
         )
-        logs.append(ShadowLog(make_log(view, profile, copy), finder, clock))
+        logs.append(
+            ShadowLog(
+                make_log(view, profile, copy),
+                finder,
+                clock,
+                conf.novasched.shadow_keep,
+            )
+        )
         return logs[0]
 
     kept = dependencies.kept

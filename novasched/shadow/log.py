@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from novasched.decisions.comparison import NovaChoice
+from novasched import shadow
+from novasched.decisions.comparison import Comparison, NovaChoice, Verdict
 from novasched.decisions.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -32,6 +33,16 @@ AROUND_S = 5.0
 MOST_TAKEN = 4096
 
 
+EXPLAINED = (Verdict.EQUAL, Verdict.ALIKE, Verdict.UNKNOWN)
+"""Verdicts without a difference that could be made again."""
+
+
+def is_kept_whole(keep: str, compared: Sequence[Comparison]) -> bool:
+    """Return whether a request is kept whole, by ``[novasched] shadow_keep``."""
+    differs = any(each.verdict not in EXPLAINED for each in compared)
+    return keep == shadow.ALL or (keep == shadow.DIFFERING and differs)
+
+
 @dataclass
 class _Waiting:
     """A request that was decided, and what is known of nova's choices for it."""
@@ -50,8 +61,15 @@ class _Waiting:
 class ShadowLog(DecisionLog):
     """A log whose records wait; ``inner`` makes and writes them."""
 
-    def __init__(self, inner: DecisionLog, finder: ChoiceFinder, clock: Clock) -> None:
+    def __init__(
+        self,
+        inner: DecisionLog,
+        finder: ChoiceFinder,
+        clock: Clock,
+        keep: str = shadow.NONE,
+    ) -> None:
         self._inner = inner
+        self._keep = keep
         self._finder = finder
         self._clock = clock
         self._lock = threading.Lock()
@@ -125,6 +143,7 @@ class ShadowLog(DecisionLog):
             if each.request_id != mine and abs(each.at_s - at_s) <= AROUND_S
         ]
         recorder.compared = compare(recorder, waiting.choices, others, waiting.late)
+        recorder.is_kept_whole = is_kept_whole(self._keep, recorder.compared)
         waiting.record(recorder)
 
     def close(self) -> None:

@@ -267,6 +267,11 @@ class _ParsedColumn(abc.ABC, Generic[T]):
             return ()
 
     @property
+    def text(self) -> str | None:
+        """The text that it was parsed from; None if it was made of items."""
+        return self._text
+
+    @property
     def problem(self) -> str:
         """What is wrong with the text; '' if it can be read."""
         return self._problem if not self._items else ''

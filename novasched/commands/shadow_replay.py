@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched shadow replay``: make the decision of a kept request again."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import TYPE_CHECKING
+
+from novasched import errors
+from novasched.commands.base import ANSWER_IS_NO, ReportCommand
+from novasched.inspection.texts.lines import Style
+
+if TYPE_CHECKING:
+    from novasched.decisions.history import Document
+    from novasched.inspection.questions.replay import ReplayReport
+
+
+class ReplayDecision(ReportCommand):
+    """Make the decision of a kept request again, and compare it host by host.
+
+    A shadow keeps requests whole as [novasched] shadow_keep says. See
+    docs/reference/shadow-replay.md.
+
+    Exit codes: 0 the decision is the same, 1 error, 2 usage, 3 it is another one, or no
+    such request is kept.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument(
+            'decision',
+            metavar='ID',
+            nargs='?',
+            help='id of a decision of this machine (d-..., 6 characters are enough)',
+        )
+        what.add_argument(
+            '--from', dest='file', metavar='FILE', help='a document, from any machine'
+        )
+        parser.add_argument(
+            '--to', metavar='FILE', help='write the document, such as for a bug report'
+        )
+        parser.add_argument(
+            '--anonymous',
+            action='store_true',
+            help='hash all names in the document, with a random salt that is not kept',
+        )
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> ReplayReport:
+        import json
+
+        from novasched.inspection.questions import replay
+
+        kept = self._document(parsed_args)
+        try:
+            answer = replay.replay(kept)
+            if parsed_args.anonymous:
+                from novasched.decisions.anonymous import anonymous
+
+                was_equal, kept = answer.is_equal, anonymous(kept)
+                answer = replay.replay(kept)
+                if was_equal and not answer.is_equal:
+                    raise errors.OptionError(
+                        '--anonymous',
+                        'the decision depends on the names that would be hashed',
+                        'Leave it out',
+                    )
+        except (LookupError, TypeError, AttributeError, ValueError) as problem:
+            raise _unreadable(
+                parsed_args, f'{type(problem).__name__}: {problem}'
+            ) from (problem)
+        if parsed_args.to:
+            path = pathlib.Path(parsed_args.to)
+            try:
+                path.write_text(json.dumps(kept, indent=1) + '\n')
+            except OSError as problem:
+                raise errors.OptionError(
+                    '--to', str(problem), 'Name a file that can be written'
+                ) from problem
+            self.say(f'The document is in {path}')
+        if not answer.is_equal:
+            self.code = ANSWER_IS_NO
+        return answer
+
+    def _document(self, parsed_args: argparse.Namespace) -> Document:
+        """Return the document that the arguments name. Raises errors.OptionError."""
+        import zlib
+
+        from novasched.commands import sources
+        from novasched.decisions import history
+        from novasched.decisions.reading import DecisionFiles
+
+        try:
+            if parsed_args.file:
+                return history.read(pathlib.Path(parsed_args.file).read_bytes())
+            directory = sources.files.existing(self.configuration(sources.OPTIONS))
+            kept = DecisionFiles(directory, self.warn).whole(parsed_args.decision)
+            if kept is None:
+                raise errors.RequestNotKept(
+                    parsed_args.decision,
+                    'its request is not kept whole',
+                    'Requests of a shadow are, as [novasched] shadow_keep says',
+                )
+            return history.read(zlib.decompress(kept))
+        except (OSError, ValueError, zlib.error) as problem:
+            raise _unreadable(parsed_args, str(problem)) from problem
+
+    def text(
+        self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace
+    ) -> str:
+        verdict = 'the same' if answer.is_equal else 'another one'
+        lines = [
+            f'Decision {answer.id} of {answer.time}, request {answer.request_id}',
+            f'made again for {len(answer.servers)} servers from {answer.hosts} hosts: '
+            f'{style.bold(verdict)}',
+        ]
+        for server in answer.servers:
+            lines += ['', f'server   {server.server or "-"}']
+            lines.append(f'  ours   {server.recorded or "no host"}')
+            if server.again != server.recorded:
+                lines.append(f'  again  {server.again or "no host"}')
+            if server.ours:
+                lines.append(f'         {server.ours}')
+            if server.verdict:
+                lines.append(f'  nova   {server.nova or "no host"}')
+                if server.nova_here:
+                    lines.append(f'         {server.nova_here}')
+                cause = f': {server.cause}' if server.cause else ''
+                lines.append(f'         {server.verdict}{cause}')
+        if (found := answer.difference) is not None:
+            lines += [
+                '',
+                f'First difference, of {found.hosts}: {found.host}, for server '
+                f'{found.server}',
+                f'  recorded  {found.recorded}',
+                f'            {", ".join(found.recorded_steps)}',
+                f'  again     {found.again}',
+                f'            {", ".join(found.again_steps)}',
+            ]
+        if answer.error:
+            lines += ['', f'It ended by an error: {answer.error}']
+        return '\n'.join(lines)
+
+
+def _unreadable(parsed_args: argparse.Namespace, problem: str) -> errors.OptionError:
+    return errors.OptionError(
+        parsed_args.file or parsed_args.decision,
+        problem,
+        'Replay it with the release that wrote it',
+    )
