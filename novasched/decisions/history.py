@@ -125,7 +125,7 @@ def document(
     if first is None:
         return None
     texts: dict[str, int] = {}
-    aggregates: dict[int, Aggregate] = {}
+    aggregates: dict[int, tuple[int, Aggregate]] = {}
     rows = _rows(first.hosts, texts, aggregates)
     offered = first.hosts.snapshot.column('allocation_candidates')
     several = len(recorder.instance_uuids or ()) > 1
@@ -139,7 +139,7 @@ def document(
         'profile': {'nova_release': release.number, 'options': options},
         'state': {
             'hosts': rows,
-            'aggregates': [_of_aggregate(each) for each in aggregates.values()],
+            'aggregates': [_of_aggregate(each) for _, each in aggregates.values()],
             'texts': list(texts),
         },
         'requests': [
@@ -219,10 +219,13 @@ def _capacity(
 
 
 def _rows(
-    hosts: HostTable, texts: dict[str, int], aggregates: dict[int, Aggregate]
+    hosts: HostTable,
+    texts: dict[str, int],
+    aggregates: dict[int, tuple[int, Aggregate]],
 ) -> list[dict[str, Any]]:
     """Return the hosts, one row each, without what is None; columns that no filter or
-    weigher has read are left out. Long texts and aggregates are added to the others."""
+    weigher has read are left out. Long texts and aggregates are added to the
+    others; rows name them by their place."""
     snapshot, columns = hosts.snapshot, {}
     for name in sorted(snapshot.names - PER_REQUEST):
         raw = snapshot.raw(name)
@@ -237,8 +240,10 @@ def _rows(
             is_text = KINDS.get(name) is str and isinstance(value, str)
             if is_text and len(value) > LONGEST_INLINE:
                 row[name] = {'text': texts.setdefault(value, len(texts))}
-        aggregates.update((each.id, each) for each in row['aggregates'])
-        row['aggregates'] = [each.id for each in row['aggregates']]
+        row['aggregates'] = [
+            aggregates.setdefault(id(each), (len(aggregates), each))[0]
+            for each in row['aggregates']
+        ]
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -323,7 +328,7 @@ def hosts_of(kept: Document) -> HostTable:
     """Return the hosts as they were offered. Raises LookupError, TypeError and
     ValueError for a document of another form."""
     state = kept['state']
-    aggregates = {each['id']: _aggregate(each) for each in state['aggregates']}
+    aggregates = [_aggregate(each) for each in state['aggregates']]
     rows, columns = state['hosts'], dict[str, Any]()
     for name, kind in _KINDS.items():
         values = [_in_full(row.get(name), state['texts']) for row in rows]

@@ -26,8 +26,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 Requests that a shadow keeps whole, for ``novasched shadow replay``.
 
 They are in the decision log, and go with its files. Servers on another host of the same
-weight count as equal. A request takes about 0.1 KiB a host that it may have, and one of
-more than 2 MiB is not kept.
+weight count as equal. A request takes 0.13 to 0.17 KiB for each host that placement
+offers it; one of more than 2 MiB is not kept, nor any while the log cannot be written.
 """,
         ),
     ]
