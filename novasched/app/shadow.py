@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -24,16 +25,28 @@ from novasched.db.servers import CellServerRows, ServerRow
 from novasched.db.stores import SqlServiceStore
 from novasched.external import servicegroup
 from novasched.external.silent import SilentNotifier
+from novasched.observability import catalogue
+from novasched.observability.catalogue import Recorder
 from novasched.placement.claimless import ClaimlessPlacement
-from novasched.placement.client import PlacementClient
 from novasched.placement_copy.copy import CopyKeeper
+from novasched.ports import Placement
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import Scheduler, host_of
 from novasched.rpc import server, tap
 from novasched.rpc.serializer import conductor_backport
+from novasched.rpc.tap import Phase, TapObserver
+from novasched.runtime.clock import Clock
 from novasched.scheduler.pipeline import Profile
+from novasched.shadow import keeping
 from novasched.shadow.choices import ChoiceFinder
+from novasched.shadow.early import EarlyClaims
 from novasched.shadow.log import LOOK_EVERY_S, ShadowLog
+from novasched.shadow.phases import Phases
+
+WRITE_EVERY_S = 10.0
+"""Times in which requests were tapped are written so often."""
+MOST_AGE_S = 60.0
+"""A copy of placement that is older is not looked at for claims of nova."""
 
 
 def compose(
@@ -46,28 +59,31 @@ def compose(
     dependencies = _reading(conf, dependencies)
     make_log = LogMaker(conf, dependencies, store)
     services = servicegroup.services(conf, dependencies.services, clock)
+    phases = Phases()
+    inner: list[Placement] = []
     logs: list[ShadowLog] = []
     opened: list[_ServerRows] = []
+
+    def claimless(placement: Placement) -> ClaimlessPlacement:
+        inner.append(placement)
+        return ClaimlessPlacement(placement)
 
     def shadow_log(
         view: ClusterView, profile: Profile, copy: CopyKeeper | None
     ) -> DecisionLog:
         rows = _ServerRows(view, dependencies.make_cell_engine)
         opened.append(rows)
-        finder = ChoiceFinder(
-            PlacementClient(dependencies.placement),
-            view.hosts_by_node,
-            rows,
+        log = ShadowLog(
+            make_log(view, profile, copy),
+            ChoiceFinder(inner[0], view.hosts_by_node, rows),
+            phases,
+            clock,
+            None if copy is None else _early(dependencies, copy, clock),
+            conf.scheduler.max_placement_results,
+            functools.partial(keeping.is_kept_whole, conf.novasched.shadow_keep),
         )
-        logs.append(
-            ShadowLog(
-                make_log(view, profile, copy),
-                finder,
-                clock,
-                conf.novasched.shadow_keep,
-            )
-        )
-        return logs[0]
+        logs.append(log)
+        return log
 
     kept = dependencies.kept
     reader = app.compose_reader(
@@ -76,9 +92,8 @@ def compose(
         profile,
         make_log=shadow_log,
         transport_url=dependencies.transport.conf.transport_url,
-        wrappers=app.Wrappers(
-            placement=ClaimlessPlacement, assumed=lambda profile: None
-        ),
+        # Nova assumes nothing of its picks for other requests.
+        wrappers=app.Wrappers(placement=claimless, assumed=lambda profile: None),
         found=kept.release.at_least(find(conf, services, clock)),
     )
     view, copy = reader.view, reader.copy
@@ -86,8 +101,19 @@ def compose(
     requests = instrumentation.requests
     backport = conductor_backport(conf, dependencies.transport)
     endpoint = server.SchedulerEndpoint(manager, backport, requests)
-    dispatcher = server.Dispatcher([endpoint], requests)
-    tapping = tap.from_conf(conf, dispatcher, requests, host_of(conf), server.TOPIC)
+    tapping = tap.from_conf(
+        conf,
+        server.Dispatcher([endpoint], requests),
+        requests,
+        host=host_of(conf),
+        topic=server.TOPIC,
+        observer=_Observer(instrumentation.recorder, phases),
+    )
+
+    def write_intervals() -> None:
+        for interval in tapping.intervals():
+            store.store.write_listened(interval.since_s, interval.until_s)
+
     periodic = [
         *view.periodic_tasks(),
         *(copy.periodic_tasks() if copy is not None else ()),
@@ -95,9 +121,12 @@ def compose(
         *follow_tasks(conf, reader.found, services, clock, manager, None),
         *make_log.tasks(reader.outages, instrumentation.picks),
         (LOOK_EVERY_S, logs[0].look),
+        (WRITE_EVERY_S, write_intervals),
     ]
 
     def close() -> None:
+        with contextlib.suppress(errors.StoreFailed):
+            write_intervals()
         for each in (reader.decision_log, *opened, store.store, dependencies):
             each.close()
 
@@ -114,6 +143,33 @@ def compose(
         finished=requests.finished,
         found=reader.found,
         outages=reader.outages,
+    )
+
+
+class _Observer(TapObserver):
+    """Counts what is tapped, and hears how long nova takes."""
+
+    def __init__(self, recorder: Recorder, phases: Phases) -> None:
+        self._recorder = recorder
+        self._phases = phases
+
+    def tapped(self) -> None:
+        self._recorder.count(catalogue.TAPPED)
+
+    def notified(self, phase: Phase) -> None:
+        self._phases.add(phase)
+
+    def missed(self, seconds: float) -> None:
+        self._recorder.count(catalogue.TAP_GAPS)
+        self._recorder.count(catalogue.TAP_GAP_SECONDS, by=seconds)
+
+
+def _early(dependencies: Dependencies, copy: CopyKeeper, clock: Clock) -> EarlyClaims:
+    return EarlyClaims(
+        dependencies.placement,
+        copy.own_claims,
+        lambda: copy.current(MOST_AGE_S),
+        clock.monotonic,
     )
 
 

@@ -14,6 +14,7 @@ class KnownBy(StrEnum):
     ALLOCATION = 'allocation'  # of the server, in placement
     INSTANCE = 'instance'  # the row of the server names its host
     FAILED = 'failed'  # the server is in error, and holds nothing
+    UNCLAIMED = 'unclaimed'  # nothing was claimed for a move within a minute
     UNKNOWN = 'unknown'
 
 
@@ -53,6 +54,7 @@ class Cause(StrEnum):
     FILTER = 'filter'
     NOT_OFFERED = 'not_offered'  # placement's answer, or our copy, had not the host
     CHANCE = 'chance'  # ties, and subsets of the best
+    SAME_REQUEST = 'same_request'  # an earlier server of it went elsewhere
     OTHER_REQUEST = 'other_request'  # decided between the two
     LATE = 'late'  # nova's claim was there before our decision
     TRUNCATED = 'truncated'  # placement's answer to nova had not our host
@@ -80,12 +82,14 @@ class ComparedServer:
     nova_ms: int | None
     refused: str
     """Hosts, with commas between them."""
+    weighers: str
+    """Names, with commas between them."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Our choice for one server and nova's. ``detail`` names the filter, the request or
-    the weighers that made the difference."""
+    """Our choice for one server and nova's. ``detail`` names the filter or the request
+    that made the difference."""
 
     server: str
     ours: str | None
@@ -95,3 +99,5 @@ class Comparison:
     detail: str = ''
     our_weight: float | None = None
     nova_weight: float | None = None
+    weighers: Sequence[str] = ()
+    """Nova's host would be the best if such a weigher were left out or turned round."""

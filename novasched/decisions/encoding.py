@@ -132,6 +132,7 @@ def _compared(each: Comparison) -> tuple[Any, ...]:
             int(nova.seen_s * 1000),
             took_ms,
             ','.join(nova.refused),
+            ','.join(each.weighers),
         )
     )
 

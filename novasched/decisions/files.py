@@ -140,7 +140,8 @@ COMPARED = (
     'CREATE TABLE IF NOT EXISTS compared (decision INTEGER NOT NULL, '
     'server TEXT NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, '
     'detail TEXT NOT NULL, ours TEXT, nova TEXT, known_by TEXT NOT NULL, '
-    'seen_ms INTEGER NOT NULL, nova_ms INTEGER, refused TEXT NOT NULL)'
+    'seen_ms INTEGER NOT NULL, nova_ms INTEGER, refused TEXT NOT NULL, '
+    'weighers TEXT NOT NULL)'
 )
 """Made by shadows: by server, what was decided and what nova chose."""
 WHOLE = (

@@ -269,9 +269,10 @@ class DecisionReader(abc.ABC):
     def compared(self, since_us: int) -> Iterator[ComparedServer]:
         """Yield what a shadow compared since a time, the newest first."""
         statement = (
-            'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, c.verdict, '
-            'c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, c.nova_ms, c.refused '
-            'FROM compared c JOIN decisions d ON d.rowid = c.decision '
+            'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, '
+            'c.verdict, c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, '
+            'c.nova_ms, c.refused, c.weighers FROM compared c '
+            'JOIN decisions d ON d.rowid = c.decision '
             'WHERE d.at >= ? ORDER BY d.rowid DESC'
         )
 

@@ -41,7 +41,7 @@ MOST_VALUES = 999
 """Values that one statement of an old SQLite takes."""
 _COMPARED = (
     'decision, server, verdict, cause, detail, ours, nova, known_by, seen_ms, nova_ms, '
-    'refused'
+    'refused, weighers'
 )
 _DECISIONS = f'decisions (rowid, {", ".join(HEAD)})'
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from novasched.decisions.comparison import Cause, Verdict
 from novasched.scheduler.outcomes import REASONS, Outcome
 
 PREFIX = 'novasched'
@@ -189,6 +190,34 @@ GROUP_YIELDS = Metric(
     'Claims that were undone before the answer, as another request had claimed for the '
     'same server group what would break its policy, or picked the same NUMA cell or '
     'device; another host was chosen then.',
+)
+TAPPED = Metric(
+    'novasched_shadow_tapped_total',
+    'Messages for nova-scheduler, requests and casts, that a shadow tapped.',
+)
+TAP_GAPS = Metric(
+    'novasched_shadow_gaps_total',
+    'Times in which a shadow did not tap all requests: the broker was away, or the '
+    'shadow was paused until its queue was full.',
+)
+TAP_GAP_SECONDS = Metric(
+    'novasched_shadow_gap_seconds_total',
+    'How long these times were, together.',
+)
+COMPARED = Metric(
+    'novasched_shadow_compared_total',
+    "Servers for which a shadow compared its choice with nova's, by verdict: equal, "
+    'alike, better, worse, rejected, ours_only, nova_only or unknown.',
+    labels=('verdict',),
+    values=tuple(Verdict),
+)
+DIFFERENCES = Metric(
+    'novasched_shadow_differences_total',
+    'Servers for which a shadow and nova chose otherwise, by cause: filter, '
+    'not_offered, chance, same_request, other_request, late, truncated, weighers or '
+    'unknown.',
+    labels=('cause',),
+    values=tuple(Cause),
 )
 PICKS = Metric(
     'novasched_picks_total',

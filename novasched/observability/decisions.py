@@ -115,6 +115,10 @@ class DecisionMetrics(RequestObserver):
         for outcome, metric in METRICS.items():
             if lost[outcome]:
                 count(metric, by=lost[outcome])
+        for compared in record.body.shadow or ():
+            count(catalogue.COMPARED, compared.verdict)
+            if compared.cause:
+                count(catalogue.DIFFERENCES, compared.cause)
         for reason, times in rounds.items():
             count(catalogue.DECIDED_AGAIN, reason, by=times)
         if head.diagnosis == MADE:

@@ -40,7 +40,7 @@ class ClaimlessPlacement:
         mine: Mapping[str, str],
         among: Collection[str] | None = None,
     ) -> Mapping[str, Collection[str]] | QueryFailed:
-        """Return nothing: what is in flight is no concern of who claims nothing."""
+        """Return nothing: what is in flight concerns nobody that claims nothing."""
         return {}
 
     def usages(

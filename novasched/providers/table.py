@@ -219,6 +219,12 @@ class ProviderTable:
         order = np.argsort(anchors, kind='stable')
         return anchors[order], rows[order]
 
+    def used(self, row: int, name: str) -> int | None:
+        """Return what is used of a class at a row; None if it has no inventory."""
+        inventory = self.inventories.get(name)
+        place = -1 if inventory is None else inventory.place(row)
+        return inventory.used.item(place) if inventory and place >= 0 else None
+
     def summary(self, row: int) -> dict[str, object]:
         """Return the entry of a provider in placement's provider_summaries."""
         parent = self.parents.item(row)

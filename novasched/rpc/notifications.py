@@ -75,6 +75,19 @@ UNSAID = ('id', 'created_at', 'updated_at')
 _SILENT_DRIVERS = frozenset({'', 'noop'})
 
 
+def topics(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the topics that notifications are sent to; none if they are not sent."""
+    options = conf.oslo_messaging_notifications
+    if _SILENT_DRIVERS.issuperset(options.driver):
+        return []
+    form, found = conf.notifications.notification_format, []
+    if form in ('unversioned', 'both'):
+        found += options.topics
+    if form in ('versioned', 'both'):
+        found += conf.notifications.versioned_notifications_topics
+    return list(dict.fromkeys(found))
+
+
 class Notifications:
     """Sends both kinds of notifications; a kind whose notifier is None is off.
 

@@ -5,6 +5,7 @@ rows in the cells."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from novasched.db.servers import ServerRow
 from novasched.decisions.comparison import KnownBy, NovaChoice
@@ -14,6 +15,9 @@ from novasched.ports import Placement, QueryFailed
 UNKNOWN = NovaChoice(None, KnownBy.UNKNOWN)
 Holders = Mapping[str, frozenset[str]]
 """The hosts that servers hold something of, by uuid of the server."""
+BUILDING = 'building'
+REBUILD_S = 3.0
+"""A rebuild is certainly scheduled, or its server in error, after so long."""
 
 
 class ChoiceFinder:
@@ -45,25 +49,50 @@ class ChoiceFinder:
             for uuid in uuids
         }
 
-    def choices(
-        self, context: RequestContext, before: Holders, seen_s: float
-    ) -> dict[str, NovaChoice]:
-        """Return what is known by now of servers that held ``before`` when they were
-        asked for."""
-        now = self.held(context, list(before)) or {}
-        found = {}
-        for uuid, hosts in now.items():
-            if new := _new(hosts, before[uuid]):
-                found[uuid] = NovaChoice(new, KnownBy.ALLOCATION, seen_s)
-        unfound = [uuid for uuid in before if uuid not in found]
-        for row in self._rows(unfound) if unfound else ():
-            if row.state == 'error':
-                found[row.uuid] = NovaChoice(None, KnownBy.FAILED, seen_s)
-            elif row.host and row.host not in before[row.uuid]:
-                found[row.uuid] = NovaChoice(row.host, KnownBy.INSTANCE, seen_s)
-        return found
+    def rows(self, uuids: Sequence[str]) -> dict[str, ServerRow]:
+        """Return the rows of servers that are there."""
+        return {row.uuid: row for row in self._rows(uuids)} if uuids else {}
 
 
-def _new(now: Collection[str], before: Collection[str]) -> str | None:
-    """Return the host that a server takes from now, and did not before."""
-    return min(set(now) - set(before), default=None)
+def claimed(
+    now: Holders, before: Holders, choices: Mapping[str, NovaChoice], seen_s: float
+) -> dict[str, NovaChoice]:
+    """Return what is known of servers by what they hold ``now``, and did not before."""
+    found = {}
+    for uuid, hosts in now.items():
+        new = min(hosts - before[uuid], default=None)
+        if uuid not in choices and new is not None:
+            found[uuid] = NovaChoice(new, KnownBy.ALLOCATION, seen_s)
+    return found
+
+
+def settled(
+    row: ServerRow | None,
+    choice: NovaChoice | None,
+    before: Collection[str],
+    seen_s: float,
+) -> NovaChoice | None:
+    """Return the choice for a server that was booted, once its row says what became of
+    it; None until then."""
+    if row is None:
+        return None
+    if row.state == 'error':
+        if choice is None:
+            return NovaChoice(None, KnownBy.FAILED, seen_s)
+        return replace(choice, refused=[choice.host or ''])
+    # A compute that refuses a server has its name there until then.
+    if row.host is None or row.host in before or row.state == BUILDING:
+        return None
+    if choice is None:
+        return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)
+    refused = [] if choice.host == row.host else [choice.host or '']
+    return replace(choice, refused=refused)
+
+
+def rebuilt(row: ServerRow | None, seen_s: float) -> NovaChoice | None:
+    """Return the choice for a server that is rebuilt where it is, or is in error."""
+    if row is None or seen_s < REBUILD_S:
+        return None
+    if row.state == 'error':
+        return NovaChoice(None, KnownBy.FAILED, seen_s)
+    return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,12 +11,13 @@ import numpy as np
 
 from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
 from novasched.decisions.recording import InstanceDecision, RequestRecorder
+from novasched.scheduler.columns import Floats
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.trace import Decision
 from novasched.shadow.choices import UNKNOWN
 
 NEAR = 1e-9
-"""Weights that differ by less, of the sum of their multipliers, weigh alike."""
+"""Weights weigh alike if they differ by less than this share of all multipliers."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,19 @@ def compare(
     recorder: RequestRecorder,
     choices: Mapping[str, NovaChoice],
     others: Iterable[Taken] = (),
-    late: bool = False,
+    is_late: bool = False,
+    most_candidates: int | None = None,
 ) -> list[Comparison]:
-    """Compare each server of a request. ``others`` are choices for other requests that
-    were made about the same time; ``late``: nova's claims were seen before we decided.
+    """Compare each server of a request.
+
+    ``others`` are choices for other requests that were made about the same time.
+    ``is_late``: nova's claims were seen before we decided. ``most_candidates`` is how
+    many placement gives nova.
     """
     taken = {each.host: each.request_id for each in others}
     turns = {turn.index: turn for turn in recorder.turns}
     first = next((t for t in recorder.turns if t.decision is not None), None)
-    found = []
+    found: list[Comparison] = []
     for index, uuid in enumerate(recorder.instance_uuids or ()):
         nova = choices.get(uuid, UNKNOWN)
         turn = turns.get(index)
@@ -47,18 +53,27 @@ def compare(
         whole = turn if turn is not None and turn.decision is not None else first
         made = _compared(uuid, ours, nova, whole)
         if made.cause == Cause.UNKNOWN:
-            made = _by_time(made, taken, late)
+            offered = 0 if whole is None else len(whole.offered)
+            is_cut = most_candidates is not None and offered > most_candidates
+            made = _caused(made, found, taken, is_late, is_cut)
         found.append(made)
+    if Counter(c.ours for c in found) == Counter(c.nova.host for c in found):
+        found = [_exchanged(each) for each in found]
     return found
+
+
+def _exchanged(made: Comparison) -> Comparison:
+    """Servers of one request are alike: it does not matter which got which host."""
+    if made.verdict in (Verdict.EQUAL, Verdict.UNKNOWN):
+        return made
+    return replace(made, verdict=Verdict.ALIKE, cause=Cause.CHANCE, detail='')
 
 
 def _compared(
     uuid: str, ours: str | None, nova: NovaChoice, turn: InstanceDecision | None
 ) -> Comparison:
-    def made(
-        verdict: Verdict, cause: str = '', detail: str = '', *weights: float
-    ) -> Comparison:
-        return Comparison(uuid, ours, nova, verdict, cause, detail, *weights)
+    def made(verdict: Verdict, cause: str = '', detail: str = '') -> Comparison:
+        return Comparison(uuid, ours, nova, verdict, cause, detail)
 
     if not nova.is_known:
         return made(Verdict.UNKNOWN)
@@ -76,25 +91,36 @@ def _compared(
     mine = None if ours is None else _place(decision.weighed.hosts, ours)
     if mine is None:  # our claim or a look after the decision dropped it
         return made(Verdict.NOVA_ONLY, Cause.UNKNOWN)
-    return made(*_weighed(decision, mine, place))
+    return _weighed(made(Verdict.ALIKE, Cause.CHANCE), decision, mine, place)
 
 
 def _weighed(
-    decision: Decision, ours: int, novas: int
-) -> tuple[Verdict, Cause, str, float, float]:
+    alike: Comparison, decision: Decision, ours: int, novas: int
+) -> Comparison:
     """Compare two survivors, by their places among the hosts that were weighed."""
     weighed = decision.weighed
     our, other = weighed.totals.item(ours), weighed.totals.item(novas)
-    scale = sum(float(np.abs(each.multipliers).max()) for each in weighed.weighings)
-    if abs(our - other) <= NEAR * max(scale, 1.0):
-        return Verdict.ALIKE, Cause.CHANCE, '', our, other
-    verdict = Verdict.BETTER if our > other else Verdict.WORSE
-    names = [
-        each.name
-        for each in weighed.weighings
-        if (each.score(ours) - each.score(novas)) * (our - other) > 0
-    ]
-    return verdict, Cause.UNKNOWN, ', '.join(names), our, other
+    alike = replace(alike, our_weight=our, nova_weight=other)
+    scale = max(1.0, sum(float(abs(each.multipliers).max()) for each in weighed.scored))
+    if abs(our - other) <= NEAR * scale:
+        return alike
+    return replace(
+        alike,
+        verdict=Verdict.BETTER if our > other else Verdict.WORSE,
+        cause=Cause.UNKNOWN,
+        weighers=[
+            each.name
+            for each in weighed.weighings
+            if any(
+                _is_best(weighed.totals - times * each.scores, novas, scale)
+                for times in (1, 2)
+            )
+        ],
+    )
+
+
+def _is_best(totals: Floats, place: int, scale: float) -> bool:
+    return bool(totals.item(place) >= totals.max() - NEAR * scale)
 
 
 def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:
@@ -105,12 +131,22 @@ def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:
     return Cause.NOT_OFFERED, ''
 
 
-def _by_time(made: Comparison, taken: Mapping[str, str], late: bool) -> Comparison:
-    """Explain a difference by what happened between the two decisions, if anything."""
+def _caused(
+    made: Comparison,
+    earlier: Iterable[Comparison],
+    taken: Mapping[str, str],
+    is_late: bool,
+    is_cut: bool,
+) -> Comparison:
+    """Explain a difference by what came between the two decisions, if anything."""
+    if any(each.ours != each.nova.host for each in earlier):
+        return replace(made, cause=Cause.SAME_REQUEST)
+    if is_cut and made.verdict in (Verdict.BETTER, Verdict.OURS_ONLY):
+        return replace(made, cause=Cause.TRUNCATED)
     for host in (made.ours, made.nova.host):
         if host is not None and host in taken:
             return replace(made, cause=Cause.OTHER_REQUEST, detail=taken[host])
-    return replace(made, cause=Cause.LATE) if late else made
+    return replace(made, cause=Cause.LATE) if is_late else made
 
 
 def _place(hosts: HostTable, name: str) -> int | None:

@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from novasched import shadow
-from novasched.decisions.comparison import Comparison, NovaChoice, Verdict
+from novasched.db.servers import ServerRow
+from novasched.decisions.comparison import KnownBy, NovaChoice
 from novasched.decisions.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.decisions import DecisionLog, DecisionRecorder
 from novasched.runtime.clock import Clock
-from novasched.shadow.choices import ChoiceFinder, Holders
+from novasched.shadow.choices import ChoiceFinder, Holders, claimed, rebuilt, settled
 from novasched.shadow.comparison import Taken, compare
+from novasched.shadow.early import EarlyClaims
+from novasched.shadow.keeping import KeepsWhole
+from novasched.shadow.phases import Phases
 
-LOG = logging.getLogger(__name__)
-
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 0.5
+LOOKS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+"""Seconds after a request at which placement is asked what its servers hold."""
 WITHIN_S = 60.0
 """What nova chose is unknown if it is not found out within that."""
 MOST_WAITING = 512
@@ -33,16 +35,6 @@ AROUND_S = 5.0
 MOST_TAKEN = 4096
 
 
-EXPLAINED = (Verdict.EQUAL, Verdict.ALIKE, Verdict.UNKNOWN)
-"""Verdicts without a difference that could be made again."""
-
-
-def is_kept_whole(keep: str, compared: Sequence[Comparison]) -> bool:
-    """Return whether a request is kept whole, by ``[novasched] shadow_keep``."""
-    differs = any(each.verdict not in EXPLAINED for each in compared)
-    return keep == shadow.ALL or (keep == shadow.DIFFERING and differs)
-
-
 @dataclass
 class _Waiting:
     """A request that was decided, and what is known of nova's choices for it."""
@@ -50,28 +42,41 @@ class _Waiting:
     recorder: RequestRecorder
     record: Callable[[RequestRecorder], None]
     before: Holders
-    late: bool
+    is_late: bool
     choices: dict[str, NovaChoice] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    looks: int = 0  # at placement
 
     @property
-    def is_complete(self) -> bool:
-        return len(self.choices) >= len(self.before)
+    def unsettled(self) -> list[str]:
+        return [uuid for uuid in self.before if uuid not in self.settled]
 
 
 class ShadowLog(DecisionLog):
-    """A log whose records wait; ``inner`` makes and writes them."""
+    """A log whose records wait; ``inner`` makes and writes them.
+
+    ``early`` takes out what nova claimed already, if there is a copy of placement.
+    ``most_candidates`` is how many placement gives nova. ``keeps_whole`` says whether
+    a request is kept whole.
+    """
 
     def __init__(
         self,
         inner: DecisionLog,
         finder: ChoiceFinder,
+        phases: Phases,
         clock: Clock,
-        keep: str = shadow.NONE,
+        early: EarlyClaims | None = None,
+        most_candidates: int | None = None,
+        keeps_whole: KeepsWhole = lambda compared: False,
     ) -> None:
         self._inner = inner
-        self._keep = keep
         self._finder = finder
+        self._phases = phases
         self._clock = clock
+        self._early = early
+        self._most_candidates = most_candidates
+        self._keeps_whole = keeps_whole
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
@@ -83,18 +88,34 @@ class ShadowLog(DecisionLog):
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
         uuids = list(instance_uuids or ())
-        held = self._finder.held(context, uuids) if uuids else {}
+        before = self._held(context, request, uuids)
+        is_early = not request.is_move and not request.is_rebuild
+        early = [u for u, hosts in before.items() if hosts] if is_early else []
+        out = self._early.take_out(context, early) if self._early and early else []
         recorder = self._inner.recorder(context, request, instance_uuids)
-        if isinstance(recorder, RequestRecorder) and held:
-            late = not request.is_move and any(held.values())
-            before = dict.fromkeys(held, frozenset[str]()) if late else held
-            record = recorder.when_ended
-            recorder.when_ended = lambda ended: self._wait(
-                _Waiting(ended, record, before, late)
+        if isinstance(recorder, RequestRecorder) and before:
+            if early:
+                before = dict.fromkeys(before, frozenset[str]())
+            waiting = _Waiting(
+                recorder, recorder.when_ended, before, len(out) < len(early)
             )
+            recorder.when_ended = lambda ended: self._wait(waiting, out)
         return recorder
 
-    def _wait(self, waiting: _Waiting) -> None:
+    def _held(
+        self, context: RequestContext, request: RequestSpec, uuids: Sequence[str]
+    ) -> Holders:
+        """Return what servers hold, by one question if nova claimed nothing yet: its
+        claims for several servers are made in their order."""
+        nothing = dict.fromkeys(uuids, frozenset[str]())
+        held = self._finder.held(context, uuids[:1]) or {}
+        if len(uuids) > 1 and any(held.values()):
+            held = self._finder.held(context, uuids) or {}
+        return {**nothing, **held}
+
+    def _wait(self, waiting: _Waiting, out: Sequence[str]) -> None:
+        if self._early and out:
+            self._early.put_back(out)
         with self._lock:
             self._waiting.append(waiting)
             overdue = []
@@ -112,19 +133,57 @@ class ShadowLog(DecisionLog):
     def look(self) -> None:
         """Find out what nova chose; record the requests of which that is known, and
         those that have waited for too long."""
-        for waiting in list(self._waiting):
-            recorder, now_s = waiting.recorder, self._clock.monotonic()
-            left = {u: h for u, h in waiting.before.items() if u not in waiting.choices}
-            seen_s = now_s - recorder.started_s
-            found = self._finder.choices(recorder.context, left, seen_s)
-            waiting.choices.update(found)
-            self._taken.extend(
-                Taken(each.host, recorder.at, recorder.context.request_id or '')
-                for each in found.values()
-                if each.host is not None
-            )
-            if waiting.is_complete or seen_s > WITHIN_S:
+        with self._lock:
+            every = list(self._waiting)
+        rows = self._finder.rows([u for each in every for u in each.unsettled])
+        for waiting in every:
+            seen_s = self._clock.monotonic() - waiting.recorder.started_s
+            self._look_at(waiting, rows, seen_s)
+            if not waiting.unsettled or seen_s > WITHIN_S:
                 self._settle(waiting)
+
+    def _look_at(
+        self, waiting: _Waiting, rows: dict[str, ServerRow], seen_s: float
+    ) -> None:
+        recorder, request = waiting.recorder, waiting.recorder.request
+        for uuid, hosts in self._now(waiting, seen_s).items():
+            waiting.choices[uuid] = hosts
+            self._learn(recorder, hosts)
+            if request.is_move:
+                waiting.settled.add(uuid)
+        for uuid in waiting.unsettled:
+            row, known = rows.get(uuid), waiting.choices.get(uuid)
+            if request.is_rebuild:
+                found = rebuilt(row, seen_s)
+            elif not request.is_move:
+                found = settled(row, known, waiting.before[uuid], seen_s)
+            elif seen_s > WITHIN_S and row is not None:
+                found = NovaChoice(None, KnownBy.UNCLAIMED, seen_s)
+            else:
+                found = None
+            if found is not None:
+                waiting.choices[uuid] = found
+                waiting.settled.add(uuid)
+                if known is None:
+                    self._learn(recorder, found)
+
+    def _now(self, waiting: _Waiting, seen_s: float) -> dict[str, NovaChoice]:
+        """Return choices that placement shows, if it is time to ask it."""
+        recorder = waiting.recorder
+        unknown = [u for u in waiting.unsettled if u not in waiting.choices]
+        if recorder.request.is_rebuild or not unknown:
+            return {}
+        if waiting.looks >= len(LOOKS_S) or seen_s < LOOKS_S[waiting.looks]:
+            return {}
+        waiting.looks += 1
+        now = self._finder.held(recorder.context, unknown) or {}
+        return claimed(now, waiting.before, waiting.choices, seen_s)
+
+    def _learn(self, recorder: RequestRecorder, choice: NovaChoice) -> None:
+        """Take note of a choice, which may explain what others differ in."""
+        if choice.host is not None:
+            request_id = recorder.context.request_id or ''
+            self._taken.append(Taken(choice.host, recorder.at, request_id))
 
     def _settle(self, waiting: _Waiting) -> None:
         with self._lock:
@@ -139,11 +198,18 @@ class ShadowLog(DecisionLog):
         mine, at_s = recorder.context.request_id or '', recorder.at
         others = [
             each
-            for each in self._taken
+            for each in list(self._taken)
             if each.request_id != mine and abs(each.at_s - at_s) <= AROUND_S
         ]
-        recorder.compared = compare(recorder, waiting.choices, others, waiting.late)
-        recorder.is_kept_whole = is_kept_whole(self._keep, recorder.compared)
+        took_s = self._phases.took_s(mine)
+        choices = {
+            uuid: replace(choice, took_s=took_s)
+            for uuid, choice in waiting.choices.items()
+        }
+        recorder.compared = compare(
+            recorder, choices, others, waiting.is_late, self._most_candidates
+        )
+        recorder.is_kept_whole = self._keeps_whole(recorder.compared)
         waiting.record(recorder)
 
     def close(self) -> None:

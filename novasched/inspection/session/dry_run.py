@@ -12,7 +12,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib import parse
@@ -30,6 +30,7 @@ from novasched.external.silent import SilentNotifier
 from novasched.inspection.questions import unchecked
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.placement.claimless import ClaimlessPlacement
 from novasched.placement_copy import PlacementCopy
 from novasched.ports import (
     Candidate,
@@ -51,16 +52,15 @@ LOG = logging.getLogger(__name__)
 LIMIT = 'limit'
 
 
-class DryPlacement:
-    """Asks placement, and claims of it in memory only. Satisfies ports.Placement.
+class DryPlacement(ClaimlessPlacement):
+    """Asks placement, and claims of it in memory only.
 
     Answers contain what placement would answer if these claims were real. Under a limit
     it might choose others.
     """
 
     def __init__(self, inner: Placement) -> None:
-        self._inner = inner
-        self.answers = inner.answers
+        super().__init__(inner)
         self._taken: Counter[ProviderClass] = Counter()
         self.held: dict[str, list[Candidate]] = {}  # what each consumer was granted
 
@@ -80,47 +80,6 @@ class DryPlacement:
             return more
         left = self._left(more)[:limit]
         return replace(more, requests=left, summaries=self._used(more))
-
-    def aggregates(
-        self, context: RequestContext, provider_uuid: str
-    ) -> frozenset[str] | QueryFailed:
-        return self._inner.aggregates(context, provider_uuid)
-
-    def holders(
-        self,
-        context: RequestContext,
-        consumers: Sequence[str],
-        mine: Mapping[str, str],
-        among: Collection[str] | None = None,
-    ) -> dict[str, set[str]]:
-        """Return nothing: what is in flight is no concern of a dry run."""
-        return {}
-
-    def usages(
-        self, context: RequestContext, mine: Mapping[str, str]
-    ) -> dict[str, dict[str, int]]:
-        """Return nothing: see holders()."""
-        return {}
-
-    def claim(
-        self,
-        context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
-        *args: Any,
-        **more: Any,
-    ) -> Claimed:
-        return self._take(ClaimRequest(consumer_uuid, candidate))
-
-    def claim_all(
-        self,
-        context: RequestContext,
-        wanted: Sequence[ClaimRequest],
-        version: str,
-        project_id: str | None,
-        user_id: str | None,
-    ) -> Sequence[Claimed | ClaimUnknown]:
-        return [self._take(each) for each in wanted]
 
     def undo(
         self,
@@ -144,10 +103,10 @@ class DryPlacement:
         self._taken.clear()
         self.held.clear()
 
-    def _take(self, wanted: ClaimRequest) -> Claimed:
+    def grant(self, wanted: ClaimRequest) -> Claimed:
         self._taken.update(dict(amounts_of(wanted.candidate)))
         self.held.setdefault(wanted.consumer_uuid, []).append(wanted.candidate)
-        return Claimed(wanted.consumer_uuid)
+        return super().grant(wanted)
 
     def _left(self, answer: Candidates) -> Sequence[Candidate]:
         """Return the candidates that there is still room for."""

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shadow beside the peer's own scheduler, conductors and computes."""
+
+import contextlib
+import itertools
+import os
+import signal
+
+import pytest
+
+from novasched.decisions.comparison import Cause, KnownBy, Verdict
+from novasched.decisions.reading import DecisionFiles
+from tests.live.cloud import built
+from tests.live.peer_api import PeerApi
+from tests.live.peer_cloud import PeerCloud
+from tests.live.servers.process import wait_until
+
+pytestmark = pytest.mark.ours
+
+BOOTS = int(os.environ.get('NOVASCHED_SHADOW_BOOTS', '12'))
+"""A fifth as many servers move. More of both are a longer proof."""
+MOST_AT_ONCE = 16
+KNOWN_S = 80
+TRIES = 10
+PICKY = 'shadowed-picky'
+NOTIFYING = {'oslo_messaging_notifications': {'driver': 'messagingv2'}}
+SAME = (Verdict.EQUAL, Verdict.ALIKE)
+
+
+class ShadowedCloud(PeerCloud):
+    """One cell with equal computes, and one that refuses each server once."""
+
+    cells = ('cell1',)
+    computes = {
+        **{f'shadowed-{n}': ('cell1', 'fake.MediumFakeDriver') for n in range(4)},
+        PICKY: ('cell1', 'fake.FakeRescheduleDriver'),
+    }
+
+    def start_nova(self, name, **sections):
+        """Start a scheduler of the peer."""
+        self.write_scheduler_conf(name, **NOTIFYING, **sections)
+        self.start_peer_scheduler(name)
+        self._wait_consumed(self.transport_url, f'scheduler.{name}', self[name])
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory, servers, peer_programs):
+    directory = tmp_path_factory.mktemp('shadowed')
+    with built(ShadowedCloud(directory, servers, peer_programs)) as made:
+        made.start_peer()
+        made.start_nova('nova')
+        for name in made.computes:
+            made.wait_compute(name)
+        made.discover_hosts()
+        yield made
+
+
+@pytest.fixture(scope='module')
+def opened(cloud):
+    with contextlib.closing(PeerApi(cloud.port)) as made:
+        made.wait_ready(cloud['api'])
+        made.add_flavor('small', 1, 256, 1)
+        made.add_flavor('huge', 11, 256, 1)
+        for times, name in enumerate(('large', 'larger', 'largest'), 2):
+            made.add_flavor(name, 1, 256 * times, 1)
+        made.set_service(PICKY, status='disabled')
+        yield made
+
+
+@pytest.fixture
+def api(opened):
+    """The API for one test; what the test made is deleted."""
+    yield opened
+    opened.delete_all()
+
+
+class Shadow:
+    """A shadow, and what it has compared."""
+
+    def __init__(self, cloud):
+        self._cloud = cloud
+        directory = cloud.dir / 'decisions'
+        own = {
+            'shadow': True,
+            'decisions_dir': str(directory),
+            'mirror_api_share': 1.0,
+        }
+        self._conf = cloud.write_scheduler_conf('shadow', novasched=own, **NOTIFYING)
+        self._log = DecisionFiles(directory)
+        self.start()
+
+    def start(self):
+        started = self._cloud.start_scheduler(self._conf, name='shadow')
+        wait_until(lambda: 'Starting scheduler' in started.log, 60, 'it', started)
+        self.process = started
+
+    def listened(self):
+        return self._log.listened(0)
+
+    def of(self, uuids):
+        """Return what was compared for servers, the last of each, once it is there."""
+
+        def there():
+            rows = reversed([*self._log.compared(0)])
+            found = {row.server: row for row in rows if row.server in uuids}
+            return found if len(found) == len(uuids) else None
+
+        found = wait_until(there, KNOWN_S, 'comparisons', self.process, every_s=0.3)
+        return [found[uuid] for uuid in uuids]
+
+
+@pytest.fixture(scope='module')
+def shadow(cloud, opened):
+    return Shadow(cloud)
+
+
+def boot_and_end(api, counts):
+    """Boot so many servers a request, and delete the oldest where too many run; yield
+    their uuids."""
+    for count in counts:
+        yield from api.boot(count=count)
+        while len(api.made) > MOST_AT_ONCE:
+            api.active(api.made[0])
+            api.delete(api.made[0])
+
+
+def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):
+    counts = itertools.islice(itertools.cycle((1, 1, 3)), BOOTS * 3 // 5)
+    booted = [*boot_and_end(api, counts)]
+    for uuid in api.made:
+        api.active(uuid)
+    compared = shadow.of(booted)
+    assert {each.known_by for each in compared} <= {
+        KnownBy.ALLOCATION,
+        KnownBy.INSTANCE,
+    }
+    assert Cause.UNKNOWN not in {each.cause for each in compared}
+    # Weights may be of another moment where servers come faster than rows.
+    same = [each for each in compared if each.verdict in SAME]
+    assert len(same) >= len(compared) * 0.6
+    assert all(each.nova_ms > 0 for each in compared)
+
+
+def test_a_decision_without_a_choice_is_equal(api, shadow):
+    named = [uuid for n in range(3) for uuid in api.boot(host=f'shadowed-{n}')]
+    body = {'server_group': {'name': 'apart', 'policy': 'anti-affinity'}}
+    group = api.request('POST', '/os-server-groups', body)['server_group']['id']
+    apart = []
+    for _ in range(4):
+        apart += api.boot(hints={'group': group})
+        api.active(apart[-1])
+    (fifth,) = api.boot(hints={'group': group})
+    (huge,) = api.boot('huge')
+    *compared, last, none, nowhere = shadow.of([*named, *apart, fifth, huge])
+    assert {each.verdict for each in compared[:3]} == {Verdict.EQUAL}
+    assert {each.verdict for each in compared[3:]} <= {*SAME, Verdict.BETTER}
+    assert last.verdict in SAME
+    for each in (none, nowhere):
+        assert (each.verdict, each.ours, each.nova) == (Verdict.EQUAL, None, None)
+        assert each.known_by == KnownBy.FAILED
+
+
+def test_moves_are_compared(api, shadow):
+    moved = [uuid for _ in range(max(2, BOOTS // 5)) for uuid in api.boot()]
+    for uuid in moved:
+        api.active(uuid)
+        shadow.of([uuid])
+        api.act(uuid, 'migrate')
+        api.becomes(uuid, 'VERIFY_RESIZE')
+        api.act(uuid, 'confirmResize')
+        host = api.active(uuid)['OS-EXT-SRV-ATTR:host']
+        wait_until(
+            lambda u=uuid, h=host: shadow.of([u])[0].nova == h, KNOWN_S, 'the move'
+        )
+        (compared,) = shadow.of([uuid])
+        assert compared.verdict != Verdict.REJECTED
+        assert compared.cause != Cause.UNKNOWN
+
+
+@pytest.fixture
+def picky(opened):
+    """The compute that refuses is the larger one of two that are enabled."""
+    others = [f'shadowed-{n}' for n in range(1, 4)]
+    for name, status in ((PICKY, 'enabled'), *((each, 'disabled') for each in others)):
+        opened.set_service(name, status=status)
+    yield PICKY
+    for name, status in ((PICKY, 'disabled'), *((each, 'enabled') for each in others)):
+        opened.set_service(name, status=status)
+
+
+def test_a_host_that_refuses_a_server_is_named(api, shadow, picky):
+    for _ in range(TRIES):  # placement follows
+        (uuid,) = api.boot()
+        api.active(uuid)
+        (compared,) = shadow.of([uuid])
+        if compared.nova == compared.ours == picky:
+            break
+    assert (compared.ours, compared.nova, compared.refused) == (picky, picky, picky)
+
+
+@pytest.fixture
+def turned(cloud):
+    """Another nova-scheduler, by which a host is better if it has less memory."""
+    cloud.running.pop('nova').end_by(signal.SIGKILL)
+    cloud.start_nova('turned', filter_scheduler={'ram_weight_multiplier': -1.0})
+    yield
+    cloud.running.pop('turned').end_by(signal.SIGKILL)
+    cloud.start_peer_scheduler('nova', again=True)
+
+
+def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, turned):
+    """The hosts differ in memory alone."""
+    for n, flavor in enumerate(('small', 'large', 'larger', 'largest')):
+        (uuid,) = api.boot(flavor, host=f'shadowed-{n}')
+        api.active(uuid)
+    compared = []
+    for _ in range(5):
+        wait_until(cloud.is_settled, KNOWN_S, 'idle computes')
+        (uuid,) = api.boot()
+        api.active(uuid)
+        compared += shadow.of([uuid])
+        api.delete(uuid)
+    assert [each.verdict for each in compared] == 5 * [Verdict.BETTER]
+    assert {each.weighers for each in compared} == {'RAMWeigher'}
+
+
+def test_nova_serves_while_the_shadow_is_paused_and_once_it_is_killed(api, shadow):
+    shadow.process.send(signal.SIGSTOP)
+    uuids = api.boot(count=2)
+    for uuid in uuids:
+        api.active(uuid)
+    shadow.process.send(signal.SIGCONT)
+    shadow.of(uuids)
+    shadow.process.end_by(signal.SIGKILL)
+    (uuid,) = api.boot()
+    api.active(uuid)
+    shadow.start()
+    wait_until(lambda: len(shadow.listened()) == 2, KNOWN_S, 'a gap', shadow.process)
