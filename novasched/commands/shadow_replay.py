@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ReportCommand
-from novasched.inspection.texts.lines import Style
+from novasched.inspection.texts.lines import BOLD, Style
 
 if TYPE_CHECKING:
     from novasched.decisions.history import Document
@@ -114,7 +114,7 @@ class ReplayDecision(ReportCommand):
         lines = [
             f'Decision {answer.id} of {answer.time}, request {answer.request_id}',
             f'made again for {len(answer.servers)} servers from {answer.hosts} hosts: '
-            f'{style.bold(verdict)}',
+            f'{style.paint(verdict, BOLD)}',
         ]
         for server in answer.servers:
             lines += ['', f'server   {server.server or "-"}']

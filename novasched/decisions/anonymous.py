@@ -20,7 +20,7 @@ from novasched.objects.base import DATA, NAME
 NAMING = frozenset(
     [
         *('host', 'hosts', 'node', 'nodename', 'hypervisor_hostname', 'server', 'ours'),
-        *('refused', 'id', 'request_id', 'instance_uuids', 'members'),
+        *('refused', 'id', 'uuid', 'request_id', 'instance_uuids', 'members'),
         *('force_hosts', 'force_nodes', 'ignore_hosts'),
         *('isolated_hosts', 'isolated_images'),
         *('project_id', 'tenant_id', 'user_id', 'owner'),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request that is kept whole is decided again as it was, host by host."""
 
+import contextlib
 import json
 import random
 import re
-from dataclasses import replace as replaced
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ def test_kept_hosts_and_requests_of_every_kind_are_decided_as_before(
     decision = decide(profile, hosts, request, random.Random(seed))
     log = CollectedRecords(RecordBuilder(profile), FakeClock())
     recorder = log.recorder(RequestContext(overwrite=False), request, [SERVER])
-    recorder.decided(replaced(decision, seed=seed), 0)
+    recorder.decided(replace(decision, seed=seed), 0)
     recorder.ended(None, errors.NoValidHost('no claim was granted'))
     document = kept(recorder, make_conf())
     again = decide(
@@ -72,7 +73,7 @@ def test_requests_of_the_real_flow_are_decided_again_as_they_were(
 ):
     subset = {'host_subset_size': 1 + seed % 2, 'shuffle_best_same_weighed_hosts': True}
     options = cloud.options['filter_scheduler'] | subset
-    cloud = replaced(cloud, options=cloud.options | {'filter_scheduler': options})
+    cloud = replace(cloud, options=cloud.options | {'filter_scheduler': options})
     for recorder in recorded(cloud, flavor, order, servers, seed):
         if recorder.turns:
             document = kept(recorder, conf_of(json.dumps(cloud.options)))
@@ -91,12 +92,10 @@ def recorded(cloud, flavor, order, servers, seed):
             request = dry.wanted(opened, flavor, order, tracked, None).request
         except errors.NovaschedError:
             return []
-        try:
+        with contextlib.suppress(errors.NoValidHost):
             opened.run.reader.manager.select_destinations(
                 RequestContext(overwrite=False), request, SERVERS[:servers], True, True
             )
-        except errors.NoValidHost:
-            pass
         return list(opened.run.log.recorders)
 
 

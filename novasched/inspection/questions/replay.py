@@ -7,11 +7,12 @@ Every claim is granted, and each server takes the host that it took.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from oslo_config import cfg
 
@@ -35,7 +36,7 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 
 Trace = Mapping[str, Any]
-NOT_REACHED = 'left out before the filters'
+NOTHING: Trace = {'ranked': [], 'totals': [], 'rejected': []}
 
 
 @dataclass(frozen=True)
@@ -249,16 +250,26 @@ def _nodes(request: Mapping[str, Any], hosts: HostTable) -> dict[str, frozenset[
 # -- what became of each host
 
 
-def _outcomes(made: Trace) -> dict[int, str]:
+class _Outcome(NamedTuple):
+    """What a decision did with a host; a smaller ``stage`` came earlier."""
+
+    stage: float
+    text: str
+
+
+_UNNAMED = _Outcome(-1, 'left out before the filters')
+
+
+def _outcomes(made: Trace) -> dict[int, _Outcome]:
     """Return what a decision did with each host that the request did not exclude."""
     found = {
-        place: f'rejected by {name}'
-        for name, places in made['rejected']
+        place: _Outcome(stage, f'rejected by {name}')
+        for stage, (name, places) in enumerate(made['rejected'])
         for place in places
     }
     ranks = zip(made['ranked'], made['totals'], strict=True)
     for rank, (place, total) in enumerate(ranks, 1):
-        found[place] = f'rank {rank}, weight {total}'
+        found[place] = _Outcome(math.inf, f'rank {rank}, weight {total}')
     return found
 
 
@@ -267,38 +278,28 @@ def _difference(
     again: Mapping[int, Trace],
     names: Sequence[str],
 ) -> HostDifference | None:
-    """Return the first host with another outcome; a decision of which the host alone
-    is kept has none."""
+    """Return the host with another outcome in the earliest stage of the first decision
+    that differs. A decision of which the host alone is kept has none."""
     first, hosts = None, 0
     for made in recorded:
         then, index = made['trace'], made['index']
-        if then is None:
-            continue
-        now = again.get(index, {'ranked': [], 'totals': [], 'rejected': []})
-        if index and not then['ranked'] and not now['ranked']:
+        now = again.get(index, NOTHING)
+        if then is None or (index and not then['ranked'] and not now['ranked']):
             continue  # it may have been recorded over more hosts than were left
         before, after = _outcomes(then), _outcomes(now)
-        others = [
-            place
+        pairs = [
+            (place, before.get(place, _UNNAMED), after.get(place, _UNNAMED))
             for place in range(len(names))
-            if before.get(place) != after.get(place)
         ]
+        others = [pair for pair in pairs if pair[1] != pair[2]]
         hosts += len(others)
         if others and first is None:
-            place = others[0]
-            first = index, place, before, after, _steps(then), _steps(now)
-    if first is None:
-        return None
-    index, place, before, after, steps, steps_again = first
-    return HostDifference(
-        index,
-        names[place],
-        before.get(place, NOT_REACHED),
-        after.get(place, NOT_REACHED),
-        steps,
-        steps_again,
-        hosts,
-    )
+            place, *pair = min(others, key=lambda each: min(each[1:]))
+            texts = [outcome.text for outcome in pair]
+            first = HostDifference(
+                index, names[place], *texts, _steps(then), _steps(now)
+            )
+    return first and replace(first, hosts=hosts)
 
 
 def _steps(made: Trace) -> list[str]:
@@ -314,7 +315,7 @@ def _servers(
     """Return what became of each server, and beside it what nova chose."""
     uuids = request['instance_uuids'] or [None] * len(recorded)
     nova = {each['server']: each for each in request['nova']}
-    first = traces.traces.get(0, {'ranked': [], 'totals': [], 'rejected': []})
+    first = traces.traces.get(0, NOTHING)
     servers = []
     for index, uuid in enumerate(uuids):
         outcomes = _outcomes(traces.traces.get(index, first))
@@ -335,12 +336,16 @@ def _servers(
     return servers
 
 
-def _became(host: str | None, names: Sequence[str], outcomes: Mapping[int, str]) -> str:
-    """Return the best that became of a host; of several nodes, the first that ranks."""
+def _became(
+    host: str | None, names: Sequence[str], outcomes: Mapping[int, _Outcome]
+) -> str:
+    """Return what became of a host; of several nodes, the one that came farthest."""
     if host is None:
         return ''
-    places = [place for place, name in enumerate(names) if name == host]
-    if not places:
-        return 'not offered by placement'
-    said = [outcomes.get(place, NOT_REACHED) for place in places]
-    return min(said, key=lambda text: not text.startswith('rank'))
+    found = [
+        outcomes.get(place, _UNNAMED)
+        for place, name in enumerate(names)
+        if name == host
+    ]
+    farthest = max(found, key=lambda outcome: outcome.stage, default=None)
+    return 'not offered by placement' if farthest is None else farthest.text
