@@ -86,8 +86,6 @@ class ReplayDecision(ReportCommand):
 
     def _document(self, parsed_args: argparse.Namespace) -> Document:
         """Return the document that the arguments name. Raises errors.OptionError."""
-        import zlib
-
         from novasched.commands import sources
         from novasched.decisions import history
         from novasched.decisions.reading import DecisionFiles
@@ -103,45 +101,46 @@ class ReplayDecision(ReportCommand):
                     'its request is not kept whole',
                     'Requests of a shadow are, as [novasched] shadow_keep says',
                 )
-            return history.read(zlib.decompress(kept))
-        except (OSError, ValueError, zlib.error) as problem:
+            return history.decoded(kept)
+        except (OSError, ValueError) as problem:
             raise _unreadable(parsed_args, str(problem)) from problem
 
     def text(
         self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        verdict = 'the same' if answer.is_equal else 'another one'
+        verdict = 'the same, host by host' if answer.is_equal else 'another one'
+        number = len(answer.servers)
         lines = [
-            f'Decision {answer.id} of {answer.time}, request {answer.request_id}',
-            f'made again for {len(answer.servers)} servers from {answer.hosts} hosts: '
-            f'{style.paint(verdict, BOLD)}',
+            f'Decision {answer.id} of {answer.time[:19]}Z, request {answer.request_id}',
+            f'Made again for {number} server{"s" if number > 1 else ""} from '
+            f'{answer.hosts} hosts: {style.paint(verdict, BOLD)}',
         ]
         for server in answer.servers:
-            lines += ['', f'server   {server.server or "-"}']
-            lines.append(f'  ours   {server.recorded or "no host"}')
+            lines += ['', f'server    {server.server or "not named"}']
+            lines += _choice('ours', server.recorded, server.ours)
             if server.again != server.recorded:
-                lines.append(f'  again  {server.again or "no host"}')
-            if server.ours:
-                lines.append(f'         {server.ours}')
+                lines += _choice('again', server.again, '')
             if server.verdict:
-                lines.append(f'  nova   {server.nova or "no host"}')
-                if server.nova_here:
-                    lines.append(f'         {server.nova_here}')
-                cause = f': {server.cause}' if server.cause else ''
-                lines.append(f'         {server.verdict}{cause}')
+                lines += _choice('nova', server.nova, server.nova_here)
+                cause = f', cause: {server.cause}' if server.cause else ''
+                lines.append(f'compared  {server.verdict}{cause}')
         if (found := answer.difference) is not None:
             lines += [
                 '',
-                f'First difference, of {found.hosts}: {found.host}, for server '
-                f'{found.server}',
-                f'  recorded  {found.recorded}',
-                f'            {", ".join(found.recorded_steps)}',
-                f'  again     {found.again}',
-                f'            {", ".join(found.again_steps)}',
+                f'{found.hosts} hosts have another outcome. The first is {found.host}, '
+                f'for server {found.server}:',
+                *_choice('recorded', found.recorded, '; '.join(found.recorded_steps)),
+                *_choice('again', found.again, '; '.join(found.again_steps)),
             ]
         if answer.error:
             lines += ['', f'It ended by an error: {answer.error}']
         return '\n'.join(lines)
+
+
+def _choice(label: str, what: str | None, became: str) -> list[str]:
+    """Return the lines on a host, or on an outcome, under a label."""
+    lines = [f'{label:<10}{what or "no host"}']
+    return [*lines, f'{"":<10}{became}'] if became else lines
 
 
 def _unreadable(parsed_args: argparse.Namespace, problem: str) -> errors.OptionError:

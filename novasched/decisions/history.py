@@ -100,6 +100,14 @@ def encoded(
     return stored
 
 
+def decoded(stored: bytes) -> Document:
+    """Return a document as it is stored. Raises ValueError."""
+    try:
+        return read(zlib.decompress(stored))
+    except zlib.error as problem:
+        raise ValueError(f'it is broken: {problem}') from problem
+
+
 def read(text: str | bytes) -> Document:
     """Return the document in a text. Raises ValueError for one of another form."""
     found = json.loads(text)

@@ -8,8 +8,10 @@ import signal
 
 import pytest
 
+from novasched.decisions import history
 from novasched.decisions.comparison import Cause, KnownBy, Verdict
 from novasched.decisions.reading import DecisionFiles
+from novasched.inspection.questions.replay import replay
 from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import PeerCloud
@@ -94,6 +96,10 @@ class Shadow:
         wait_until(lambda: 'Starting scheduler' in started.log, 60, 'it', started)
         self.process = started
 
+    def replayed(self, compared):
+        """Make the decision of a server again."""
+        return replay(history.decoded(self._log.whole(compared.id)))
+
     def listened(self):
         return self._log.listened(0)
 
@@ -138,6 +144,8 @@ def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):
     # Weights may be of another moment where servers come faster than rows.
     same = [each for each in compared if each.verdict in SAME]
     assert len(same) >= len(compared) * 0.6
+    others = [each for each in compared if each.verdict not in SAME]
+    assert all(shadow.replayed(each).is_equal for each in others)
     assert all(each.nova_ms > 0 for each in compared)
 
 
@@ -222,6 +230,12 @@ def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, tu
         api.delete(uuid)
     assert [each.verdict for each in compared] == 5 * [Verdict.BETTER]
     assert {each.weighers for each in compared} == {'RAMWeigher'}
+    for each in compared:
+        report = shadow.replayed(each)
+        (server,) = report.servers
+        assert (report.is_equal, server.recorded) == (True, each.ours)
+        assert server.nova == each.nova
+        assert server.nova_here.startswith('rank ')
 
 
 def test_nova_serves_while_the_shadow_is_paused_and_once_it_is_killed(api, shadow):

@@ -42,7 +42,7 @@ NOTHING: Trace = {'ranked': [], 'totals': [], 'rejected': []}
 @dataclass(frozen=True)
 class HostDifference:
     """The first host whose outcome is another one, with both outcomes; the steps are
-    the filters, with the number of hosts that each rejected."""
+    the filters that rejected hosts, with their number."""
 
     server: int
     host: str
@@ -303,7 +303,9 @@ def _difference(
 
 
 def _steps(made: Trace) -> list[str]:
-    return [f'{name} -{len(places)}' for name, places in made['rejected']]
+    return [
+        f'{name} rejected {len(places)}' for name, places in made['rejected'] if places
+    ]
 
 
 def _servers(
@@ -318,9 +320,11 @@ def _servers(
     first = traces.traces.get(0, NOTHING)
     servers = []
     for index, uuid in enumerate(uuids):
+        made = traces.traces.get(index, NOTHING)
         outcomes = _outcomes(traces.traces.get(index, first))
+        best = names[made['ranked'][0]] if made['ranked'] else None
         chosen = nova.get(uuid, {'nova': {}})
-        host, ours = chosen['nova'].get('host'), traces.picks.get(index)
+        host, ours = chosen['nova'].get('host'), traces.picks.get(index, best)
         servers.append(
             ReplayedServer(
                 uuid,

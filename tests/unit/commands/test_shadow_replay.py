@@ -2,7 +2,6 @@
 """novasched shadow replay: a kept request, from the log or a file, decided again."""
 
 import json
-import zlib
 from dataclasses import replace
 
 import pytest
@@ -81,7 +80,7 @@ def ask(nova_conf):
 
 @pytest.fixture
 def document(recorded):
-    return json.loads(zlib.decompress(recorded.whole))
+    return history.decoded(recorded.whole)
 
 
 @pytest.fixture
@@ -112,9 +111,9 @@ def test_decision_of_the_log_is_made_again_beside_novas_choice(ask, recorded):
 def test_text_names_both_choices(ask, recorded):
     code, text, _ = ask(recorded.head.id, form='text')
     assert code == ANSWERED
-    assert 'from 4 hosts: the same\n' in text
-    assert '  ours   compute-2\n' in text
-    assert '  nova   compute-3\n         rejected by ComputeFilter\n' in text
+    assert '1 server from 4 hosts: the same, host by host\n' in text
+    assert 'ours      compute-2\n          rank 1, weight ' in text
+    assert 'nova      compute-3\n          rejected by ComputeFilter\n' in text
 
 
 def test_document_is_decided_again_without_the_log(ask, recorded, tmp_path):
@@ -136,16 +135,17 @@ def test_altered_row_is_named_with_both_outcomes(document, file):
     code, found, _ = run(ReplayDecision, *file(document))
     difference = found['difference']
     assert (code, found['is_equal']) == (ANSWER_IS_NO, False)
+    assert found['servers'][0]['again'] == 'compute-4'
     assert (difference['host'], difference['again']) == (
         'compute-2',
         'rejected by ComputeFilter',
     )
     assert difference['recorded'].startswith('rank 1, weight ')
-    assert difference['recorded_steps'][0] == 'ComputeFilter -1'
-    assert difference['again_steps'][0] == 'ComputeFilter -2'
+    assert difference['recorded_steps'][0] == 'ComputeFilter rejected 1'
+    assert difference['again_steps'][0] == 'ComputeFilter rejected 2'
     _, text, _ = run(ReplayDecision, *file(document), form='text')
-    assert 'another one' in text
-    assert 'First difference, of 3: compute-2, for server 0' in text
+    assert 'from 4 hosts: another one\n' in text
+    assert '3 hosts have another outcome. The first is compute-2, for server 0' in text
 
 
 def test_document_of_a_later_form_is_refused(document, file):
