@@ -87,13 +87,13 @@ class ReplayDecision(ReportCommand):
     def _document(self, parsed_args: argparse.Namespace) -> Document:
         """Return the document that the arguments name. Raises errors.OptionError."""
         from novasched.commands import sources
-        from novasched.decisions import history
+        from novasched.decisions import files, history
         from novasched.decisions.reading import DecisionFiles
 
         try:
             if parsed_args.file:
                 return history.read(pathlib.Path(parsed_args.file).read_bytes())
-            directory = sources.files.existing(self.configuration(sources.OPTIONS))
+            directory = files.existing(self.configuration(sources.OPTIONS))
             kept = DecisionFiles(directory, self.warn).whole(parsed_args.decision)
             if kept is None:
                 raise errors.RequestNotKept(

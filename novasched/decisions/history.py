@@ -110,7 +110,7 @@ def decoded(stored: bytes) -> Document:
 
 def read(text: str | bytes) -> Document:
     """Return the document in a text. Raises ValueError for one of another form."""
-    found = json.loads(text)
+    found: Any = json.loads(text)
     form = found.get('history') if isinstance(found, dict) else None
     if not isinstance(form, int):
         raise ValueError('it is no history of a request')
@@ -119,7 +119,8 @@ def read(text: str | bytes) -> Document:
             f'it was written by a later release, novasched {found.get("novasched")}: '
             f'its form is {form}, and this release reads {FORM}'
         )
-    return found
+    kept: Document = found
+    return kept
 
 
 def document(

@@ -294,10 +294,9 @@ def _difference(
         others = [pair for pair in pairs if pair[1] != pair[2]]
         hosts += len(others)
         if others and first is None:
-            place, *pair = min(others, key=lambda each: min(each[1:]))
-            texts = [outcome.text for outcome in pair]
+            place, was, now_is = min(others, key=lambda each: min(each[1:]))
             first = HostDifference(
-                index, names[place], *texts, _steps(then), _steps(now)
+                index, names[place], was.text, now_is.text, _steps(then), _steps(now)
             )
     return first and replace(first, hosts=hosts)
 

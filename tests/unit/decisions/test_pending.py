@@ -2,7 +2,6 @@
 """Records wait while they cannot be written; then they are, in their order."""
 
 import random
-import resource
 from collections import Counter
 from dataclasses import replace
 
@@ -12,9 +11,7 @@ from novasched import errors
 from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.pending import BATCH, LOG_EVERY_S, RETRY_S, PendingRecords
-from novasched.decisions.reading import DecisionFiles
 from novasched.decisions.record import DecisionRecord
-from novasched.decisions.writing import DecisionWriter
 from tests.support.records.stored_records import SetClock, make_record
 
 
@@ -245,26 +242,3 @@ def test_requests_kept_whole_go_before_any_record(store, clock, counted):
     pending.flush()
     assert store.ids() == ids_of(records)
     assert counted == {'written': 5}
-
-
-def test_directory_without_room_keeps_the_records_without_their_requests(
-    tmp_path, clock, counted
-):
-    writer = DecisionWriter(tmp_path, clock=clock)
-    pending = make(writer, clock, counted)
-    pending.write([make_record()])
-    record = with_request(make_record(), 1 << 20)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (512 << 10, limits[1]))
-    try:
-        pending.write([record])
-        assert pending.problem is not None
-        clock.go_on(RETRY_S)
-        pending.flush()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    reader = DecisionFiles(tmp_path)
-    assert reader.read(record.head.id).body == record.body
-    assert reader.whole(record.head.id) is None
-    assert counted == {'written': 2}
-    writer.close()
