@@ -55,7 +55,7 @@ OPTIONS: Mapping[str, Sequence[str] | None] = {
     'novasched': ('numa_compat', 'own_alternates'),
     'scheduler': ('driver', 'max_attempts'),
 }
-"""Options that a decision depends on, by group; None: all of the group."""
+"""Options that a decision depends on, by group; None for all of a group."""
 MOST_BYTES = 2 << 20
 """A document that takes more is not kept, so that it displaces no records."""
 PER_REQUEST = frozenset({'allocation_candidates', 'limits'})
@@ -180,11 +180,7 @@ def document(
 def trace(
     decision: Decision, places: Mapping[int, int] | Sequence[int]
 ) -> dict[str, Any]:
-    """Return what a decision did with each host, by the place of its row.
-
-    A later server without a host may be recorded over more hosts than were left; then
-    only that is kept.
-    """
+    """Return the outcome of each host of a decision, by the place of its row."""
     rejected = [
         [step.name, [places[row] for row in step.rejected.rows.tolist()]]
         for step in decision.steps
@@ -212,7 +208,7 @@ def _without_secrets(value: Any) -> Any:
 def _capacity(
     recorder: RequestRecorder, candidates: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
-    """Return what placement said of the providers of the candidates."""
+    """Return the capacity and the usage of the providers of the candidates."""
     answer = recorder.queries[-1].answer if recorder.queries else None
     if not isinstance(answer, Candidates):
         return {}

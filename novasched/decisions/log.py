@@ -42,9 +42,9 @@ class RecordingLog(DecisionLog):
     """Makes a record of each request, and has it written.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. ``whole`` returns a request that is kept whole. Nothing waits
-    for its two threads. One makes records every PAUSE_S, the other writes them: while
-    the disk stalls, no request stays in memory.
+    and the servers are. ``whole`` encodes a whole request. Nothing waits for its two
+    threads. One makes records every PAUSE_S, the other writes them: while the disk
+    stalls, no request stays in memory.
     """
 
     def __init__(

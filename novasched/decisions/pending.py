@@ -37,10 +37,10 @@ class _Waiting(NamedTuple):
 class PendingRecords:
     """Writes records in their order, and keeps them while that fails or hangs.
 
-    Beyond ``most_bytes``, requests that are kept whole go first, then the oldest
-    records of scheduled requests, then the oldest others. A host list or a profile
-    counts once. ``count`` gets an outcome and a number of records. Any thread may call
-    it; flush() and write(), one at a time.
+    Beyond ``most_bytes``, whole requests go first, then the oldest records of scheduled
+    requests, then the oldest others. A host list or a profile counts once. ``count``
+    gets an outcome and a number of records. Any thread may call it; flush() and
+    write(), one at a time.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ Requests that a shadow keeps whole, for ``novasched shadow replay``.
 
 They are in the decision log, and go with its files. Servers on another host of the same
 weight count as equal. A request takes 0.13 to 0.17 KiB for each host that placement
-offers it; one of more than 2 MiB is not kept, nor any while the log cannot be written.
+offers. One of more than 2 MiB is not kept, nor is any while the log cannot be written.
 """,
         ),
     ]

@@ -261,7 +261,7 @@ _UNNAMED = _Outcome(-1, 'left out before the filters')
 
 
 def _outcomes(made: Trace) -> dict[int, _Outcome]:
-    """Return what a decision did with each host that the request did not exclude."""
+    """Return the outcome of each host that the request did not exclude, by place."""
     found = {
         place: _Outcome(stage, f'rejected by {name}')
         for stage, (name, places) in enumerate(made['rejected'])
@@ -313,7 +313,7 @@ def _servers(
     traces: _Traces,
     names: Sequence[str],
 ) -> list[ReplayedServer]:
-    """Return what became of each server, and beside it what nova chose."""
+    """Return each server with its host, and nova's choice beside it."""
     uuids = request['instance_uuids'] or [None] * len(recorded)
     nova = {each['server']: each for each in request['nova']}
     first = traces.traces.get(0, NOTHING)
@@ -342,7 +342,7 @@ def _servers(
 def _became(
     host: str | None, names: Sequence[str], outcomes: Mapping[int, _Outcome]
 ) -> str:
-    """Return what became of a host; of several nodes, the one that came farthest."""
+    """Return the outcome of a host; of several nodes, the one that came farthest."""
     if host is None:
         return ''
     found = [
