@@ -88,7 +88,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     profile = load_plugins(conf)
     servicegroup.check(conf)
     serving.check(conf)
-    kept = filter(None, [recovery.prepare(conf), decisions.prepare(conf)])
+    journal = None if conf.novasched.shadow else recovery.prepare(conf)
+    kept = filter(None, [journal, decisions.prepare(conf)])
     for warning in (*deprecations(profile), *warnings(conf), *kept):
         LOG.warning('%s', warning)
     _check_databases(conf)

@@ -62,7 +62,7 @@ def compose(
     phases = Phases()
     inner: list[Placement] = []
     logs: list[ShadowLog] = []
-    opened: list[_ServerRows] = []
+    opened: list[_Servers] = []
 
     def claimless(placement: Placement) -> ClaimlessPlacement:
         inner.append(placement)
@@ -71,11 +71,11 @@ def compose(
     def shadow_log(
         view: ClusterView, profile: Profile, copy: CopyKeeper | None
     ) -> DecisionLog:
-        rows = _ServerRows(view, dependencies.make_cell_engine)
-        opened.append(rows)
+        servers = _Servers(view, dependencies.make_cell_engine)
+        opened.append(servers)
         log = ShadowLog(
             make_log(view, profile, copy),
-            ChoiceFinder(inner[0], view.hosts_by_node, rows),
+            ChoiceFinder(inner[0], view.hosts_by_node, servers),
             phases,
             clock,
             None if copy is None else _early(dependencies, copy, clock),
@@ -188,23 +188,34 @@ def _reading(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Dependencies:
     )
 
 
-class _ServerRows:
-    """The rows of servers in the cells that answer. Servers that found no host are in
-    cell0."""
+class _Servers:
+    """Servers in the cells that answer; those that found no host are in cell0.
+    Satisfies shadow.choices.ServersOfCells."""
 
     def __init__(self, view: ClusterView, make_engine: Callable[[str], Engine]) -> None:
         self._view = view
         self._make_engine = make_engine
         self._cells: dict[str, CellServerRows] = {}
 
-    def __call__(self, uuids: Sequence[str]) -> Iterator[ServerRow]:
+    def rows(self, uuids: Sequence[str]) -> Iterator[ServerRow]:
+        for cell in self._all():
+            with contextlib.suppress(errors.StoreFailed):
+                yield from cell.of(uuids)
+
+    def faults(self, uuids: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for cell in self._all():
+            with contextlib.suppress(errors.StoreFailed):
+                found |= cell.faults(uuids)
+        return found
+
+    def _all(self) -> Iterator[CellServerRows]:
         cells = self._view.cells
         for cell in filter(None, (*cells.enabled(), cells.cell0)):
             if cell.uuid not in self._cells:
                 engine = engine_of(cell, self._make_engine)
                 self._cells[cell.uuid] = CellServerRows(*engine)
-            with contextlib.suppress(errors.StoreFailed):
-                yield from self._cells[cell.uuid].of(uuids)
+            yield self._cells[cell.uuid]
 
     def close(self) -> None:
         for each in self._cells.values():

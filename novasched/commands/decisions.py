@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -23,8 +21,9 @@ from novasched.decisions.listing import (
     ListedDecision,
     listed,
 )
+from novasched.runtime import times
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.runtime.times import SECONDS, TIME, time_at, time_of
+from novasched.runtime.times import SECONDS, TIME, time_of
 from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 Page = TypeVar('Page', DecisionPage, CountPage)
 
+YES = 'yes'
 LIMIT = 50
 POLL_S = 1.0
 MOST_OF_CONSOLE = 500
@@ -62,8 +62,7 @@ _CRITERIA = {
     'plugin': ('NAME', 'the filter or prefilter that ended requests'),
     'code': ('CODE', 'the most frequent reason, such as not-enough-ram'),
 }
-_AGO = re.compile(r'(\d+)([smhdw])')
-_UNIT_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
+_NAMES = (*_CRITERIA, 'result', 'since', 'until', 'differs')
 _SHORT_TIME = '%m-%d %H:%M:%S'
 
 
@@ -74,13 +73,10 @@ def moment(text: str) -> int:
     Without a zone the time is UTC. Raises argparse.ArgumentTypeError.
     """
     try:
-        if ago := _AGO.fullmatch(text):
-            age = datetime.timedelta(seconds=int(ago[1]) * _UNIT_S[ago[2]])
-            text = (SYSTEM_CLOCK.utcnow() - age).isoformat()
-        return time_at(text)
+        return times.moment(text, SYSTEM_CLOCK.time())
     except (ValueError, OverflowError) as problem:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is no time; it is such as 90m, 7d or 2026-11-22T12:00Z'
+            f'{text!r} is no time; it is {times.EXAMPLES}'
         ) from problem
 
 
@@ -95,6 +91,12 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
             parser.add_argument(
                 f'--{name}', metavar=metavar, help=f'decisions of {text}'
             )
+        parser.add_argument(
+            '--differs',
+            action='store_const',
+            const=True,
+            help='those with a server for which nova chose otherwise, as a shadow saw',
+        )
         parser.add_argument('--result', choices=RESULTS, help='decisions that ended so')
         for name, text in (('since', 'from'), ('until', 'before')):
             parser.add_argument(
@@ -109,8 +111,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
         from novasched.decisions.reading import Criteria
 
-        names = (*_CRITERIA, 'result', 'since', 'until')
-        return Criteria(**{name: getattr(parsed_args, name) for name in names})
+        return Criteria(**{name: getattr(parsed_args, name) for name in _NAMES})
 
     def listed_by_console(
         self,
@@ -121,11 +122,13 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
     ) -> Page:
         """Return the answer of a console on the decisions that meet the criteria."""
         asked = [*given]
-        for name in (*_CRITERIA, 'result', 'since', 'until'):
+        for name in _NAMES:
             if (value := getattr(parsed_args, name)) is not None:
-                is_time = isinstance(value, int)
-                asked.append((name, time_of(value, TIME) if is_time else value))
-        said = self.of_console(parsed_args, path, asked)
+                is_time = name in ('since', 'until')
+                text = time_of(value, TIME) if is_time else value
+                asked.append((name, YES if value is True else text))
+        before = [name for name, _ in asked if name != 'differs']
+        said = self.of_console(parsed_args, path, asked, before)
         if said is None:
             raise errors.DecisionNotFound(parsed_args.before)
         answer = of_json(kind, said)

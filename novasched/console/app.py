@@ -34,6 +34,7 @@ from novasched.console.pages import (
     overview,
     plan,
     query,
+    shadow,
     words,
 )
 from novasched.console.pages.query import PageQuery
@@ -44,6 +45,7 @@ from novasched.inspection.session.orders import (
     HostsOrder,
     MoveOrder,
     PlanOrder,
+    ShadowOrder,
     WhyNotOrder,
 )
 from novasched.inspection.texts.host import ranges
@@ -57,6 +59,7 @@ NAVIGATION = (
     ('plan', '/plan', 'Plan', 'p'),
     ('capacity', '/capacity', 'Capacity', 'c'),
     ('hosts', '/hosts', 'Hosts', 'h'),
+    ('shadow', '/shadow', 'Shadow', ''),
     ('health', '/health', 'Health', ''),
 )
 """Pages by name, with their addresses, titles and keys."""
@@ -167,6 +170,11 @@ class PageReports:
             raise HostNotFound(str(problem)) from problem
         return Answered(report, lambda: host.view(report))
 
+    def shadow(self, asked: PageQuery) -> Answered:
+        order = asked.order(ShadowOrder)
+        report = self._reader.shadow(order)
+        return Answered(report, lambda: shadow.view(report, order))
+
     def health(self, asked: PageQuery) -> Answered:
         report = self._reader.health()
         return Answered(report, lambda: health.view(report))
@@ -223,7 +231,7 @@ def create(reader: Cloud) -> flask.Flask:
     ):
         app.jinja_env.filters[each.__name__] = each
     app.jinja_env.globals.update(query=query, words=words)
-    app.context_processor(_frame)
+    app.context_processor(lambda: _frame(reader))
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)
     app.after_request(compressed)
@@ -238,6 +246,7 @@ def create(reader: Cloud) -> flask.Flask:
         ('/capacity/heat', 'heat'),
         ('/hosts', 'hosts'),
         ('/hosts/<path:name>', 'host'),
+        ('/shadow', 'shadow'),
         ('/health', 'health'),
     ):
         ask = getattr(pages, name)
@@ -301,18 +310,25 @@ def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
     return answer
 
 
-def _frame() -> dict[str, Any]:
-    """Return the frame of every page."""
+def _frame(reader: Cloud) -> dict[str, Any]:
+    """Return the frame of every page; a shadow is in it where there is one."""
     path = flask.request.path
     first = re.match(r'/[^/]*', path)
     where = first.group() if first else '/'
     return {
         'navigation': [
             {'href': href, 'title': title, 'key': key, 'is_here': href == where}
-            for _, href, title, key in NAVIGATION
+            for name, href, title, key in NAVIGATION
+            if name != 'shadow' or href == where or _has_shadow(reader)
         ],
         'as_json': _asked().api() if flask.request.endpoint else '',
     }
+
+
+def _has_shadow(reader: Cloud) -> bool:
+    with contextlib.suppress(errors.NovaschedError):
+        return reader.has_shadow()
+    return False
 
 
 def _failed(problem: errors.NovaschedError) -> Response:

@@ -43,10 +43,12 @@ from novasched.inspection.questions.reports import (
     SlotsRow,
     WhyNotReport,
 )
+from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import (
     AnyPlanOrder,
     CapacityOrder,
     HostsOrder,
+    ShadowOrder,
     WhyNotOrder,
 )
 from novasched.observability.health import FAIL, PASS, WARN, Check, overall, stamp
@@ -63,6 +65,9 @@ Report = dict[str, Any]
 WINDOW_S = 3600.0
 OVERVIEW_AGE_S = 2.0
 DECISION_AGE_S = 2.0
+SHADOW_AGE_S = 10.0
+HAS_SHADOW_AGE_S, HAS_SHADOW_S = 60.0, 0.5
+"""Pages only link to the shadow: they do not wait long for it."""
 FLAVORS_AGE_S, FLAVORS_S = 60.0, 3.0
 """Pages only suggest flavors: they do not wait long for them."""
 HEALTH_AGE_S = 5.0
@@ -81,6 +86,7 @@ CHECK_S = 3.0
 
 OVERVIEWS, LOOKUPS, PLANS, CHECKS = 'overviews', 'lookups', 'plans', 'checks'
 COUNTS, COMPONENTS = 'questions about the cloud', 'components'
+NAVIGATION = 'navigation'
 """Kinds of questions; each has its own threads."""
 
 Checks = dict[str, Check]
@@ -134,6 +140,7 @@ class Cloud:
             COUNTS: kind(COUNTS, 1),
             PLANS: kind(PLANS, 2, most_waiting=0),
             CHECKS: kind(CHECKS, 1),
+            NAVIGATION: kind(NAVIGATION, 1),
             # Databases, placement, decisions, policy and free slots: each has a thread.
             COMPONENTS: Bulkhead(COMPONENTS, 5, clock=clock),
         }
@@ -213,6 +220,16 @@ class Cloud:
             return None
         made = explanation(record, index, True, self._clock.time())
         return dataclasses.replace(made, unanswered=merged.unanswered)
+
+    @_answered(LOOKUPS, SHADOW_AGE_S)
+    def shadow(self, order: ShadowOrder) -> ShadowReport:
+        """Answer as ``novasched shadow report`` does."""
+        return self._decisions().shadow(order)
+
+    @_answered(NAVIGATION, HAS_SHADOW_AGE_S, HAS_SHADOW_S)
+    def has_shadow(self) -> bool:
+        """Return whether a shadow has compared anything."""
+        return self._decisions().has_compared()
 
     # -- plans
 

@@ -34,6 +34,19 @@ instance_extra = table(
     sa.Index('instance_extra_idx', 'instance_uuid'),
 )
 
+instance_faults = table(
+    CELL,
+    'instance_faults',
+    'id key!, instance_uuid instances.uuid, code int!, message string,'
+    'details mediumtext, host string, deleted int',
+    sa.Index(
+        'instance_faults_instance_uuid_deleted_created_at_idx',
+        'instance_uuid',
+        'deleted',
+        'created_at',
+    ),
+)
+
 flavors = table(
     API,
     'flavors',

@@ -21,6 +21,7 @@ from novasched.db.server_tables import (
     flavor_extra_specs,
     flavors,
     instance_extra,
+    instance_faults,
     instance_group_policy,
     instance_mappings,
     request_specs,
@@ -40,7 +41,7 @@ Object = TypeVar('Object', bound=NovaObject)
 _c, _h, _m = cell_mappings.c, host_mappings.c, instance_mappings.c
 _r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
 _p = instance_group_policy.c
-_i, _extra = instances.c, instance_extra.c
+_i, _extra, _fault = instances.c, instance_extra.c, instance_faults.c
 GONE = ('deleted', 'soft-delete')
 """States of servers that are on their host no longer, or will not come back."""
 
@@ -170,6 +171,16 @@ class CellServerRows:
         queries = [query.where(_i.uuid.in_(chunk)) for chunk in chunks(list(uuids))]
         return self.database.reading(
             lambda c: {host for each in queries for host in c.execute(each).scalars()}
+        )
+
+    def faults(self, uuids: Sequence[str]) -> dict[str, str]:
+        """Return the text of the last fault of each server that had one."""
+        query = sa.select(_fault.instance_uuid, _fault.message).order_by(_fault.id)
+        queries = [query.where(_fault.instance_uuid.in_(c)) for c in chunks(uuids)]
+        return self.database.reading(
+            lambda c: {
+                uuid: text or '' for each in queries for uuid, text in c.execute(each)
+            }
         )
 
     def holders(self, host: str) -> list[HolderRow]:

@@ -29,6 +29,7 @@ class NovaChoice:
     took_s: float | None = None  # of nova's decision, if its notifications say so
     refused: Sequence[str] = ()
     """Hosts that were chosen and did not keep the server, ``host`` perhaps included."""
+    fault: str = ''  # of the server, if it failed before it had a host
 
     @property
     def is_known(self) -> bool:
@@ -48,6 +49,11 @@ class Verdict(StrEnum):
     UNKNOWN = 'unknown'  # it is not known what nova chose
 
 
+SAME = (Verdict.EQUAL, Verdict.ALIKE)
+SIMILAR = (*SAME, Verdict.UNKNOWN)
+"""Verdicts that are no difference."""
+
+
 class Cause(StrEnum):
     """Why two choices differ, the most certain first."""
 
@@ -57,6 +63,9 @@ class Cause(StrEnum):
     SAME_REQUEST = 'same_request'  # an earlier server of it went elsewhere
     OTHER_REQUEST = 'other_request'  # decided between the two
     LATE = 'late'  # nova's claim was there before our decision
+    NO_CANDIDATES = 'no_candidates'  # placement gave nova none, or no answer
+    NOVA_FILTERS = 'nova_filters'  # nova's filters rejected all hosts
+    NOVA_ERROR = 'nova_error'  # nova failed otherwise
     TRUNCATED = 'truncated'  # placement's answer to nova had not our host
     WEIGHERS = 'weighers'  # nova's weighers weigh otherwise
     UNKNOWN = 'unknown'

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from novasched.decisions import files, worker_state
+from novasched.decisions import worker_state
 from novasched.decisions.body import RecordBody, RecordedView
 from novasched.decisions.counting import Count
 from novasched.decisions.listing import NewestDecision
@@ -136,12 +136,10 @@ def _lost(reader: DecisionReader, since: int) -> int:
     """Return how many records were lost."""
 
     def ask(connection: sqlite3.Connection, _: int) -> int:
-        if not files.has_table(connection, 'lost'):
-            return 0
         total = 'SELECT total(records) FROM lost WHERE at >= ?'
         return int(connection.execute(total, (since,)).fetchone()[0])
 
-    return sum(reader.each(ask))
+    return sum(reader.each(ask, table='lost'))
 
 
 def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:

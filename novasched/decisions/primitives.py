@@ -24,7 +24,9 @@ from novasched.decisions.record import (
 
 _TIMES = ('since', 'until')
 _CRITERIA = {
-    field.name: int if field.name in _TIMES else str for field in fields(Criteria)
+    **dict.fromkeys((field.name for field in fields(Criteria)), str),
+    **dict.fromkeys(_TIMES, int),
+    'differs': bool,
 }
 _HEAD = {field.name for field in fields(Head)}
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from novasched import errors
 from novasched.decisions import files
 from novasched.decisions.body import RecordBody, RecordedServer, body_of
-from novasched.decisions.comparison import ComparedServer
+from novasched.decisions.comparison import SIMILAR, ComparedServer
 from novasched.decisions.counting import (
     GROUPINGS,
     Count,
@@ -67,18 +67,26 @@ class Criteria:
     code: str | None = None
     since: int | None = None
     until: int | None = None
+    differs: bool | None = None
+    """Whether nova chose otherwise for a server of it, as a shadow saw."""
+
+    @property
+    def table(self) -> str:
+        """The table without which a file has no such record; '': it may have."""
+        return COMPARED if self.differs else ''
 
     def where(self) -> tuple[str, list[Any]]:
         """Return a condition of SQL about a decision d, and its values."""
         given = [
             (_CONDITIONS[name], value)
             for name, value in asdict(self).items()
-            if value is not None
+            if value is not None and value is not False
         ]
         values = [value for sql, value in given for _ in range(sql.count('?'))]
         return ' AND '.join(sql for sql, _ in given) or '1', values
 
 
+COMPARED = 'compared'
 _OF_SERVER = 'd.rowid IN (SELECT decision FROM servers WHERE {} = ?)'
 _CONDITIONS = {
     'server': 'd.rowid IN '
@@ -94,6 +102,8 @@ _CONDITIONS = {
     'code': 'd.code = ?',
     'since': 'd.at >= ?',
     'until': 'd.at < ?',
+    'differs': 'd.rowid IN (SELECT decision FROM compared WHERE verdict NOT IN '
+    f'{tuple(map(str, SIMILAR))})',
 }
 
 
@@ -147,8 +157,10 @@ class DecisionReader(abc.ABC):
         self,
         ask: Callable[[sqlite3.Connection, int], _T],
         numbers: Sequence[int] | None = None,
+        table: str = '',
     ) -> Iterator[_T]:
-        """Yield the answers of databases, the newest first if none are given."""
+        """Yield the answers of databases, the newest first if none are given. Those
+        without a ``table`` that is made only where it is needed are left out."""
         for number in reversed(self._numbers()) if numbers is None else numbers:
             try:
                 with self._opened(number) as connection:
@@ -160,6 +172,8 @@ class DecisionReader(abc.ABC):
                             f'{self._name(number)} was written by a later release'
                         )
                         continue
+                    if table and not files.has_table(connection, table):
+                        continue
                     with self._bounded(connection):
                         answer = ask(connection, number)
             except FileNotFoundError:
@@ -170,10 +184,12 @@ class DecisionReader(abc.ABC):
             yield answer
 
     def select(
-        self, statement: str, values: Sequence[Any] = ()
+        self, statement: str, values: Sequence[Any] = (), table: str = ''
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of databases, the newest first."""
-        return self.each(lambda c, _: c.execute(statement, values).fetchall())
+        """Yield the rows of databases, the newest first; see each()."""
+        return self.each(
+            lambda c, _: c.execute(statement, values).fetchall(), table=table
+        )
 
     @contextlib.contextmanager
     def _bounded(self, connection: sqlite3.Connection) -> Iterator[None]:
@@ -226,7 +242,7 @@ class DecisionReader(abc.ABC):
             )
             return [Head(*row) for row in rows]
 
-        for heads in self.each(ask, numbers):
+        for heads in self.each(ask, numbers, criteria.table):
             found += heads
             if len(found) >= limit:
                 break
@@ -259,7 +275,7 @@ class DecisionReader(abc.ABC):
             return end, rows.fetchall()
 
         numbers = [number for number in self._numbers() if number >= mark.number]
-        for end, rows in self.each(ask, numbers):
+        for end, rows in self.each(ask, numbers, criteria.table):
             found += [Head(*head) for _, *head in rows]
             if len(found) >= limit:
                 return found, Mark(end.number, rows[-1][0])
@@ -271,31 +287,24 @@ class DecisionReader(abc.ABC):
         statement = (
             'SELECT d.id, d.at, d.request_id, d.flavor, d.took_us, c.server, '
             'c.verdict, c.cause, c.detail, c.ours, c.nova, c.known_by, c.seen_ms, '
-            'c.nova_ms, c.refused, c.weighers FROM compared c '
+            f'c.nova_ms, c.refused, c.weighers FROM {COMPARED} c '
             'JOIN decisions d ON d.rowid = c.decision '
-            'WHERE d.at >= ? ORDER BY d.rowid DESC'
+            'WHERE d.at >= ? ORDER BY d.rowid DESC, c.rowid'
         )
+        for rows in self.select(statement, (since_us,), COMPARED):
+            yield from (ComparedServer(*row) for row in rows)
 
-        def ask(connection: sqlite3.Connection, _: int) -> list[ComparedServer]:
-            if not files.has_table(connection, 'compared'):
-                return []
-            rows = connection.execute(statement, (since_us,))
-            return [ComparedServer(*row) for row in rows]
-
-        return itertools.chain.from_iterable(self.each(ask))
+    def has_compared(self) -> bool:
+        """Return whether a shadow has compared anything that is kept."""
+        return any(self.each(lambda *_: True, table=COMPARED))
 
     def listened(self, since_us: int) -> list[tuple[int, int]]:
         """Return the times in which a shadow tapped requests, the oldest first."""
-
-        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int, int]]:
-            if not files.has_table(connection, 'listened'):
-                return []
-            statement = 'SELECT since, until FROM listened WHERE until >= ?'
-            return list(connection.execute(statement, (since_us,)))
-
+        statement = 'SELECT since, until FROM listened WHERE until >= ?'
         found: dict[int, int] = {}
-        for since, until in itertools.chain.from_iterable(self.each(ask)):
-            found[since] = max(until, found.get(since, 0))
+        for rows in self.select(statement, (since_us,), 'listened'):
+            for since, until in rows:
+                found[since] = max(until, found.get(since, 0))
         return sorted(found.items())
 
     def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
@@ -417,7 +426,8 @@ class DecisionReader(abc.ABC):
     def tally(self, by: str, criteria: Criteria) -> Tally:
         """Return numbers of records by value and reason, of which counts are made."""
         condition, values = criteria.where()
-        found = self.select(GROUPINGS[by].statement(condition), values)
+        statement = GROUPINGS[by].statement(condition)
+        found = self.select(statement, values, criteria.table)
         return tally_of(by, itertools.chain.from_iterable(found))
 
     def oldest_at(self) -> int | None:

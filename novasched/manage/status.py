@@ -8,11 +8,9 @@ nearly its words.
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import prettytable
 import requests
@@ -33,7 +31,9 @@ from novasched.db.transactions import Database
 from novasched.external import attestation as trusted
 from novasched.external import network, servicegroup
 from novasched.inspection.questions import unchecked
+from novasched.manage import shadow
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
+from novasched.manage.verdict import SUCCESS, CheckCode, CheckVerdict, failure, warned
 from novasched.observability import serving
 from novasched.parsing import parse_json
 from novasched.placement import session
@@ -48,27 +48,6 @@ TITLE = 'Upgrade Check Results'
 WIDTH = 60
 PLACEMENT_VERSION = (1, 36)
 
-
-class CheckCode(enum.IntEnum):
-    """How a check ends, and the exit code of all of them: the highest."""
-
-    SUCCESS = 0
-    WARNING = 1
-    FAILURE = 2
-
-
-class Verdict(NamedTuple):
-    """The outcome of a check; ``details`` say what was found and what to do.
-
-    It is not ``expected`` where the check itself failed.
-    """
-
-    code: CheckCode
-    details: str | None = None
-    expected: bool = True
-
-
-SUCCESS = Verdict(CheckCode.SUCCESS)
 
 FEW_CELLS = (
     'There needs to be at least two cell mappings, one for cell0 and one for your '
@@ -105,11 +84,6 @@ PLACEMENT_PROBLEMS = {
 }
 
 
-def failure(details: str) -> Verdict:
-    """Return the verdict that something stops an upgrade."""
-    return Verdict(CheckCode.FAILURE, details)
-
-
 class Status(CommandProgram):
     """Reads the whole configuration of the scheduler and looks at what it names."""
 
@@ -132,7 +106,7 @@ class Status(CommandProgram):
             raise SystemExit(CheckCode.FAILURE) from problem
 
 
-def cells_v2(program: Status) -> Verdict:
+def cells_v2(program: Status) -> CheckVerdict:
     """Look for cell0, a first cell, and host mappings if there are computes."""
     with program.api() as api, api.read() as connection:
         uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
@@ -145,7 +119,7 @@ def cells_v2(program: Status) -> Verdict:
         return SUCCESS
     if _has_nodes(program):
         return failure(NO_MAPPINGS)
-    return Verdict(CheckCode.SUCCESS, NO_HOSTS)
+    return CheckVerdict(CheckCode.SUCCESS, NO_HOSTS)
 
 
 def _has_nodes(program: Status) -> bool:
@@ -158,7 +132,7 @@ def _has_nodes(program: Status) -> bool:
     return False
 
 
-def placement_api(program: Status) -> Verdict:
+def placement_api(program: Status) -> CheckVerdict:
     """Ask placement for its version."""
     adapter = session.from_conf(program.conf)
     if adapter.auth is None:
@@ -186,7 +160,7 @@ def placement_api(program: Status) -> Verdict:
     return failure(f'Placement API version {needed} needed, you have {newest}.')
 
 
-def network_api(program: Status) -> Verdict:
+def network_api(program: Status) -> CheckVerdict:
     """Ask the network service for its versions, if [neutron] has credentials.
 
     Also asks keystone for the token that goes along with a user's token.
@@ -224,15 +198,15 @@ def _release(program: Status) -> FoundRelease:
         return release.find(program.conf, services_, SYSTEM_CLOCK)
 
 
-def nova_release(program: Status) -> Verdict:
+def nova_release(program: Status) -> CheckVerdict:
     """Say which release of nova is served, and how that is known."""
     found = _release(program)
     if found.warning:
-        return Verdict(CheckCode.WARNING, f'{found}. {found.warning}')
-    return Verdict(CheckCode.SUCCESS, f'{found}.')
+        return CheckVerdict(CheckCode.WARNING, f'{found}. {found.warning}')
+    return CheckVerdict(CheckCode.SUCCESS, f'{found}.')
 
 
-def computes(program: Status) -> Verdict:
+def computes(program: Status) -> CheckVerdict:
     """Look for computes that are older than supported, in every cell."""
     versions = []
     for cell in program.all_cells():
@@ -244,14 +218,14 @@ def computes(program: Status) -> Verdict:
     return SUCCESS
 
 
-def schedulers(program: Status) -> Verdict:
+def schedulers(program: Status) -> CheckVerdict:
     """Find out whether all other schedulers are newer than this program."""
     with program.main() as main:
         SqlServiceStore(main.engine).check_version(BINARY)
     return SUCCESS
 
 
-def databases(program: Status) -> Verdict:
+def databases(program: Status) -> CheckVerdict:
     """Look for the tables and columns that are read, in every database."""
     missing: list[str] = []
     with program.api() as api:
@@ -264,10 +238,10 @@ def databases(program: Status) -> Verdict:
     return failure(f'{"; ".join(dict.fromkeys(missing))}.') if missing else SUCCESS
 
 
-def placement_copy(program: Status) -> Verdict:
+def placement_copy(program: Status) -> CheckVerdict:
     """Read placement's database as the copy of it will be read, where it is named; say
     what placement should be told."""
-    well = Verdict(CheckCode.SUCCESS, ONE_TRY)
+    well = CheckVerdict(CheckCode.SUCCESS, ONE_TRY)
     engine = engines.placement_engine(program.conf)
     if engine is None:
         return well
@@ -290,7 +264,7 @@ def placement_copy(program: Status) -> Verdict:
     )
 
 
-def message_queue(program: Status) -> Verdict:
+def message_queue(program: Status) -> CheckVerdict:
     """Connect to the brokers as the service will, compare the queues that are there
     with those that it will declare, and close the connections again."""
     conf = program.conf
@@ -310,29 +284,29 @@ def message_queue(program: Status) -> Verdict:
     return SUCCESS
 
 
-def heartbeats(program: Status) -> Verdict:
+def heartbeats(program: Status) -> CheckVerdict:
     """Look for the servers of memcached, where heartbeats are kept there."""
     servicegroup.check(program.conf)
     servicegroup.reach(program.conf)
     return SUCCESS
 
 
-def addresses(program: Status) -> Verdict:
+def addresses(program: Status) -> CheckVerdict:
     """Try to listen where health and metrics will be shown."""
-    return _warned(serving.held_by_schedulers(program.conf))
+    return warned(serving.held_by_schedulers(program.conf))
 
 
-def scheduler(program: Status) -> Verdict:
+def scheduler(program: Status) -> CheckVerdict:
     """Make what answers requests, with its driver, filters and weighers, and connect
     to the attestation server where a filter asks it."""
     profile = preflight.load_plugins(program.conf)
     if any(each.name == trusted.TrustedFilter.__name__ for each in profile.filters):
         trusted.check(program.conf)
     with preflight.opened(program.conf, profile):
-        return _warned(preflight.deprecations(profile))
+        return warned(preflight.deprecations(profile))
 
 
-def policy(program: Status) -> Verdict:
+def policy(program: Status) -> CheckVerdict:
     """Look for demands of flavors, aggregates and server groups that no filter that is
     enabled checks."""
     profile = preflight.load_plugins(program.conf)
@@ -342,24 +316,19 @@ def policy(program: Status) -> Verdict:
             said = unchecked.sentences_on_store(enabled, SqlServers(database.engine))
         except errors.StoreFailed as problem:
             said = [f'It cannot be looked at: {problem}']
-    return _warned(f'{each}.' for each in said)
+    return warned(f'{each}.' for each in said)
 
 
-def options(program: Status) -> Verdict:
+def options(program: Status) -> CheckVerdict:
     """Look for values that are none, and for options that are misspelt, or set and do
     nothing here."""
     invalid = configuration.invalid(program.conf, opts.with_logging())
     if said := ' '.join(map(str, invalid)):
         return failure(said)
-    return _warned(preflight.warnings(program.conf))
+    return warned(preflight.warnings(program.conf))
 
 
-def _warned(lines: Iterable[str]) -> Verdict:
-    text = ' '.join(lines)
-    return Verdict(CheckCode.WARNING, text) if text else SUCCESS
-
-
-CHECKS: dict[str, Callable[[Status], Verdict]] = {
+CHECKS: dict[str, Callable[[Status], CheckVerdict]] = {
     'Cells v2': cells_v2,
     'Placement API': placement_api,
     'Nova release': nova_release,
@@ -376,15 +345,25 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Options': options,
 }
 
+SHADOW: dict[str, Callable[[Status], CheckVerdict]] = {
+    **{name: check for name, check in CHECKS.items() if name != 'Newer schedulers'},
+    'Message queue': shadow.broker,
+    'Accounts of databases': shadow.accounts,
+    'Account of placement': shadow.placement,
+    'Decisions': shadow.decisions,
+}
 
-def judge(program: Status) -> dict[str, Verdict]:
+
+def judge(
+    program: Status, checks: Mapping[str, Callable[[Status], CheckVerdict]]
+) -> dict[str, CheckVerdict]:
     """Run every check; one that cannot be made is a failure, not the end.
 
     A cause that an earlier check named is not repeated.
     """
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, CheckVerdict] = {}
     first: dict[str, str] = {}
-    for name, check in CHECKS.items():
+    for name, check in checks.items():
         try:
             verdicts[name] = check(program)
         except errors.NovaschedError as problem:
@@ -396,7 +375,7 @@ def judge(program: Status) -> dict[str, Verdict]:
         except Exception as problem:  # noqa: BLE001  the other checks still count
             program.report(problem)
             said = f'Unexpected: {type(problem).__name__}: {problem}'
-            verdicts[name] = Verdict(CheckCode.FAILURE, said, expected=False)
+            verdicts[name] = CheckVerdict(CheckCode.FAILURE, said, expected=False)
     return verdicts
 
 
@@ -427,30 +406,41 @@ class UpgradeCheck(Action):
         parser.add_argument(
             '--json', dest='format', action='store_const', const='json', help='-f json'
         )
+        parser.add_argument(
+            '--shadow',
+            action='store_true',
+            help='Check for a shadow, which may only read. This is the default where '
+            '[novasched] shadow is set.',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        verdicts = judge(self.app)
+        is_shadow = parsed_args.shadow or self.app.conf.novasched.shadow
+        verdicts = judge(self.app, SHADOW if is_shadow else CHECKS)
         self.say((_json if parsed_args.format == 'json' else _table)(verdicts))
         if not all(verdict.expected for verdict in verdicts.values()):
             return FAILED
         return max(verdict.code for verdict in verdicts.values())
 
 
-def _table(verdicts: Mapping[str, Verdict]) -> str:
+def _table(verdicts: Mapping[str, CheckVerdict]) -> str:
     table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
     table.align = 'l'
-    for name, (code, details, _) in verdicts.items():
+    commands: dict[str, None] = {}
+    for name, (code, details, _, mending) in verdicts.items():
+        commands.update(dict.fromkeys(mending))
         shown = details and '\n'.join(
             textwrap.wrap(details, WIDTH, subsequent_indent='  ')
         )
         table.add_row([f'Check: {name}\nResult: {code.name.title()}\nDetails: {shown}'])
-    return str(table)
+    lines = ['Commands that mend this:', *commands] if commands else []
+    return '\n'.join([str(table), *lines])
 
 
-def _json(verdicts: Mapping[str, Verdict]) -> str:
+def _json(verdicts: Mapping[str, CheckVerdict]) -> str:
     checks = [
         {'check': name, 'result': int(code), 'details': details}
-        for name, (code, details, _) in verdicts.items()
+        | ({'commands': commands} if commands else {})
+        for name, (code, details, _, commands) in verdicts.items()
     ]
     return json.dumps({'name': TITLE, 'checks': checks})

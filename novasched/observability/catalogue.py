@@ -214,8 +214,9 @@ COMPARED = Metric(
 DIFFERENCES = Metric(
     'novasched_shadow_differences_total',
     'Servers for which a shadow and nova chose otherwise, by cause: filter, '
-    'not_offered, chance, same_request, other_request, late, truncated, weighers or '
-    'unknown.',
+    'not_offered, chance, same_request, other_request, late, no_candidates, '
+    'nova_filters, nova_error, truncated, weighers or unknown. '
+    'docs/reference/shadow.md says what each means.',
     labels=('cause',),
     values=tuple(Cause),
 )

@@ -40,7 +40,7 @@ RETRY_S = 2.0
 POLL_S = 1.0
 STALL_S = 5.0
 """A tap that did nothing for so long was paused, and its queue grew meanwhile."""
-BOUND_WITHIN_S = 10.0
+TRIED_WITHIN_S = 10.0
 """A start waits so long for the broker, and goes on without it."""
 EVENT = 'scheduler.select_destinations.'
 
@@ -131,7 +131,7 @@ class Tap:
         self._longest = longest
         self._clock = clock
         self._ended = threading.Event()
-        self._bound = threading.Event()
+        self._tried = threading.Event()
         self._thread = threading.Thread(target=self._run, name='tap', daemon=True)
         self._failing = LogOnce()
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class Tap:
     def start(self) -> None:
         """Begin to listen, and go on until the end, whatever becomes of the broker."""
         self._thread.start()
-        self._bound.wait(BOUND_WITHIN_S)
+        self._tried.wait(TRIED_WITHIN_S)
 
     def stop(self) -> None:
         """Take no more messages."""
@@ -200,6 +200,8 @@ class Tap:
             'x-message-ttl': OLDEST_S * 1000,
         }
         try:
+            # First, as a queue that is bound to nothing would stay.
+            channel.exchange_declare(source.exchange, '', passive=True)
             channel.queue_declare(
                 queue, exclusive=True, auto_delete=True, arguments=bounds
             )
@@ -246,7 +248,7 @@ class Tap:
             self._observer.missed(now_s - self._until[0])
         self._keep(Interval(now_s, now_s))
         self.problem, self._burst = None, 0
-        self._bound.set()
+        self._tried.set()
         if self._failing.ends():
             LOG.info('Messages for schedulers are tapped again')
 
@@ -273,6 +275,7 @@ class Tap:
 
     def _lost(self, problem: str) -> None:
         self.problem = problem
+        self._tried.set()
         if self._failing.begins():
             LOG.warning('Messages for schedulers cannot be tapped: %s', problem)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from novasched.db.servers import ServerRow
 from novasched.decisions.comparison import KnownBy, NovaChoice
@@ -20,22 +21,32 @@ REBUILD_S = 3.0
 """A rebuild is certainly scheduled, or its server in error, after so long."""
 
 
+class ServersOfCells(Protocol):
+    """Servers in all cells that answer, those that found no host included."""
+
+    def rows(self, uuids: Sequence[str]) -> Iterable[ServerRow]:
+        """Return the rows of servers that are there."""
+
+    def faults(self, uuids: Sequence[str]) -> Mapping[str, str]:
+        """Return the text of the last fault of each server that had one."""
+
+
 class ChoiceFinder:
     """Finds out what nova chose.
 
-    ``hosts_by_node`` maps the uuid of a compute node to its host, and ``rows`` returns
-    the rows of servers in all cells. Raises nothing: what cannot be asked is unknown.
+    ``hosts_by_node`` maps the uuid of a compute node to its host. Raises nothing: what
+    cannot be asked is unknown.
     """
 
     def __init__(
         self,
         placement: Placement,
         hosts_by_node: Callable[[], Mapping[str, str]],
-        rows: Callable[[Sequence[str]], Iterable[ServerRow]],
+        servers: ServersOfCells,
     ) -> None:
         self._placement = placement
         self._hosts_by_node = hosts_by_node
-        self._rows = rows
+        self._servers = servers
 
     def held(self, context: RequestContext, uuids: Sequence[str]) -> Holders | None:
         """Return the hosts that servers hold something of now; None if placement does
@@ -51,7 +62,13 @@ class ChoiceFinder:
 
     def rows(self, uuids: Sequence[str]) -> dict[str, ServerRow]:
         """Return the rows of servers that are there."""
-        return {row.uuid: row for row in self._rows(uuids)} if uuids else {}
+        return {row.uuid: row for row in self._servers.rows(uuids)} if uuids else {}
+
+    def with_fault(self, uuid: str, choice: NovaChoice) -> NovaChoice:
+        """Return the choice with the fault of a server that found no host."""
+        if choice.known_by != KnownBy.FAILED:
+            return choice
+        return replace(choice, fault=self._servers.faults([uuid]).get(uuid, ''))
 
 
 def claimed(

@@ -16,6 +16,10 @@ from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.trace import Decision
 from novasched.shadow.choices import UNKNOWN
 
+UNCERTAIN = (Cause.UNKNOWN, Cause.NOVA_FILTERS)
+"""Causes that what came between two decisions may explain."""
+NO_VALID_HOST = 'No valid host was found.'
+"""What faults begin with; nova says more where its filters have rejected hosts."""
 NEAR = 1e-9
 """Weights weigh alike if they differ by less than this share of all multipliers."""
 
@@ -52,7 +56,7 @@ def compare(
         ours = None if recorder.error or turn is None else turn.host
         whole = turn if turn is not None and turn.decision is not None else first
         made = _compared(uuid, ours, nova, whole)
-        if made.cause == Cause.UNKNOWN:
+        if made.cause in UNCERTAIN:
             offered = 0 if whole is None else len(whole.offered)
             is_cut = most_candidates is not None and offered > most_candidates
             made = _caused(made, found, taken, is_late, is_cut)
@@ -80,7 +84,7 @@ def _compared(
     if ours == nova.host:
         return made(Verdict.EQUAL)
     if nova.host is None:
-        return made(Verdict.OURS_ONLY, Cause.UNKNOWN)
+        return made(Verdict.OURS_ONLY, *_failure(nova.fault))
     decision = None if turn is None else turn.decision
     if decision is None:
         return made(Verdict.NOVA_ONLY, Cause.NOT_OFFERED)
@@ -121,6 +125,16 @@ def _weighed(
 
 def _is_best(totals: Floats, place: int, scale: float) -> bool:
     return bool(totals.item(place) >= totals.max() - NEAR * scale)
+
+
+def _failure(fault: str) -> tuple[Cause, str]:
+    """Say by its fault why nova found no host for a server."""
+    if not fault:
+        return Cause.UNKNOWN, ''
+    if not fault.startswith(NO_VALID_HOST):
+        return Cause.NOVA_ERROR, fault
+    rest = fault.removeprefix(NO_VALID_HOST).strip()
+    return (Cause.NOVA_FILTERS if rest else Cause.NO_CANDIDATES), ''
 
 
 def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:

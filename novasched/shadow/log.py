@@ -162,6 +162,7 @@ class ShadowLog(DecisionLog):
             else:
                 found = None
             if found is not None:
+                found = self._finder.with_fault(uuid, found)
                 waiting.choices[uuid] = found
                 waiting.settled.add(uuid)
                 if known is None:

@@ -57,8 +57,11 @@ ELSEWHERE = {
 }  # fmt: skip
 """Lines that other programs write."""
 METRICS = {each.name for each in (*catalogue.ALL, catalogue.FREE_SLOTS)} | SERIES.keys()
-NO_METRICS = {'novasched_', 'novasched_console', 'novasched_lab', 'novasched_read'}
-"""Their prefix, a group of options, a package and an account."""
+NO_METRICS = {
+    'novasched_', 'novasched_console', 'novasched_lab', 'novasched_read',
+    'novasched_shadow',
+}  # fmt: skip
+"""Their prefix, a group of options, a package and two accounts."""
 NO_PATHS = {'novasched/decisions'}
 """What is below state_path."""
 ATTRIBUTES = {'run_filter_once_per_request'}

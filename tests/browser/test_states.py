@@ -8,11 +8,13 @@ from typing import NamedTuple
 import pytest
 
 from novasched import errors
+from novasched.decisions.comparison import Cause, Verdict
 from novasched.decisions.record import DecisionRecord
 from novasched.inspection.questions import explain, overview
 from tests.browser import console, contrast
 from tests.browser.browser import COLOURS, DARK, LIGHT
 from tests.support.records import console_answers, decision_records
+from tests.support.records.compared_records import comparison
 from tests.support.records.console_answers import SCHEDULED, GivenReader, part
 
 
@@ -31,6 +33,12 @@ def decision_of(record):
 def head_only():
     record = decision_records.changed(console_answers.RECORDS[SCHEDULED])
     return DecisionRecord(record.head)
+
+
+def compared():
+    """A decision that nova made otherwise."""
+    found = comparison(Verdict.ALIKE, Cause.CHANCE, server=decision_records.SERVER)
+    return decision_records.scheduled(shadow=[found])
 
 
 def failing():
@@ -74,6 +82,10 @@ STATES = {
     'decision of which the head is kept': State(
         f'/decisions/{SCHEDULED}', 'Only the head', decision_of(head_only())
     ),
+    'decision of a shadow': State(
+        f'/decisions/{SCHEDULED}', 'hosts of one weight', decision_of(compared())
+    ),
+    'report of a shadow': State('/shadow', 'Systematically different'),
     'no decision': State('/decisions/d-123456', 'No record is kept'),
     'hosts in part': State(
         '/hosts', 'cell2 does not answer', {'hosts': ROW_OF_TWO_CELLS}

@@ -344,6 +344,31 @@ SCENARIOS = {
         'out what became of its claim. A claim that no request was answered with is '
         'undone. A write that hangs holds up no other for more than two seconds.',
     ),
+    'F48': Scenario(
+        'SIGKILL of a shadow',
+        'Its queues end with it, and nova-scheduler answers all calls. The next shadow '
+        'begins where requests are: `novasched shadow report` counts the time between '
+        'as one that was not tapped.',
+        'Requests for which the choice of nova was not known yet have no record.',
+    ),
+    'F49': Scenario(
+        'A shadow is paused, for a minute say, while requests come',
+        'nova-scheduler answers all calls. The queues of the shadow hold the newest '
+        '5,000 messages at most, none older than a minute. If some were dropped, the '
+        'report counts the time as one that was not tapped.',
+        'A shadow that is paused for longer than the heartbeat of the broker loses its '
+        'connection, and its queues.',
+    ),
+    'F50': Scenario(
+        'RabbitMQ is killed and started again beside a shadow',
+        'The shadow taps again within 30 s, and the report counts the time as one that '
+        'was not tapped.',
+    ),
+    'F51': Scenario(
+        'A shadow starts before nova has made its exchange',
+        'It waits, leaves no queue behind, and taps once the exchange is there; health '
+        'says what is missing.',
+    ),
 }
 
 

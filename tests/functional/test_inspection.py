@@ -89,6 +89,9 @@ class TestAnswers:
         assert (head['result'], hosts) == ('scheduled', ['h1'])
         assert head['server_uuids'] == [made.server]
 
+    def test_criteria_of_a_shadow_travel(self, client, recorded):
+        assert answer(client, 'find', criteria={'differs': True}) == []
+
     def test_a_record_arrives_whole(self, made, client, recorded):
         found = answer(client, 'read', id=recorded[1]['id'])
         record = unpacked(found['record'])
@@ -105,6 +108,7 @@ class TestRefusals:
         [
             ('find', {'criteria': {'colour': 'red'}}),
             ('find', {'criteria': {'since': 'now'}}),
+            ('find', {'criteria': {'differs': 'yes'}}),
             ('find', {'criteria': ['server']}),
             ('find', {'limit': 0}),
             ('find', {'before': 7}),

@@ -292,9 +292,12 @@ def test_a_sample_file_is_made_of_what_is_installed(with_lab, tmp_path, name, ex
     assert ('[scheduler]' in groups) == ('[scheduler]' in expected)
 
 
-def test_the_unit_and_the_manual_pages_come_along(installed):
-    unit = installed.share('novasched/novasched-scheduler.service').read_text()
-    assert 'bin/novasched-scheduler --config-file /etc/nova/nova.conf' in unit
+def test_units_and_manual_pages_come_along(installed):
+    for name in ('scheduler', 'shadow'):
+        unit = installed.share(f'novasched/novasched-{name}.service').read_text()
+        assert 'bin/novasched-scheduler --config-file /etc/nova/nova.conf' in unit
+    sample = installed.share('novasched/novasched-shadow.conf.sample').read_text()
+    assert '\nshadow = true\n' in sample
     pages = {path.name for path in installed.share('man').rglob('*.[18]')}
     assert pages == {path.name for path in (ROOT / 'docs/man').iterdir()}
 

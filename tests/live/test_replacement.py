@@ -6,6 +6,7 @@ What the page says to type is read from the page: its files, its `sed`, its SQL.
 
 import contextlib
 import functools
+import json
 import re
 import signal
 import subprocess
@@ -21,10 +22,12 @@ from tests.faults.audit import Audit
 from tests.live.daemon import own_program
 from tests.live.peer_api import PeerApi
 from tests.live.servers.process import completed, free_port
+from tests.live.shadow_accounts import at_broker, at_database, run_command
 
 pytestmark = pytest.mark.ours
 
 PAGE = Path(__file__).parents[2] / 'docs/replace-nova-scheduler.md'
+SAMPLE = PAGE.parents[1] / 'etc/novasched/novasched-shadow.conf.sample'
 OLD, TRIAL = 'ctl1', 'ctl1-novasched'
 STEP_S = 60
 ON_ITS_WAY_S = 60
@@ -52,6 +55,19 @@ class Page:
         path.write_text(self._find(r'^```ini\n(.*?)^```'))
         return path
 
+    def write_shadow_conf(self, **urls):
+        """Write the file of step 0, with accounts by group; give its path."""
+        path, text = self.dir / 'novasched-shadow.conf', SAMPLE.read_text()
+        text = text.replace('/var/lib/novasched-shadow', str(self.dir / 'shadow'))
+        text = text.replace(':9109', f':{self.health}')
+        text = text.replace(':9110', f':{self.metrics}')
+        for group, url in urls.items():
+            commented = rf'^(\[{group}\]\n)#(\w+ = )\S+'
+            text, found = re.subn(commented, rf'\1\2{url}', text, flags=re.MULTILINE)
+            assert found == 1, group
+        path.write_text(text)
+        return path
+
     def make_final_conf(self):
         """Run the `sed` of step 5; give the path of what it writes."""
         subprocess.run(
@@ -66,6 +82,12 @@ class Page:
     def bring_trial_back(self):
         """The SQL of step 5 that takes the other one back."""
         return sa.text(self._find(r'^(UPDATE services SET deleted = 0[^;]*);'))
+
+    def is_ready(self):
+        """Tell whether the daemon takes requests, as step 0 looks."""
+        with contextlib.suppress(requests.ConnectionError):
+            return requests.get(f'http://localhost:{self.health}/ready', timeout=10).ok
+        return False
 
     def is_healthy(self):
         """Tell whether the health that step 7 looks at is `pass`."""
@@ -131,6 +153,56 @@ def api(peer_cloud, eventually):
         eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
         peer_cloud[OLD].end_by(signal.SIGKILL)  # else it takes half a minute
         api.delete_service('nova-scheduler', OLD)
+
+
+def test_a_week_in_the_shadow_is_set_up_read_and_leaves_nothing(
+    peer_cloud, api, rabbitmq, mariadb, eventually
+):
+    conf, page = peer_cloud.dir / f'{OLD}.conf', Page(peer_cloud.dir)
+    url, rows = peer_cloud.transport_url, len(api.services(binary='nova-scheduler'))
+
+    def queues():
+        return {name for name in rabbitmq.messages(url) if 'shadow' in name}
+
+    def checked(own):
+        files = ['--config-file', conf, '--config-file', own]
+        words = ['upgrade', 'check', '--shadow', '-f', 'json']
+        done = completed([own_program('novasched-status'), *files, *words])
+        found = {each['check']: each for each in json.loads(done.stdout)['checks']}
+        return done.returncode, found
+
+    def reported():
+        words = ['shadow', 'report', '--since', '1h', '-f', 'json']
+        files = ['--config-file', conf, '--config-file', own]
+        done = completed([own_program('novasched'), *words, *files])
+        return json.loads(done.stdout)
+
+    code, checks = checked(page.write_shadow_conf())
+    assert code == 1, checks
+    for check in checks.values():
+        for command in check.get('commands', ()):
+            run_command(command, rabbitmq, mariadb)
+    own = page.write_shadow_conf(
+        DEFAULT=at_broker(url, 'novasched_shadow'),
+        api_database=at_database(peer_cloud.urls['api'], 'novasched_read'),
+        database=at_database(peer_cloud.urls['cell0'], 'novasched_read'),
+    )
+    code, checks = checked(own)
+    # The mappings of cells name accounts of nova: that warning stays.
+    left = {name for name, check in checks.items() if 'commands' in check}
+    assert (code, left) == (1, {'Accounts of databases'}), checks
+    shadow = peer_cloud.start_scheduler(conf, own, name='shadow')
+    eventually(page.is_ready, 'a shadow', STEP_S)
+    assert {name.split('.')[2] for name in queues()} == {'requests', 'casts'}
+    for uuid in api.boot(count=3):
+        api.active(uuid)
+    report = eventually(
+        lambda: (found := reported())['servers'] == 3 and found, 'a report', STEP_S
+    )
+    assert report['verdicts'].get('unknown', 0) == 0, report
+    assert len(api.services(binary='nova-scheduler')) == rows
+    assert shadow.stop() == 0
+    assert queues() == set()
 
 
 @pytest.mark.scenario('F33', 'I1', 'I2', 'I4')

@@ -2,31 +2,25 @@
 """A shadow beside the peer's own scheduler, conductors and computes."""
 
 import contextlib
-import itertools
 import os
 import signal
 
 import pytest
 
-from novasched.decisions import history
-from novasched.decisions.comparison import Cause, KnownBy, Verdict
-from novasched.decisions.reading import DecisionFiles
-from novasched.inspection.questions.replay import replay
+from novasched.decisions.comparison import KnownBy, Verdict
 from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import PeerCloud
 from tests.live.servers.process import wait_until
+from tests.live.shadows import KNOWN_S, SAME, Shadow, boot_compared, move_compared
 
 pytestmark = pytest.mark.ours
 
 BOOTS = int(os.environ.get('NOVASCHED_SHADOW_BOOTS', '12'))
 """A fifth as many servers move. More of both are a longer proof."""
-MOST_AT_ONCE = 16
-KNOWN_S = 80
 TRIES = 10
 PICKY = 'shadowed-picky'
 NOTIFYING = {'oslo_messaging_notifications': {'driver': 'messagingv2'}}
-SAME = (Verdict.EQUAL, Verdict.ALIKE)
 
 
 class ShadowedCloud(PeerCloud):
@@ -76,76 +70,13 @@ def api(opened):
     opened.delete_all()
 
 
-class Shadow:
-    """A shadow, and what it has compared."""
-
-    def __init__(self, cloud):
-        self._cloud = cloud
-        directory = cloud.dir / 'decisions'
-        own = {
-            'shadow': True,
-            'decisions_dir': str(directory),
-            'mirror_api_share': 1.0,
-        }
-        self._conf = cloud.write_scheduler_conf('shadow', novasched=own, **NOTIFYING)
-        self._log = DecisionFiles(directory)
-        self.start()
-
-    def start(self):
-        started = self._cloud.start_scheduler(self._conf, name='shadow')
-        wait_until(lambda: 'Starting scheduler' in started.log, 60, 'it', started)
-        self.process = started
-
-    def replayed(self, compared):
-        """Make the decision of a server again."""
-        return replay(history.decoded(self._log.whole(compared.id)))
-
-    def listened(self):
-        return self._log.listened(0)
-
-    def of(self, uuids):
-        """Return what was compared for servers, the last of each, once it is there."""
-
-        def there():
-            rows = reversed([*self._log.compared(0)])
-            found = {row.server: row for row in rows if row.server in uuids}
-            return found if len(found) == len(uuids) else None
-
-        found = wait_until(there, KNOWN_S, 'comparisons', self.process, every_s=0.3)
-        return [found[uuid] for uuid in uuids]
-
-
 @pytest.fixture(scope='module')
 def shadow(cloud, opened):
-    return Shadow(cloud)
-
-
-def boot_and_end(api, counts):
-    """Boot so many servers a request, and delete the oldest where too many run; yield
-    their uuids."""
-    for count in counts:
-        yield from api.boot(count=count)
-        while len(api.made) > MOST_AT_ONCE:
-            api.active(api.made[0])
-            api.delete(api.made[0])
+    return Shadow(cloud, **NOTIFYING)
 
 
 def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):
-    counts = itertools.islice(itertools.cycle((1, 1, 3)), BOOTS * 3 // 5)
-    booted = [*boot_and_end(api, counts)]
-    for uuid in api.made:
-        api.active(uuid)
-    compared = shadow.of(booted)
-    assert {each.known_by for each in compared} <= {
-        KnownBy.ALLOCATION,
-        KnownBy.INSTANCE,
-    }
-    assert Cause.UNKNOWN not in {each.cause for each in compared}
-    # Weights may be of another moment where servers come faster than rows.
-    same = [each for each in compared if each.verdict in SAME]
-    assert len(same) >= len(compared) * 0.6
-    others = [each for each in compared if each.verdict not in SAME]
-    assert all(shadow.replayed(each).is_equal for each in others)
+    compared = boot_compared(api, shadow, BOOTS)
     assert all(each.nova_ms > 0 for each in compared)
 
 
@@ -169,20 +100,7 @@ def test_a_decision_without_a_choice_is_equal(api, shadow):
 
 
 def test_moves_are_compared(api, shadow):
-    moved = [uuid for _ in range(max(2, BOOTS // 5)) for uuid in api.boot()]
-    for uuid in moved:
-        api.active(uuid)
-        shadow.of([uuid])
-        api.act(uuid, 'migrate')
-        api.becomes(uuid, 'VERIFY_RESIZE')
-        api.act(uuid, 'confirmResize')
-        host = api.active(uuid)['OS-EXT-SRV-ATTR:host']
-        wait_until(
-            lambda u=uuid, h=host: shadow.of([u])[0].nova == h, KNOWN_S, 'the move'
-        )
-        (compared,) = shadow.of([uuid])
-        assert compared.verdict != Verdict.REJECTED
-        assert compared.cause != Cause.UNKNOWN
+    move_compared(api, shadow, max(2, BOOTS // 5))
 
 
 @pytest.fixture

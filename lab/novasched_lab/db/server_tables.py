@@ -12,6 +12,7 @@ from novasched.db.server_tables import (
     flavor_extra_specs,
     flavors,
     instance_extra,
+    instance_faults,
     instance_group_member,
     instance_group_policy,
     instance_groups,
@@ -84,19 +85,6 @@ build_requests = table(
     'block_device_mappings mediumtext, tags text',
     sa.UniqueConstraint('instance_uuid', name='uniq_build_requests0instance_uuid'),
     sa.Index('build_requests_project_id_idx', 'project_id'),
-)
-
-instance_faults = table(
-    CELL,
-    'instance_faults',
-    'id key!, instance_uuid instances.uuid, code int!, message string,'
-    'details mediumtext, host string, deleted int',
-    sa.Index(
-        'instance_faults_instance_uuid_deleted_created_at_idx',
-        'instance_uuid',
-        'deleted',
-        'created_at',
-    ),
 )
 
 instance_actions = table(

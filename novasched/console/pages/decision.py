@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from novasched.console.pages import funnel, outcomes, query, scores, shapes, words
+from novasched.console.pages import (
+    funnel,
+    outcomes,
+    query,
+    scores,
+    shadow,
+    shapes,
+    words,
+)
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import View
 from novasched.decisions.body import RecordedQuery
@@ -46,6 +54,7 @@ def view(explained: Explanation, asked: PageQuery) -> View:
         'head_only': f'{_sentence(render.HEAD_ONLY)}.'
         if explained.kept == HEAD
         else '',
+        'compared': shadow.compared(explained.shadow or ()),
         'funnel': funnel.view(explained.stages, asked, explained.hosts is not None),
         'notes': render.notes(explained),
         'scores': scores.view(explained),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from novasched.commands.decisions import BY
+from novasched.commands.decisions import BY, YES
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
@@ -24,9 +24,11 @@ LABELS = {
     'request': 'Request',
     'since': 'Since',
     'until': 'Until',
+    'differs': 'Nova chose otherwise',
 }
 MOST_COUNTED = 100
 """Values whose counts a page shows."""
+KNOWN = {'result': words.RESULTS, 'differs': (YES,)}
 FIRST = ('result', 'flavor', 'plugin', 'host', 'since')
 HINTS = {
     'since': '90m, 7d or a time',
@@ -123,11 +125,16 @@ def _span(by: str, value: str) -> dict[str, str]:
 
 def _criteria(asked: PageQuery) -> View:
     """Return the fields of the form, and what is chosen."""
-    fields = words.fields(asked, LABELS, HINTS, {'result': words.RESULTS})
+    fields = words.fields(asked, LABELS, HINTS, KNOWN)
     by_name = {each['name']: each for each in fields}
     return {
         'fields': [by_name[name] for name in FIRST],
-        'more_fields': [each for each in fields if each['name'] not in FIRST],
+        'more_fields': [
+            each
+            for each in fields
+            if each['name'] not in FIRST
+            and (each['value'] or each['name'] != 'differs')
+        ],
         'has_more': any(asked.text(n) for n in LABELS if n not in FIRST),
         'chosen': words.chosen(asked, LABELS, 'before', 'first'),
     }

@@ -12,10 +12,11 @@ from novasched import errors
 from novasched.commands.console_client import API
 from novasched.commands.console_client import of_decision as of_decision
 from novasched.commands.console_client import of_host as of_host
-from novasched.commands.decisions import RESULTS, moment
+from novasched.commands.decisions import RESULTS, YES, moment
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions.capacity import MOST_BY_HOST
 from novasched.inspection.session.orders import CapacityOrder, options
+from novasched.runtime.times import EXAMPLES
 
 Order = TypeVar('Order')
 LONGEST = 2000
@@ -98,9 +99,13 @@ class PageQuery:
     def criteria(self) -> Criteria:
         """Return criteria for decisions. Raises errors.OptionError."""
         self.choice('result', RESULTS)
+        differs = self.choice('differs', (YES,)) == YES or None
         words = {name: self.text(name) or None for name in WORDS}
         return Criteria(
-            **words, since=self._moment('since'), until=self._moment('until')
+            **words,
+            since=self._moment('since'),
+            until=self._moment('until'),
+            differs=differs,
         )
 
     def _moment(self, name: str) -> int | None:
@@ -112,8 +117,8 @@ class PageQuery:
         except (argparse.ArgumentTypeError, OverflowError):
             found = LATEST
         if not 0 <= found < LATEST:
-            example = 'It is such as 90m, 7d or 2026-11-22T12:00Z'
-            raise errors.OptionError(name, f'{text!r} is no time', example)
+            remedy = f'It is {EXAMPLES}'
+            raise errors.OptionError(name, f'{text!r} is no time', remedy)
         return found
 
     def order(self, kind: type[Order], **names: str) -> Order:
@@ -135,7 +140,7 @@ class PageQuery:
             elif said.choices:
                 given[name] = self.choice(name, said.choices)
             else:
-                given[name] = self.text(name)
+                given[name] = self.text(name) or default
         return kind(**given)
 
     def capacity(self) -> CapacityOrder:

@@ -27,8 +27,8 @@ from novasched.runtime.typed_json import of_json
 
 if TYPE_CHECKING:
     from novasched.inspection.questions.reports import Overview
-
-if TYPE_CHECKING:
+    from novasched.inspection.questions.shadow import ShadowReport
+    from novasched.inspection.session.orders import ShadowOrder
     from novasched.rpc.inspection_client import InspectionReply
 
 PAGE = 500
@@ -259,6 +259,22 @@ class AllDecisions:
         if self._own is not None:
             found.append(self._own.reader.oldest_at())
         return min((at for at in found if at is not None), default=None)
+
+    def has_compared(self) -> bool:
+        """Return whether a shadow of this machine has compared anything."""
+        return self._own is not None and self._own.reader.has_compared()
+
+    def shadow(self, order: ShadowOrder) -> ShadowReport:
+        """Return the report of a shadow of this machine: others have none. Raises
+        errors.OptionError for a time that is none."""
+        from novasched.inspection.questions.shadow import report
+
+        now_s = self._clock.time()
+        since = order.since_us(now_s)
+        reader = self._own.reader if self._own is not None else None
+        compared = reader.compared(since) if reader is not None else ()
+        listened = reader.listened(since) if reader is not None else ()
+        return report(compared, listened, since, int(now_s * 1e6))
 
     def overview(self, window_s: float) -> Overview:
         """Return the picture of the last seconds, of all schedulers."""

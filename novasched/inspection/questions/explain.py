@@ -21,6 +21,7 @@ from novasched.decisions.body import (
     RecordedServer,
     WholeDecision,
 )
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.decided import (
     HostOutcome,
     Margin,
@@ -39,7 +40,7 @@ from novasched.decisions.record import (
 from novasched.decisions.request_summary import RequestSummary
 from novasched.inspection.questions import unchecked
 from novasched.runtime.times import time_of
-from novasched.runtime.typed_json import of_json
+from novasched.runtime.typed_json import of_json, omitted_field
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
@@ -93,6 +94,7 @@ class Explanation:
     cells_left_out: Sequence[str] = ()
     cell_ages_s: Mapping[str, float | None] = field(default_factory=dict)
     placement: RecordedDiagnosis | None = None
+    shadow: Sequence[Comparison] | None = omitted_field()
     error: RecordedError | None = None
     policy: Mapping[str, Any] | None = None
     hosts: Mapping[str, str] | None = None
@@ -218,6 +220,7 @@ def explanation(
         cells_left_out=body.view.left_out,
         cell_ages_s=_numbers(body.view.ages_s),
         placement=body.placement,
+        shadow=body.shadow,
         error=body.error,
         policy=record.profile,
         hosts=decided.outcomes if long else None,

@@ -3,51 +3,118 @@
 
 from __future__ import annotations
 
-import statistics
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from novasched.decisions.comparison import Cause, ComparedServer, Verdict
+from novasched.decisions.comparison import (
+    SAME,
+    SIMILAR,
+    Cause,
+    ComparedServer,
+    Verdict,
+)
 from novasched.runtime.typed_json import time_field
 
 MOST_DIFFERENCES = 100
 """Differences that a report shows, the newest."""
+MOST_GAPS = 20
+"""Gaps that a report shows, the newest."""
+LEAST_GAP_US, LATE_US = 1_000_000, 60_000_000
+"""What is less is no gap; until when requests are tapped is written now and then."""
+WEIGHED = (Verdict.BETTER, Verdict.WORSE)
+UNEXPLAINED = (Cause.UNKNOWN, Cause.WEIGHERS)
 SYSTEMATIC = 0.9
 LEAST = 5
-"""A weigher that favours ours in so large a share of so many differences is another in
-nova's configuration."""
-SAME = (Verdict.EQUAL, Verdict.ALIKE)
+"""A filter is a finding if it rejects nova's host for LEAST servers. A weigher is one
+if nova's host is the best without it in this share of as many differences."""
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(ComparedServer):  # type: ignore[misc]  # no field has a default
     """A server for which nova chose another host, or one of the two found none."""
 
-    decision: str
     at: int = time_field()
-    server: str = ''
-    flavor: str = ''
-    ours: str | None = None
-    nova: str | None = None
-    verdict: str = ''
-    cause: str = ''
-    detail: str = ''
+
+    @property
+    def weighers_named(self) -> list[str]:
+        return list(filter(None, self.weighers.split(',')))
+
+
+@dataclass(frozen=True)
+class SystematicDifference:
+    """What is the same in many differences: a filter or weigher by its ``name``, and
+    ``servers`` of ``of`` that it holds for."""
+
+    cause: str  # of Cause
+    name: str
+    servers: int
+    of: int
+
+
+@dataclass(frozen=True)
+class UntappedTime:
+    """A time in which no request was tapped."""
+
+    since: int = time_field()
+    until: int = time_field()
+
+    @property
+    def length_s(self) -> float:
+        return (self.until - self.since) / 1e6
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Times in ms, and how many there are; None if there are none."""
+
+    number: int = 0
+    p50: float | None = None
+    p99: float | None = None
+
+
+@dataclass(frozen=True)
+class RefusedChoices:
+    """Servers whose host refused them after nova had chosen it, by that host."""
+
+    servers: int = 0
+    elsewhere: int = 0  # of them, how many we had placed on a host that did not
+    hosts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """The answer of ``novasched shadow report``. Latencies are medians, in ms; nova's
-    is until its choice was seen."""
+    """The answer of ``novasched shadow report``.
 
-    servers: int
-    verdicts: dict[str, int]
-    causes: dict[str, int]
-    weighers: dict[str, int]  # that favour ours where nothing else explains it
-    our_ms: float | None
-    nova_ms: float | None
-    findings: Sequence[str] = ()
-    differences: Sequence[Difference] = field(default_factory=list)
+    ``our_ms`` and ``nova_ms`` are of decisions, nova's where its notifications say so.
+    ``seen_ms`` are times until the choice was seen, of the servers of the others.
+    """
+
+    since: int = time_field()
+    until: int = time_field()
+    requests: int = 0
+    servers: int = 0
+    findings: Sequence[SystematicDifference] = ()
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    filters: Mapping[str, int] = field(default_factory=dict)  # of cause filter
+    weighers: Mapping[str, int] = field(default_factory=dict)
+    """Those without which nova's host is the best, where nothing else explains it."""
+    refusals: RefusedChoices = field(default_factory=RefusedChoices)
+    our_ms: Latency = field(default_factory=Latency)
+    nova_ms: Latency = field(default_factory=Latency)
+    seen_ms: Latency = field(default_factory=Latency)
+    tapped_s: float = 0.0
+    gaps: Sequence[UntappedTime] = ()  # the newest first
+    gaps_total: int = 0
+    differences: Sequence[Difference] = ()  # the newest first
+
+    @property
+    def known(self) -> int:
+        """Servers of which it is known what nova chose."""
+        return self.servers - self.verdicts.get(Verdict.UNKNOWN, 0)
 
     @property
     def same(self) -> int:
@@ -55,61 +122,114 @@ class ShadowReport:
         return sum(self.verdicts.get(each, 0) for each in SAME)
 
     @property
-    def known(self) -> int:
-        """Servers of which it is known what nova chose."""
-        return self.servers - self.verdicts.get(Verdict.UNKNOWN, 0)
+    def different(self) -> int:
+        return self.known - self.same
 
 
-def report(compared: Iterable[ComparedServer]) -> ShadowReport:
-    """Return the report of what was compared, the newest first."""
-    seen = list(compared)
-    verdicts = Counter(each.verdict for each in seen)
-    causes = Counter(each.cause for each in seen if each.cause)
-    unexplained = [each for each in seen if each.cause == Cause.UNKNOWN]
-    weighers = Counter(
-        name for each in unexplained for name in each.detail.split(', ') if name
-    )
-    known = [each for each in seen if each.verdict != Verdict.UNKNOWN]
+def report(
+    compared: Iterable[ComparedServer],
+    listened: Sequence[tuple[int, int]],
+    since: int,
+    until: int,
+) -> ShadowReport:
+    """Return the report of comparisons, the newest first, and of times in which
+    requests were tapped, the oldest first. Times are in us since 1970."""
+    verdicts: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
+    filters: Counter[str] = Counter()
+    weighers: Counter[str] = Counter()
+    refusing: Counter[str] = Counter()
+    refused = elsewhere = unexplained = requests = 0
+    our_ms, nova_ms, seen_ms = [], [], []
+    differences: list[Difference] = []
+    for _, servers in itertools.groupby(compared, attrgetter('id')):
+        for number, each in enumerate(servers):
+            if not number:
+                requests += 1
+                our_ms.append(each.took_us / 1000)
+                if each.nova_ms is not None:
+                    nova_ms.append(each.nova_ms)
+            verdicts[each.verdict] += 1
+            if each.verdict != Verdict.UNKNOWN and each.nova_ms is None:
+                seen_ms.append(each.seen_ms)
+            if hosts := list(filter(None, each.refused.split(','))):
+                refused += 1
+                elsewhere += each.ours is not None and each.ours not in hosts
+                refusing.update(hosts)
+            if each.verdict in SIMILAR:
+                continue
+            causes[each.cause] += 1
+            if each.cause == Cause.FILTER:
+                filters[each.detail] += 1
+            elif each.verdict in WEIGHED and each.cause in UNEXPLAINED:
+                unexplained += 1
+                if each.verdict == Verdict.BETTER:
+                    weighers.update(filter(None, each.weighers.split(',')))
+            if len(differences) < MOST_DIFFERENCES:
+                differences.append(Difference(**vars(each)))
+    known = verdicts.total() - verdicts[Verdict.UNKNOWN]
+    not_offered = Counter({'': causes[Cause.NOT_OFFERED]})
+    tapped_us, gaps = _tapped(listened, since, until)
     return ShadowReport(
-        servers=len(seen),
-        verdicts=dict(verdicts),
-        causes=dict(causes),
-        weighers=dict(weighers),
-        our_ms=_median(each.took_us / 1000 for each in seen),
-        nova_ms=_median(each.seen_ms for each in known),
-        findings=list(_findings(unexplained, weighers)),
-        differences=[
-            Difference(
-                each.id,
-                each.at,
-                each.server,
-                each.flavor,
-                each.ours,
-                each.nova,
-                each.verdict,
-                each.cause,
-                each.detail,
-            )
-            for each in known
-            if each.verdict not in SAME
-        ][:MOST_DIFFERENCES],
+        since=since,
+        until=until,
+        requests=requests,
+        servers=verdicts.total(),
+        findings=[
+            *_findings(Cause.WEIGHERS, weighers, unexplained, SYSTEMATIC),
+            *_findings(Cause.FILTER, filters, known),
+            *_findings(Cause.NOT_OFFERED, not_offered, known),
+        ],
+        verdicts=_ordered(verdicts, Verdict),
+        causes=_ordered(causes, Cause),
+        filters=dict(filters.most_common()),
+        weighers=dict(weighers.most_common()),
+        refusals=RefusedChoices(refused, elsewhere, dict(refusing.most_common())),
+        our_ms=_latency(our_ms),
+        nova_ms=_latency(nova_ms),
+        seen_ms=_latency(seen_ms),
+        tapped_s=tapped_us / 1e6,
+        gaps=gaps[::-1][:MOST_GAPS],
+        gaps_total=len(gaps),
+        differences=differences,
     )
 
 
-def _median(values: Iterable[float]) -> float | None:
-    given = list(values)
-    return round(statistics.median(given), 1) if given else None
+def _ordered(counts: Counter[str], known: Iterable[str]) -> dict[str, int]:
+    """Return counts in the order of the words that are known, then all others."""
+    return {str(word): counts[word] for word in (*known, *counts) if counts[word]}
 
 
 def _findings(
-    unexplained: Sequence[ComparedServer], weighers: Counter[str]
-) -> Iterable[str]:
-    """Yield what is the same in many differences."""
-    total = len(unexplained)
-    for name, number in weighers.most_common():
-        if total >= LEAST and number >= SYSTEMATIC * total:
-            yield (
-                f'{name} favours our host in {number} of {total} differences that '
-                'nothing else explains: compare its multiplier in the nova.conf of '
-                'nova-scheduler'
-            )
+    cause: str, counts: Counter[str], of: int, least_share: float = 0.0
+) -> Iterator[SystematicDifference]:
+    """Yield what is the same in many differences, the most frequent first."""
+    for name, number in counts.most_common():
+        if number >= max(LEAST, least_share * of):
+            yield SystematicDifference(cause, name, number, of)
+
+
+def _latency(values: Iterable[float]) -> Latency:
+    took = sorted(values)
+    if not took:
+        return Latency()
+    last = len(took) - 1
+    p50, p99 = (round(float(took[int(last * share)]), 1) for share in (0.5, 0.99))
+    return Latency(len(took), p50, p99)
+
+
+def _tapped(
+    listened: Iterable[tuple[int, int]], since: int, until: int
+) -> tuple[int, list[UntappedTime]]:
+    """Return for how long requests were tapped within a time, and the gaps after the
+    first of them, the oldest first."""
+    tapped, gaps, end = 0, [], None
+    for start, stop in listened:
+        begun = min(max(start, since, end or 0), until)
+        if end is not None and begun - end > LEAST_GAP_US:
+            gaps.append(UntappedTime(end, begun))
+        end = max(begun, min(stop, until))
+        tapped += end - begun
+    if end is not None and until - end > LATE_US:
+        gaps.append(UntappedTime(end, until))
+    return tapped, gaps

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from novasched import errors
+from novasched.runtime import times
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 GROUPINGS = ('zone', 'aggregate', 'cell', 'host')
@@ -268,6 +269,30 @@ class CapacityOrder(WhatIfOrder):
     fresh: bool = option(
         False, '--fresh', 'ask placement now; use nothing read in the last 5 minutes'
     )
+
+
+@dataclass(frozen=True)
+class ShadowOrder:
+    """A report of a shadow that is asked for."""
+
+    since: str = option(
+        '24h',
+        '--since',
+        'what was compared from a time: 90m or 7d ago, or 2026-11-22T12:00Z '
+        '(default: 24h)',
+        metavar='TIME',
+        label='Since',
+        hint='24h',
+    )
+
+    def since_us(self, now_s: float) -> int:
+        """Return the time in us since 1970. Raises errors.OptionError."""
+        try:
+            return times.moment(self.since, now_s)
+        except (ValueError, OverflowError) as problem:
+            said = f'{self.since!r} is no time'
+            remedy = f'It is {times.EXAMPLES}'
+            raise errors.OptionError('--since', said, remedy) from problem
 
 
 @dataclass(frozen=True, kw_only=True)

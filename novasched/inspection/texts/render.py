@@ -23,7 +23,7 @@ from novasched.decisions.request_summary import (
     RequestSummary,
 )
 from novasched.inspection.questions.explain import HEAD, WHOLE, Explanation
-from novasched.inspection.texts import causes, funnel
+from novasched.inspection.texts import causes, funnel, shadow
 from novasched.inspection.texts.lines import (
     BOLD,
     GREEN,
@@ -74,6 +74,7 @@ def as_text(explained: Explanation, style: Style) -> str:
         *(() if is_scheduled else _ended(explained, style)),
         *_asked(explained, style),
         *_servers(explained, style),
+        *_compared(explained, style),
         *funnel.lines(explained.stages, style, _shown_notes(explained)),
         *weight_lines(explained, style),
     ]
@@ -252,6 +253,19 @@ def _servers(explained: Explanation, style: Style) -> Iterator[str]:
             '' if index is None else f'below: server {index} (--index)',
         ],
     )
+
+
+def _compared(explained: Explanation, style: Style) -> Iterator[str]:
+    """Yield what nova chose for each server, where a shadow compared that."""
+    found = explained.shadow or ()
+    most = len(found) if style.is_long else MOST_SERVERS
+    for each in found[:most]:
+        of = f'server {style.uuid(each.server)}: ' if len(found) > 1 else ''
+        yield from style.labelled('Nova', f'{of}{shadow.choice(each.nova)}')
+        if said := shadow.comparison(each):
+            yield from style.labelled('', said)
+    if len(found) > most:
+        yield _label('', f'{counted(len(found) - most, "more server")} (--long)')
 
 
 def notes(explained: Explanation) -> dict[str, str]:

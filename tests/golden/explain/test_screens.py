@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from novasched.decisions.comparison import Cause, Verdict
 from novasched.decisions.decided import ServerDecision
 from novasched.decisions.record import DecisionRecord
 from novasched.inspection.questions.explain import explanation
@@ -17,6 +18,7 @@ from novasched.inspection.texts.lines import Style
 from novasched.inspection.texts.render import as_text, host_as_text
 from novasched.runtime.typed_json import to_json
 from tests.support.records import decision_records as records
+from tests.support.records.compared_records import comparison
 
 HERE = pathlib.Path(__file__).parent
 
@@ -84,6 +86,38 @@ def decided_again():
     return records.scheduled(
         **{**to_json(record.body), 'claims': claims, 'rounds': rounds}
     )
+
+
+def shadowed(verdict, cause, detail, *weighers, **more):
+    """A server that nova put on another host, as a shadow saw."""
+    compared = comparison(
+        verdict,
+        cause,
+        detail,
+        *weighers,
+        server=records.SERVER,
+        ours='cmp-044',
+        nova='cmp-051',
+    )
+    compared['nova'] |= more
+    return records.scheduled(shadow=[compared])
+
+
+def several_shadowed():
+    """Seven servers of a request that nova decided, too."""
+    compared = [
+        comparison(verdict, cause, server=f'c{n:07}-0000-4000-8000-000000000000')
+        for n, (verdict, cause) in enumerate(
+            [
+                (Verdict.EQUAL, ''),
+                (Verdict.OURS_ONLY, Cause.UNKNOWN),
+                (Verdict.UNKNOWN, ''),
+                *[(Verdict.ALIKE, Cause.CHANCE)] * 4,
+            ]
+        )
+    ]
+    body = {**to_json(several().body), 'shadow': compared}
+    return records.scheduled(head={'servers': 7}, **body)
 
 
 def unknown_hosts(code='', left_out=()):
@@ -172,6 +206,11 @@ SCREENS = {
     'second-try': (second_try(), Style(100)),
     'decided-again': (decided_again(), Style(100)),
     'several': (several(), Style(80)),
+    'shadow': (shadowed(Verdict.BETTER, Cause.UNKNOWN, '', 'RAMWeigher', took_s=0.31,
+                        refused=['cmp-003']), Style(80)),
+    'shadow-rejected': (shadowed(Verdict.REJECTED, Cause.FILTER, 'ComputeFilter'),
+                        Style(100)),
+    'shadow-several': (several_shadowed(), Style(80)),
     'rebuild': (rebuild(), Style(80)),
     'head-only': (DecisionRecord(records.head_of()), Style(80)),
     'filters': (records.unschedulable(), Style(80)),

@@ -65,7 +65,7 @@ class MariaDB:
         )
         wait_until(self._ready, 60, 'mariadbd', self._server)
         if fresh:
-            self._execute(
+            self.execute(
                 f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
                 f"GRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION",
             )
@@ -75,11 +75,12 @@ class MariaDB:
         if not listens(self.port):
             return False
         with contextlib.suppress(pymysql.Error):
-            self._execute()
+            self.execute()
             return True
         return False
 
-    def _execute(self, *statements):
+    def execute(self, *statements):
+        """Run statements as root."""
         connection = pymysql.connect(
             unix_socket=str(self._socket), user='root', autocommit=True
         )
@@ -89,7 +90,7 @@ class MariaDB:
 
     def create_database(self, name):
         """Make an empty database and give its URL."""
-        self._execute(f'CREATE DATABASE `{name}` CHARACTER SET utf8mb3')
+        self.execute(f'CREATE DATABASE `{name}` CHARACTER SET utf8mb3')
         return self.url(name)
 
     def url(self, name):

@@ -4,7 +4,9 @@
 import contextlib
 import itertools
 import os
+import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -120,6 +122,22 @@ class RabbitMQ:
         words = '&'.join(f'{key}={value}' for key, value in options.items())
         return self.url(name) + (f'?{words}' if words else '')
 
+    def add_user(self, name, password):
+        """Make an account without any permission, in the place of one of its name."""
+        users, by = 'rabbit_auth_backend_internal', f'<<"{USER}">>'
+        self._evaluate(
+            f'catch {users}:delete_user(<<"{name}">>, {by}),'
+            f'{users}:add_user(<<"{name}">>, <<"{password}">>, {by}).'
+        )
+
+    def set_permissions(self, command):
+        """Do what a command says: `rabbitmqctl set_permissions -p ...`."""
+        words = shlex.split(command)
+        assert words[:3] == ['rabbitmqctl', 'set_permissions', '-p'], command
+        vhost, name, *patterns = (f'<<"{word}">>' for word in words[3:])
+        given = ', '.join([name, vhost, *patterns, f'<<"{USER}">>'])
+        self._evaluate(f'rabbit_auth_backend_internal:set_permissions({given}).')
+
     def listen_tls(self, certificate, key):
         """Take TLS connections, too, from now on; give the port."""
         port = free_port()
@@ -129,8 +147,19 @@ class RabbitMQ:
         )
         return port
 
-    def _evaluate(self, expression):
-        """Have the node evaluate what gives `ok`: rabbitmqctl would take seconds."""
+    def messages(self, transport_url):
+        """Messages in each queue of a virtual host, also in those that are locked."""
+        found = self._evaluate(
+            'lists:flatten([io_lib:format("~s ~b,", [N, M]) || '
+            '[{name, {resource, _, queue, N}}, {messages, M}] <- rabbit_amqqueue:'
+            f'info_all(<<"{vhost_of(transport_url)}">>, [name, messages])]).',
+            gives='.*',
+        )
+        rows = (each.rpartition(' ') for each in found[1:-1].split(',')[:-1])
+        return {name: int(count) for name, _, count in rows}
+
+    def _evaluate(self, expression, gives='ok'):
+        """Have the node evaluate an expression: rabbitmqctl would take seconds."""
         done = subprocess.run(
             ['erl_call', '-sname', self._node, '-c', self._cookie, '-e'],
             env=self._environment(),
@@ -140,7 +169,9 @@ class RabbitMQ:
             timeout=60,
             check=False,
         )
-        assert done.stdout == '{ok, ok}', done
+        found = re.fullmatch(rf'{{ok, ({gives})}}', done.stdout, re.S)
+        assert found, done
+        return found[1]
 
     def url(self, vhost='/'):
         """The transport URL of a virtual host."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from novasched.console import app
 from novasched.decisions.listing import CountPage, DecisionPage
+from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.overview import SchedulerOverview
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.questions.reports import (
@@ -16,9 +17,12 @@ from novasched.inspection.questions.reports import (
     HostReport,
     HostsReport,
 )
+from novasched.inspection.questions.shadow import ShadowReport, report
 from novasched.runtime.times import time_of
-from novasched.runtime.typed_json import of_json
+from novasched.runtime.typed_json import of_json, to_json
 from tests.support.records import decision_records
+from tests.support.records.compared_records import one_of_each
+from tests.support.records.stored_records import write
 
 MINUTE_US = 60_000_000
 RECORDS = {
@@ -131,6 +135,21 @@ HOSTS = {
 NO_HOSTS = {**HOSTS, 'hosts': [], 'total': 0, 'pages': 1, 'zones': []}
 
 
+def _shadow():
+    """The report of a shadow with every verdict and cause."""
+    store = MemoryDecisions()
+    since, until = decision_records.AT, decision_records.AT + 24 * 60 * MINUTE_US
+    at_s = since // 1_000_000
+    write(store, one_of_each(at_s + 60, lambda name: f'{name}-{at_s}'))
+    hour = 60 * MINUTE_US
+    tapped = [(since, since + hour), (since + 2 * hour, until)]
+    return to_json(report(store.compared(since), tapped, since, until))
+
+
+SHADOW = _shadow()
+NO_SHADOW = to_json(report((), [], decision_records.AT, decision_records.AT))
+
+
 class GivenReader:
     """Answers as it was told, by the name of the question; an exception is raised."""
 
@@ -186,6 +205,15 @@ class GivenReader:
 
     def flavors(self):
         return self._answer('flavors', ['m1.large', 'm1.pinned.8'])
+
+    def shadow(self, order):
+        return of_json(ShadowReport, self._answer('shadow', SHADOW, order))
+
+    def has_shadow(self):
+        answer = self._answers.get('has_shadow', False)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def health(self):
         check = {'status': 'warn', 'time': '', 'output': 'cell3 does not answer'}

@@ -48,6 +48,9 @@ class Recordings:
             self.observer,
         )
 
+    def close(self):
+        """There is nothing to close."""
+
     def _ended(self, recorder):
         self.requests.append(recorder)
         self.records.append(self.builder.record(recorder))

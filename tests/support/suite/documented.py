@@ -18,8 +18,9 @@ ROOT = pathlib.Path(__file__).parents[3]
 INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
-    'cp', 'curl', 'done', 'echo', 'for', 'grep', 'gunicorn', 'journalctl', 'openstack',
-    'pip', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
+    'chmod', 'chown', 'cp', 'curl', 'done', 'echo', 'for', 'grep', 'gunicorn',
+    'install', 'journalctl', 'openstack',
+    'pip', 'python3', 'python3.11', 'rabbitmqctl', 'rm', 'sed', 'ssh', 'systemctl',
     'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""

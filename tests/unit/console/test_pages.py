@@ -7,8 +7,11 @@ import pytest
 
 from novasched import errors
 from novasched.console.pages import words
+from novasched.decisions.comparison import Cause, Verdict
 from novasched.inspection.questions import explain, overview
+from novasched.inspection.session.orders import ShadowOrder
 from tests.support.records import console_answers, decision_records
+from tests.support.records.compared_records import comparison
 from tests.support.records.console_answers import (
     SCHEDULED,
     UNSCHEDULABLE,
@@ -259,6 +262,61 @@ class TestHosts:
         assert f'It is not known how much is used. {problem}' in said
 
 
+class TestShadow:
+    def test_systematic_differences_come_before_all_numbers(self):
+        text = page('/shadow').text()
+        order = [text.index(s) for s in ('Systematically', 'weighs more', 'Newest')]
+        assert order == sorted(order)
+        assert '33 servers' in text
+
+    def test_each_difference_opens_its_decision_and_hosts(self):
+        newest = console_answers.SHADOW['differences'][0]
+        found = links(page('/shadow'))
+        assert found[newest['id']] == f'/decisions/{newest["id"]}'
+        assert (found['cmp-1'], found['cmp-2']) == ('/hosts/cmp-1', '/hosts/cmp-2')
+        listed = found['all decisions that differ']
+        assert listed.startswith('/decisions?differs=yes&since=2026-11-22T')
+
+    def test_other_times_are_a_link_away(self):
+        reader = console_answers.GivenReader()
+        pages = console_answers.app.create(reader).test_client()
+        seen = console_answers.SeenPage(pages.get('/shadow?since=3d').text)
+        assert reader.asked == [('shadow', ShadowOrder(since='3d'))]
+        chosen = seen.all('a', href='/shadow?since=3d', **{'aria-current': 'true'})
+        assert len(chosen) == 1
+        assert links(seen)['7d'] == '/shadow?since=7d'
+
+    def test_log_without_comparisons_says_what_a_shadow_needs(self):
+        seen = page('/shadow', shadow=console_answers.NO_SHADOW)
+        assert '[novasched] shadow = true' in seen.text()
+
+    @pytest.mark.parametrize('has_shadow', [True, False])
+    def test_pages_link_to_it_where_there_is_one(self, has_shadow):
+        assert ('Shadow' in links(page('/', has_shadow=has_shadow))) == has_shadow
+
+    def test_pages_do_without_the_link_where_the_log_does_not_answer(self):
+        assert 'Shadow' not in links(page('/', has_shadow=errors.Busy('navigation')))
+
+    def test_decision_has_the_choice_of_nova_beside_each_server(self):
+        compared = [
+            comparison(Verdict.EQUAL, server='one'),
+            comparison(Verdict.BETTER, Cause.LATE, server='two', refused=['cmp-9']),
+        ]
+        record = decision_records.scheduled(shadow=compared)
+        made = explain.explanation(record, None, long=True)
+        seen = page(f'/decisions/{SCHEDULED}', decision=made)
+        rows = [text for _, text in seen.all('tr')]
+        seen_after = 'by its allocation, seen after 1.2 s'
+        assert f'one cmp-1 cmp-1 {seen_after} ✓the same choice' in rows
+        assert (
+            f'two cmp-1 1.7500 cmp-2 1.5000 {seen_after}, refused by cmp-9 '
+            '≠our host weighs more nova had claimed before we decided'
+        ) in rows
+
+    def test_decision_of_a_scheduler_says_nothing_of_a_shadow(self):
+        assert "Nova's choice" not in page(f'/decisions/{SCHEDULED}').text()
+
+
 class TestFailures:
     @pytest.mark.parametrize(
         ('path', 'problem', 'status', 'said'),
@@ -372,6 +430,7 @@ def test_the_overview_names_servers_and_the_reason_beside_a_filter():
     [
         *('/', '/decisions', '/decisions/count', f'/decisions/{SCHEDULED}', '/plan'),
         *('/capacity', '/capacity/heat?flavor=m1.large', '/hosts', '/health'),
+        '/shadow',
     ],
 )
 def test_json_is_the_answer_of_the_reader(path):

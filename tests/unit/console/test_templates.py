@@ -14,6 +14,7 @@ TEMPLATES = sorted((DIRECTORY / 'templates').glob('*.html'))
 MOST_LINES_OF_SCRIPT = 60
 PATHS = (
     *('/', '/decisions', '/decisions/count', f'/decisions/{SCHEDULED}', '/plan'),
+    '/shadow',
     *(f'/decisions/{UNSCHEDULABLE}', '/capacity', '/hosts', '/health', '/search?q='),
 )
 HOSTILE = '"onload="x \'><script>alert(1)</script>{{7*7}}\u202e'

@@ -9,9 +9,11 @@ import pytest
 
 from novasched import errors
 from novasched.decisions import files, overview
+from novasched.decisions.comparison import Verdict
 from novasched.decisions.memory import MemoryDecisions
 from novasched.decisions.reading import Criteria, DecisionFiles, Mark, whole_id
 from novasched.decisions.writing import DecisionWriter
+from tests.support.records.compared_records import compared_record, comparison
 from tests.support.records.stored_records import NOON, SetClock, make_record, write
 
 EVERYTHING = Criteria()
@@ -85,6 +87,56 @@ def test_new_ones_are_found_after_a_place(reader, tmp_path):
         write(writer, [record])
     assert reader.newer(EVERYTHING, mark)[0] == [record.head]
     assert reader.newer(Criteria(flavor='other'), mark)[0] == []
+
+
+VERDICTS = (
+    [Verdict.EQUAL],
+    [Verdict.WORSE],
+    [Verdict.ALIKE, Verdict.UNKNOWN],
+    [Verdict.EQUAL, Verdict.NOVA_ONLY],
+)
+SHADOWED = [
+    compared_record(
+        NOON + place,
+        *(comparison(each, server=f's{n}') for n, each in enumerate(verdicts)),
+    )
+    for place, verdicts in enumerate(VERDICTS)
+]
+
+
+def test_decisions_that_nova_made_otherwise_are_found_and_counted(tmp_path, said):
+    filled(tmp_path, [make_record(NOON - 1), *SHADOWED], to_a_file=2)
+    reader = DecisionFiles(tmp_path, said.append, SetClock(NOON + 60))
+    differing = [SHADOWED[3].head, SHADOWED[1].head]
+    criteria = Criteria(differs=True)
+    assert reader.find(criteria) == differing
+    assert reader.newer(criteria, Mark())[0] == differing[::-1]
+    assert [each.count for each in reader.count('result', criteria)] == [2]
+    assert reader.find(Criteria(differs=False)) == reader.find(EVERYTHING)
+    assert [each.server for each in reader.compared(0)] == [
+        *('s0', 's1', 's0', 's1', 's0', 's0')
+    ]
+    assert reader.has_compared()
+    assert said == []
+
+
+def test_log_of_a_scheduler_has_nothing_compared(reader, said):
+    assert reader.find(Criteria(differs=True)) == []
+    assert reader.newer(Criteria(differs=True), reader.end()) == ([], reader.end())
+    assert reader.count('result', Criteria(differs=True)) == []
+    assert list(reader.compared(0)) == []
+    assert reader.listened(0) == []
+    assert not reader.has_compared()
+    assert said == []
+
+
+def test_times_of_tapping_end_with_the_last_that_was_written(tmp_path):
+    with contextlib.closing(DecisionWriter(tmp_path, clock=SetClock())) as writer:
+        for since, until in ((10, 20), (30, 35), (30, 50)):
+            writer.write_listened(since, until)
+    listened = [(10_000_000, 20_000_000), (30_000_000, 50_000_000)]
+    assert DecisionFiles(tmp_path).listened(0) == listened
+    assert DecisionFiles(tmp_path).listened(20_000_001) == listened[1:]
 
 
 def test_unmatched_records_are_read_once(reader):
