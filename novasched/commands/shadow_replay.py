@@ -132,8 +132,6 @@ class ReplayDecision(ReportCommand):
                 *_choice('recorded', found.recorded, '; '.join(found.recorded_steps)),
                 *_choice('again', found.again, '; '.join(found.again_steps)),
             ]
-        if answer.error:
-            lines += ['', f'It ended by an error: {answer.error}']
         return '\n'.join(lines)
 
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kept request without names: each is a hash of it, the same wherever it stands.
+"""A kept request without names: a name is a hash of it, the same wherever it stands.
 
-Names that differ in case alone still do. The salt is random, and is not kept.
+Names that differ in case alone are one. The salt is random, and is not kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
+import json
 import re
 import secrets
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from novasched.decisions.history import Document
@@ -39,86 +39,62 @@ MOST_DIGITS = 8
 KEPT = frozenset({'nova', 'internal', ''})
 """Names that are the same in every cloud."""
 NEAR_HINT = 'build_near_host_ip'
+ENVELOPE = 'nova_object.'
 _UUID = re.compile(r'[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}', re.IGNORECASE)
 _ENDS = r'[\w.-]'
 
 
-def anonymous(kept: Document, salt: bytes | None = None) -> Document:
+def anonymous(kept: Document) -> Document:
     """Return the document with its names hashed."""
-    salt = salt or secrets.token_bytes(16)
-    found = {
-        name for name in _names(kept) if len(name) > MOST_DIGITS or not name.isdecimal()
-    } - KEPT
+    salt = secrets.token_bytes(16)
+    found = {name for name in _names(kept) if _is_name(name)}
     longest = '|'.join(map(re.escape, sorted(found, key=len, reverse=True)))
     texts = f'(?<!{_ENDS})(?:{longest})(?!{_ENDS})|' if found else ''
     pattern = re.compile(f'{texts}{_UUID.pattern}', re.IGNORECASE)
-    near = any(NEAR_HINT in text for text in _keys(kept['requests']))
+    left_out = FREE if NEAR_HINT in json.dumps(kept) else {*FREE, 'host_ip'}
 
     def hashed(match: re.Match[str]) -> str:
-        return _hashed(salt, match[0])
+        digest = hmac.digest(salt, match[0].lower().encode(), 'sha256')[:16]
+        if _UUID.fullmatch(match[0]):
+            return str(uuid.UUID(bytes=digest))
+        return ''.join(chr(ord('a') + byte % 26) for byte in digest)
 
     def copied(value: Any) -> Any:
         if isinstance(value, str):
             return pattern.sub(hashed, value)
         if isinstance(value, list):
             return [copied(each) for each in value]
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return {
-                name
-                if name.startswith('nova_object.')
-                else pattern.sub(hashed, name): (
-                    each
-                    if name.startswith('nova_object.') and name != DATA
-                    else copied(each)
-                )
+                pattern.sub(hashed, name): each
+                if name.startswith(ENVELOPE) and name != DATA
+                else copied(each)
                 for name, each in value.items()
-                if name not in FREE and (near or name != 'host_ip')
+                if name not in left_out
             }
         return value
 
-    return {
-        name: value if name in ('history', 'novasched') else copied(value)
-        for name, value in kept.items()
-    }
+    return {**copied(kept), 'novasched': kept.get('novasched')}
 
 
-def _hashed(salt: bytes, name: str) -> str:
-    """Return the hash of a name: a uuid for a uuid, else lower case for lower case."""
-    if _UUID.fullmatch(name):
-        return str(uuid.UUID(bytes=hmac.digest(salt, name.encode(), 'md5')))
-    digest = hmac.digest(salt, name.lower().encode(), hashlib.sha256)
-    letters = ''.join(chr(ord('a') + byte % 26) for byte in digest[:14])
-    if name == name.lower():
-        return letters
-    raised = hmac.digest(salt, name.encode(), hashlib.sha256)
-    marks = zip(letters, raised, strict=False)
-    return letters[0].upper() + ''.join(
-        each.upper() if byte % 2 else each for each, byte in list(marks)[1:]
-    )
+def _is_name(text: str) -> bool:
+    is_amount = text.isdecimal() and len(text) <= MOST_DIGITS
+    return text not in KEPT and not is_amount
 
 
 def _names(value: Any, is_name: bool = False) -> Iterator[str]:
     """Yield the names in a document, those in lists of text each for itself."""
     if isinstance(value, str) and is_name:
-        yield value
-        yield from map(str.strip, value.split(','))
+        yield from (value, *map(str.strip, value.split(',')))
     elif isinstance(value, list):
         for each in value:
             yield from _names(each, is_name)
-    elif isinstance(value, Mapping):
-        named = value.get(NAME) in NAMED or {'metadata', 'hosts'} <= value.keys()
-        for name, each in value.items():
-            if name == DATA and named:
-                yield from _names(each.get('name'), True)
-            if name in BY_UUID:
+    elif isinstance(value, dict):
+        if value.get(NAME) in NAMED:
+            yield from _names(value[DATA].get('name'), True)
+        is_aggregate = {'metadata', 'hosts'} <= value.keys()
+        for key, each in value.items():
+            if key in BY_UUID:
                 yield from each
-            is_key = name in NAMING or name.startswith(TENANT)
-            yield from _names(each, is_key or (name == 'name' and named))
-
-
-def _keys(value: Any) -> Iterator[str]:
-    for each in value.values() if isinstance(value, Mapping) else value:
-        if isinstance(each, Mapping | list):
-            yield from _keys(each)
-    if isinstance(value, Mapping):
-        yield from value
+            is_key = key in NAMING or key.startswith(TENANT)
+            yield from _names(each, is_key or (key == 'name' and is_aggregate))

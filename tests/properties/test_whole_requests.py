@@ -32,9 +32,9 @@ SERVERS = [f'c0000000-0000-4000-8000-00000000000{number}' for number in range(3)
 
 
 def kept(recorder, conf):
-    """Return the document of a request, as it is read from a file."""
+    """Return the document of a request, as it is read again."""
     options = history.decisive_options(conf)
-    return history.read(json.dumps(history.document(recorder, options, NEWEST)))
+    return history.decoded(history.encoded(recorder, options, NEWEST))
 
 
 @given(profile=profiles, hosts=host_tables, request=any_request, seed=seeds)
@@ -57,7 +57,7 @@ def test_kept_hosts_and_requests_of_every_kind_are_decided_as_before(
     places = {row: place for place, row in enumerate(hosts.rows.tolist())}
     (made,) = document['requests'][0]['decisions']
     assert made['trace'] == history.trace(decision, places)
-    assert made['trace'] == history.trace(again, range(len(hosts)))
+    assert made['trace'] == history.trace(again, dict(enumerate(range(len(hosts)))))
 
 
 @given(

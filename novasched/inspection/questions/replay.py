@@ -7,12 +7,13 @@ Every claim is granted, and each server takes the host that it took.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 
@@ -24,19 +25,18 @@ from novasched.claiming.request import ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
 from novasched.decisions.history import Document
+from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.ports import Candidates, ClaimRequest
-from novasched.ports.decisions import DecisionRecorder
 from novasched.process import opts
 from novasched.releases import NEWEST, named
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.trace import Decision
 
-Trace = Mapping[str, Any]
-NOTHING: Trace = {'ranked': [], 'totals': [], 'rejected': []}
+Recorded = Mapping[str, Any]
+"""A request of a document, or a decision in it."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,11 @@ class HostDifference:
 
 @dataclass(frozen=True)
 class ReplayedServer:
-    """A server: the host that was recorded and the one of the replay, what became of
-    both in the replay, and what nova chose."""
+    """A server, with the host that was recorded and the host of the replay.
+
+    ``ours`` and ``nova_here`` are the outcomes of that host and of nova's in the
+    replay.
+    """
 
     server: str | None
     recorded: str | None
@@ -77,51 +80,29 @@ class ReplayReport:
     hosts: int
     servers: Sequence[ReplayedServer]
     difference: HostDifference | None = None
-    error: str | None = None  # that ended the replay; no host is none
 
 
-@dataclass
-class _Traces(DecisionRecorder):
-    """What each decision did with each host, and what was picked, by server."""
-
-    traces: dict[int, Trace] = field(default_factory=dict)
-    picks: dict[int, str] = field(default_factory=dict)
-    last: int = 0
-
-    def decided(self, decision: Decision, index: int | None = None) -> None:
-        if index is not None:
-            places = range(len(decision.hosts.snapshot))
-            self.traces[index], self.last = history.trace(decision, places), index
-
-    def picked(self, host: str, cells: Sequence[int]) -> None:
-        self.picks[self.last] = host
-
-
-class _Seed(random.Random):
-    """Gives the seed of the decisions."""
-
-    def __init__(self, kept: int) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def getrandbits(self, k: int) -> int:
-        return self._kept
+def replay(kept: Document) -> ReplayReport:
+    """Make a decision again. Raises errors.SetupError for plugins that are not
+    installed, and errors.RequestError where one fails."""
+    request, hosts = kept['requests'][0], history.hosts_of(kept)
+    again = _decided(kept, hosts)
+    names = hosts.host.tolist()
+    difference = _difference(request['decisions'], again, names)
+    servers = [*_servers(request, again, names)]
+    return ReplayReport(
+        id=request['id'],
+        request_id=request['request_id'],
+        time=request['time'],
+        is_equal=difference is None
+        and all(s.recorded in (None, s.again) for s in servers),
+        hosts=len(names),
+        servers=servers,
+        difference=difference,
+    )
 
 
-class _View:
-    """The hosts of a document, as drivers ask a view for them."""
-
-    def __init__(self, hosts: HostTable) -> None:
-        self._hosts = hosts
-
-    def hosts(self, *asked: Any) -> HostTable:
-        return self._hosts
-
-    def node_uuids(self) -> Sequence[str]:
-        return ()
-
-    def unavailable_cells(self, *asked: Any) -> Sequence[str]:
-        return ()
+# -- the decision
 
 
 @dataclass(eq=False)
@@ -135,8 +116,57 @@ class _RecordedPicks(RequestAttempt):
         return allowed is None or wanted.node_uuid in allowed
 
 
-def configuration(kept: Document) -> cfg.ConfigOpts:
-    """Return the configuration that the document was decided by. Options that this
+def _decided(kept: Document, hosts: HostTable) -> Mapping[int, Recorded]:
+    """Let the driver decide; return its decisions, by server."""
+    conf, request = _configuration(kept), kept['requests'][0]
+    seen: Any = SimpleNamespace(
+        hosts=lambda *asked: hosts,
+        node_uuids=frozenset,
+        unavailable_cells=lambda *asked: (),
+    )
+    seed: Any = SimpleNamespace(getrandbits=lambda bits: request['seed'])
+    nothing: Any = SimpleNamespace(answers=None, aggregates=None)
+    release = named(str(kept['profile']['nova_release'])) or NEWEST
+    context = DriverContext.from_conf(
+        conf,
+        profile=plugins.profile_from_conf(conf).of_release(release),
+        view=seen,
+        placement=ClaimlessPlacement(nothing),
+        rng=seed,
+    )
+    # Members and usages that placement had are in the rows.
+    context = replace(context, enforce_groups=False, enforce_capacity=False)
+    driver = driver_loading.driver_from_conf(conf, context)
+    spec, uuids = history.request_of(kept), request['instance_uuids']
+    is_offered = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
+    offered = [each for many in request['candidates'] for each in many]
+    asker = RequestContext(overwrite=False)
+    recorder = RequestRecorder(
+        SYSTEM_CLOCK, random.Random(), asker, spec, uuids, lambda ended: None
+    )
+    asked = ScheduleRequest(
+        asker,
+        spec,
+        uuids or (),
+        names_instances=uuids is not None,
+        candidates=Candidates(offered, '') if is_offered else ALL_HOSTS,
+        recorder=recorder,
+        attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
+    )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(errors.NoValidHost))
+        if is_offered and uuids is not None:
+            remaining = RemainingCapacity(request['capacity'])
+            claims = Claims(
+                context.placement, asker, '', remaining, attempt=asked.attempt
+            )
+            asked = asked.claimed_by(stack.enter_context(claims))
+        driver.select_destinations(asked)
+    return {each['index']: each for each in history.decisions(recorder)}
+
+
+def _configuration(kept: Document) -> cfg.ConfigOpts:
+    """Return the configuration that a document was decided by. Options that this
     release does not know have no effect."""
     conf = cfg.ConfigOpts()
     opts.register(conf)
@@ -149,109 +179,27 @@ def configuration(kept: Document) -> cfg.ConfigOpts:
     return conf
 
 
-def replay(kept: Document, profile: Profile | None = None) -> ReplayReport:
-    """Make a decision again; ``profile`` replaces what the options name. Raises
-    errors.SetupError for plugins that are not installed."""
-    request, hosts = kept['requests'][0], history.hosts_of(kept)
-    traces = _Traces()
-    error = _decide(kept, hosts, traces, profile)
-    names = hosts.host.tolist()
-    difference = _difference(request['decisions'], traces.traces, names)
-    recorded = {each['index']: each for each in request['decisions']}
-    picks_differ = any(
-        made['host'] is not None and made['host'] != traces.picks.get(index)
-        for index, made in recorded.items()
-    )
-    return ReplayReport(
-        id=request['id'],
-        request_id=request['request_id'],
-        time=request['time'],
-        is_equal=difference is None and error is None and not picks_differ,
-        hosts=len(names),
-        servers=_servers(request, recorded, traces, names),
-        difference=difference,
-        error=error,
-    )
-
-
-def _decide(
-    kept: Document, hosts: HostTable, traces: _Traces, profile: Profile | None
-) -> str | None:
-    """Let the driver decide; return the error that ended it, but for no host."""
-    conf, request = configuration(kept), kept['requests'][0]
-    if profile is None:
-        release = named(str(kept['profile']['nova_release'])) or NEWEST
-        profile = plugins.profile_from_conf(conf).of_release(release)
-    nothing: Any = SimpleNamespace(answers=None, aggregates=None)
-    placement, view = ClaimlessPlacement(nothing), cast(Any, _View(hosts))
-    context = DriverContext(
-        profile=profile,
-        view=view,
-        placement=placement,
-        rng=_Seed(request['seed']),
-        max_attempts=conf.scheduler.max_attempts,
-        default_availability_zone=conf.default_availability_zone,
-        own_alternates=conf.novasched.own_alternates,
-        enforce_groups=False,
-        enforce_capacity=False,
-    )
-    driver = driver_loading.driver_from_conf(conf, context)
-    uuids, spec = request['instance_uuids'], history.request_of(kept)
-    claims = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
-    offered = [each for many in request['candidates'] for each in many]
-    asked = ScheduleRequest(
-        context=RequestContext(overwrite=False),
-        spec=spec,
-        instance_uuids=uuids or (),
-        names_instances=uuids is not None,
-        candidates=Candidates(offered, '', request['capacity'])
-        if claims
-        else ALL_HOSTS,
-        recorder=traces,
-        attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
-    )
-    try:
-        if not claims or uuids is None:
-            driver.select_destinations(asked)
-            return None
-        remaining = RemainingCapacity(request['capacity'])
-        with Claims(
-            placement, asked.context, '', remaining, attempt=asked.attempt
-        ) as made:
-            driver.select_destinations(asked.claimed_by(made))
-    except errors.NoValidHost:
-        pass
-    except errors.RequestError as problem:
-        return str(problem)
-    return None
-
-
-def _nodes(request: Mapping[str, Any], hosts: HostTable) -> dict[str, frozenset[str]]:
+def _nodes(request: Recorded, hosts: HostTable) -> dict[str, frozenset[str]]:
     """Return the nodes of the host that each server took, by its uuid."""
-    known = list(
-        zip(
-            hosts.host.tolist(),
-            hosts.nodename.tolist(),
-            hosts.uuid.tolist(),
-            strict=True,
+    columns = hosts.host.tolist(), hosts.nodename.tolist(), hosts.uuid.tolist()
+    known = list(zip(*columns, strict=True))
+    taken = zip(request['instance_uuids'] or (), request['decisions'], strict=False)
+    return {
+        server: frozenset(
+            uuid
+            for host, node, uuid in known
+            if host == made['host'] and made['node'] in (None, node)
         )
-    )
-    uuids, found = request['instance_uuids'] or (), {}
-    for made in request['decisions']:
-        if made['host'] is not None and made['index'] < len(uuids):
-            found[uuids[made['index']]] = frozenset(
-                uuid
-                for host, node, uuid in known
-                if host == made['host'] and made['node'] in (None, node)
-            )
-    return found
+        for server, made in taken
+        if made['host'] is not None
+    }
 
 
 # -- what became of each host
 
 
 class _Outcome(NamedTuple):
-    """What a decision did with a host; a smaller ``stage`` came earlier."""
+    """The outcome of a host in a decision; a smaller ``stage`` came earlier."""
 
     stage: float
     text: str
@@ -260,95 +208,90 @@ class _Outcome(NamedTuple):
 _UNNAMED = _Outcome(-1, 'left out before the filters')
 
 
-def _outcomes(made: Trace) -> dict[int, _Outcome]:
+def _outcomes(made: Recorded | None) -> dict[int, _Outcome]:
     """Return the outcome of each host that the request did not exclude, by place."""
-    found = {
+    found = made and made['trace']
+    if not found:
+        return {}
+    outcomes = {
         place: _Outcome(stage, f'rejected by {name}')
-        for stage, (name, places) in enumerate(made['rejected'])
+        for stage, (name, places) in enumerate(found['rejected'])
         for place in places
     }
-    ranks = zip(made['ranked'], made['totals'], strict=True)
+    ranks = zip(found['ranked'], found['totals'], strict=True)
     for rank, (place, total) in enumerate(ranks, 1):
-        found[place] = _Outcome(math.inf, f'rank {rank}, weight {total}')
-    return found
+        outcomes[place] = _Outcome(math.inf, f'rank {rank}, weight {total}')
+    return outcomes
 
 
 def _difference(
-    recorded: Sequence[Mapping[str, Any]],
-    again: Mapping[int, Trace],
-    names: Sequence[str],
+    recorded: Sequence[Recorded], again: Mapping[int, Recorded], names: Sequence[str]
 ) -> HostDifference | None:
     """Return the host with another outcome in the earliest stage of the first decision
     that differs. A decision of which the host alone is kept has none."""
     first, hosts = None, 0
-    for made in recorded:
-        then, index = made['trace'], made['index']
-        now = again.get(index, NOTHING)
-        if then is None or (index and not then['ranked'] and not now['ranked']):
-            continue  # it may have been recorded over more hosts than were left
+    for then in recorded:
+        index, now = then['index'], again.get(then['index'])
         before, after = _outcomes(then), _outcomes(now)
+        if not then['trace'] or (index and not (_best(then) or _best(now))):
+            continue  # it may have been recorded over more hosts than were left
         pairs = [
-            (place, before.get(place, _UNNAMED), after.get(place, _UNNAMED))
-            for place in range(len(names))
+            (before.get(place, _UNNAMED), after.get(place, _UNNAMED), name)
+            for place, name in enumerate(names)
         ]
-        others = [pair for pair in pairs if pair[1] != pair[2]]
+        others = [pair for pair in pairs if pair[0] != pair[1]]
         hosts += len(others)
         if others and first is None:
-            place, was, now_is = min(others, key=lambda each: min(each[1:]))
+            was, became, name = min(others, key=lambda pair: min(pair[:2]))
             first = HostDifference(
-                index, names[place], was.text, now_is.text, _steps(then), _steps(now)
+                index, name, was.text, became.text, _steps(then), _steps(now)
             )
     return first and replace(first, hosts=hosts)
 
 
-def _steps(made: Trace) -> list[str]:
-    return [
-        f'{name} rejected {len(places)}' for name, places in made['rejected'] if places
-    ]
+def _best(made: Recorded | None) -> Sequence[int]:
+    """Return the place of the best host, if there is one and it is kept."""
+    found = made and made['trace']
+    return found['ranked'][:1] if found else []
+
+
+def _steps(made: Recorded | None) -> list[str]:
+    found = made and made['trace']
+    steps = found['rejected'] if found else []
+    return [f'{name} rejected {len(places)}' for name, places in steps if places]
 
 
 def _servers(
-    request: Mapping[str, Any],
-    recorded: Mapping[int, Mapping[str, Any]],
-    traces: _Traces,
-    names: Sequence[str],
-) -> list[ReplayedServer]:
-    """Return each server with its host, and nova's choice beside it."""
-    uuids = request['instance_uuids'] or [None] * len(recorded)
-    nova = {each['server']: each for each in request['nova']}
-    first = traces.traces.get(0, NOTHING)
-    servers = []
-    for index, uuid in enumerate(uuids):
-        made = traces.traces.get(index, NOTHING)
-        outcomes = _outcomes(traces.traces.get(index, first))
-        best = names[made['ranked'][0]] if made['ranked'] else None
-        chosen = nova.get(uuid, {'nova': {}})
-        host, ours = chosen['nova'].get('host'), traces.picks.get(index, best)
-        servers.append(
-            ReplayedServer(
-                uuid,
-                recorded.get(index, {}).get('host'),
-                ours,
-                _became(ours, names, outcomes),
-                host,
-                _became(host, names, outcomes),
-                chosen.get('verdict', ''),
-                chosen.get('cause', ''),
-            )
+    request: Recorded, again: Mapping[int, Recorded], names: Sequence[str]
+) -> Iterator[ReplayedServer]:
+    """Yield each server with its host, and nova's choice beside it."""
+    compared = {each['server']: each for each in request['nova']}
+    recorded = {each['index']: each for each in request['decisions']}
+    for index, uuid in enumerate(request['instance_uuids'] or [None] * len(recorded)):
+        then, now = recorded.get(index, {}), again.get(index, {})
+        chosen = compared.get(uuid, {})
+        host = now.get('host') or next((names[n] for n in _best(now or None)), None)
+        whole = now if now.get('trace') else again.get(0)
+        nova = chosen.get('nova', {}).get('host')
+        yield ReplayedServer(
+            uuid,
+            then.get('host'),
+            host,
+            _became(host, names, _outcomes(whole)),
+            nova,
+            _became(nova, names, _outcomes(whole)),
+            chosen.get('verdict', ''),
+            chosen.get('cause', ''),
         )
-    return servers
 
 
 def _became(
     host: str | None, names: Sequence[str], outcomes: Mapping[int, _Outcome]
 ) -> str:
     """Return the outcome of a host; of several nodes, the one that came farthest."""
-    if host is None:
-        return ''
-    found = [
-        outcomes.get(place, _UNNAMED)
-        for place, name in enumerate(names)
-        if name == host
-    ]
-    farthest = max(found, key=lambda outcome: outcome.stage, default=None)
-    return 'not offered by placement' if farthest is None else farthest.text
+    places = [place for place, name in enumerate(names) if name == host]
+    found = [outcomes.get(place, _UNNAMED) for place in places]
+    best = max(found, key=lambda outcome: outcome.stage, default=None)
+    if best is None:
+        return 'not offered by placement' if host else ''
+    return best.text

@@ -268,7 +268,9 @@ class _ParsedColumn(abc.ABC, Generic[T]):
 
     @property
     def text(self) -> str | None:
-        """The text that it was parsed from; None if it was made of items."""
+        """The text that it is parsed from. Raises ValueError if it is of items."""
+        if self._text is None and self.__dict__.get('_items'):
+            raise ValueError('it was made of items')
         return self._text
 
     @property
