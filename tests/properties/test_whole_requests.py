@@ -60,21 +60,32 @@ def test_kept_hosts_and_requests_of_every_kind_are_decided_as_before(
     assert made['trace'] == history.trace(again, dict(enumerate(range(len(hosts)))))
 
 
-@given(
-    cloud=dry.clouds(),
-    flavor=dry.flavors,
-    order=dry.orders,
-    servers=st.integers(1, 3),
-    seed=seeds,
+asked = st.fixed_dictionaries(
+    {
+        'flavor': dry.flavors,
+        'order': dry.orders,
+        'uuids': st.sampled_from([SERVERS[:1], SERVERS[:1], SERVERS, None]),
+        'leaves': dry.leaves,
+    }
 )
+drivers = st.sampled_from([*['filter_scheduler'] * 4, 'chance_scheduler'])
+
+
+@given(cloud=dry.clouds(), asked=asked, driver=drivers, seed=seeds)
 @examples(60)
 def test_requests_of_the_real_flow_are_decided_again_as_they_were(
-    cloud, flavor, order, servers, seed
+    cloud, asked, driver, seed
 ):
-    subset = {'host_subset_size': 1 + seed % 2, 'shuffle_best_same_weighed_hosts': True}
-    options = cloud.options['filter_scheduler'] | subset
-    cloud = replace(cloud, options=cloud.options | {'filter_scheduler': options})
-    for recorder in recorded(cloud, flavor, order, servers, seed):
+    changes = {
+        'filter_scheduler': {
+            'host_subset_size': 1 + seed % 2,
+            'shuffle_best_same_weighed_hosts': True,
+        },
+        'scheduler': {'driver': driver},
+    }
+    options = {group: cloud.options[group] | each for group, each in changes.items()}
+    cloud = replace(cloud, options=cloud.options | options)
+    for recorder in recorded(cloud, seed, **asked):
         if recorder.turns:
             document = kept(recorder, conf_of(json.dumps(cloud.options)))
             report = replay(document)
@@ -84,17 +95,18 @@ def test_requests_of_the_real_flow_are_decided_again_as_they_were(
             assert not names_left(document, hidden)
 
 
-def recorded(cloud, flavor, order, servers, seed):
+def recorded(cloud, seed, flavor, order, uuids, leaves):
     """Schedule a request in a cloud, and return what was recorded of it."""
+    tracked = any(each.children for each in cloud.nodes)
+    leaves = leaves if uuids == SERVERS[:1] else None
     with cloud.opened(seed) as opened:
         try:
-            tracked = any(each.children for each in cloud.nodes)
-            request = dry.wanted(opened, flavor, order, tracked, None).request
+            request = dry.wanted(opened, flavor, order, tracked, leaves).request
         except errors.NovaschedError:
             return []
         with contextlib.suppress(errors.NoValidHost):
             opened.run.reader.manager.select_destinations(
-                RequestContext(overwrite=False), request, SERVERS[:servers], True, True
+                RequestContext(overwrite=False), request, uuids, True, True
             )
         return list(opened.run.log.recorders)
 
@@ -108,8 +120,9 @@ def names_left(document, hidden):
         metadata = each['metadata']
         names |= {metadata.get('filter_tenant_id'), metadata.get('availability_zone')}
     spec = request['spec']['nova_object.data']
-    names |= {spec.get('project_id'), spec.get('user_id'), *request['instance_uuids']}
-    names |= {request['id'], request['request_id'], spec.get('availability_zone')}
+    names |= {spec.get('project_id'), spec.get('user_id')}
+    names |= {*(request['instance_uuids'] or ()), request['id']}
+    names |= {request['request_id'], spec.get('availability_zone')}
     text = json.dumps(hidden)
     return [
         name
