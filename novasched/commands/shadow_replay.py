@@ -108,6 +108,8 @@ class ReplayDecision(ReportCommand):
     def text(
         self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
+        from novasched.inspection.texts import shadow
+
         verdict = 'the same, host by host' if answer.is_equal else 'another one'
         number = len(answer.servers)
         lines = [
@@ -117,13 +119,15 @@ class ReplayDecision(ReportCommand):
         ]
         for server in answer.servers:
             lines += ['', f'server    {server.server or "not named"}']
-            lines += _choice('ours', server.recorded, server.ours)
             if server.again != server.recorded:
-                lines += _choice('again', server.again, '')
-            if server.verdict:
-                lines += _choice('nova', server.nova, server.nova_here)
-                cause = f', cause: {server.cause}' if server.cause else ''
-                lines.append(f'compared  {server.verdict}{cause}')
+                lines += _choice('ours', server.recorded, '')
+            label = 'ours' if server.again == server.recorded else 'again'
+            lines += _choice(label, server.again, server.again_outcome)
+            if (compared := server.compared) is not None:
+                chosen = shadow.choice(compared.nova)
+                lines += _choice('nova', chosen, server.nova_outcome)
+                said = shadow.comparison(compared)
+                lines += style.wrapped('compared  ', said) if said else []
         if (found := answer.difference) is not None:
             lines += [
                 '',

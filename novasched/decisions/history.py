@@ -108,8 +108,10 @@ def read(text: str | bytes) -> Document:
 
 
 def decisions(recorder: RequestRecorder) -> list[dict[str, Any]]:
-    """Return the last decision for each server, with the outcome of each host by the
-    place of its row; of those between the first and the last, only their host."""
+    """Return the last decision for each server, with the outcome of each host.
+
+    Between the first server and the last, the picked host alone is known.
+    """
     ahead = len(list(takewhile(lambda turn: turn.index, reversed(recorder.turns))))
     turns = recorder.turns[-ahead - 1 :]
     nodes = [chosen[0].nodename for chosen in recorder.answer or ()]
@@ -233,7 +235,7 @@ def _state(hosts: HostTable) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON has no form for, such as a time or an address, as a text."""
+    """Return the text of a time or an address, which have no form in JSON."""
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from novasched.decisions.comparison import Comparison, Verdict
+from novasched.decisions.comparison import SIMILAR, Comparison
 
 KeepsWhole = Callable[[Sequence[Comparison]], bool]
 """Whether a request is kept whole, by the comparisons of its servers."""
 ALL, DIFFERING, NONE = 'all', 'differing', 'none'
-NO_DIFFERENCE = (Verdict.EQUAL, Verdict.ALIKE, Verdict.UNKNOWN)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -38,5 +37,5 @@ offers. One of more than 2 MiB is not kept, nor is any while the log cannot be w
 
 def is_kept_whole(keep: str, compared: Sequence[Comparison]) -> bool:
     """Return whether a request is kept whole, by ``[novasched] shadow_keep``."""
-    differs = any(each.verdict not in NO_DIFFERENCE for each in compared)
+    differs = any(each.verdict not in SIMILAR for each in compared)
     return keep == ALL or (keep == DIFFERING and differs)

@@ -152,8 +152,8 @@ def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, tu
         report = shadow.replayed(each)
         (server,) = report.servers
         assert (report.is_equal, server.recorded) == (True, each.ours)
-        assert server.nova == each.nova
-        assert server.nova_here.startswith('rank ')
+        assert server.compared.nova.host == each.nova
+        assert server.nova_outcome.startswith('rank ')
 
 
 def test_nova_serves_while_the_shadow_is_paused_and_once_it_is_killed(api, shadow):

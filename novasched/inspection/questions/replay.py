@@ -24,6 +24,7 @@ from novasched.claiming.host_candidates import ALL_HOSTS, RemainingCapacity
 from novasched.claiming.request import ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
+from novasched.decisions.comparison import Comparison
 from novasched.decisions.history import Document
 from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
@@ -33,6 +34,7 @@ from novasched.ports import Candidates, ClaimRequest
 from novasched.process import opts
 from novasched.releases import NEWEST, named
 from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.typed_json import of_json
 from novasched.scheduler.hosts import HostTable
 
 Recorded = Mapping[str, Any]
@@ -57,18 +59,15 @@ class HostDifference:
 class ReplayedServer:
     """A server, with the host that was recorded and the host of the replay.
 
-    ``ours`` and ``nova_here`` are the outcomes of that host and of nova's in the
-    replay.
+    The outcomes of that host and of nova's are of the replay.
     """
 
     server: str | None
     recorded: str | None
     again: str | None
-    ours: str = ''
-    nova: str | None = None
-    nova_here: str = ''
-    verdict: str = ''
-    cause: str = ''
+    again_outcome: str = ''
+    nova_outcome: str = ''
+    compared: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -198,29 +197,29 @@ def _nodes(request: Recorded, hosts: HostTable) -> dict[str, frozenset[str]]:
 # -- what became of each host
 
 
-class _Outcome(NamedTuple):
+class _ReplayedOutcome(NamedTuple):
     """The outcome of a host in a decision; a smaller ``stage`` came earlier."""
 
     stage: float
     text: str
 
 
-_UNNAMED = _Outcome(-1, 'left out before the filters')
+_UNNAMED = _ReplayedOutcome(-1, 'left out before the filters')
 
 
-def _outcomes(made: Recorded | None) -> dict[int, _Outcome]:
+def _outcomes(made: Recorded | None) -> dict[int, _ReplayedOutcome]:
     """Return the outcome of each host that the request did not exclude, by place."""
     found = made and made['trace']
     if not found:
         return {}
     outcomes = {
-        place: _Outcome(stage, f'rejected by {name}')
+        place: _ReplayedOutcome(stage, f'rejected by {name}')
         for stage, (name, places) in enumerate(found['rejected'])
         for place in places
     }
     ranks = zip(found['ranked'], found['totals'], strict=True)
     for rank, (place, total) in enumerate(ranks, 1):
-        outcomes[place] = _Outcome(math.inf, f'rank {rank}, weight {total}')
+        outcomes[place] = _ReplayedOutcome(math.inf, f'rank {rank}, weight {total}')
     return outcomes
 
 
@@ -265,33 +264,30 @@ def _servers(
     request: Recorded, again: Mapping[int, Recorded], names: Sequence[str]
 ) -> Iterator[ReplayedServer]:
     """Yield each server with its host, and nova's choice beside it."""
-    compared = {each['server']: each for each in request['nova']}
+    found = [of_json(Comparison, each) for each in request['nova']]
+    compared = {each.server: each for each in found}
     recorded = {each['index']: each for each in request['decisions']}
     for index, uuid in enumerate(request['instance_uuids'] or [None] * len(recorded)):
         then, now = recorded.get(index, {}), again.get(index, {})
-        chosen = compared.get(uuid, {})
+        chosen = compared.get(uuid or '')
         host = now.get('host') or next((names[n] for n in _best(now or None)), None)
-        whole = now if now.get('trace') else again.get(0)
-        nova = chosen.get('nova', {}).get('host')
+        outcomes = _outcomes(now if now.get('trace') else again.get(0))
         yield ReplayedServer(
             uuid,
             then.get('host'),
             host,
-            _became(host, names, _outcomes(whole)),
-            nova,
-            _became(nova, names, _outcomes(whole)),
-            chosen.get('verdict', ''),
-            chosen.get('cause', ''),
+            _became(host, names, outcomes),
+            _became(chosen and chosen.nova.host, names, outcomes),
+            chosen,
         )
 
 
 def _became(
-    host: str | None, names: Sequence[str], outcomes: Mapping[int, _Outcome]
+    host: str | None, names: Sequence[str], outcomes: Mapping[int, _ReplayedOutcome]
 ) -> str:
     """Return the outcome of a host; of several nodes, the one that came farthest."""
     places = [place for place, name in enumerate(names) if name == host]
     found = [outcomes.get(place, _UNNAMED) for place in places]
     best = max(found, key=lambda outcome: outcome.stage, default=None)
-    if best is None:
-        return 'not offered by placement' if host else ''
-    return best.text
+    unknown = 'not offered by placement' if host else ''
+    return unknown if best is None else best.text

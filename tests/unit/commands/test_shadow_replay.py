@@ -101,11 +101,9 @@ def test_decision_of_the_log_is_made_again_beside_novas_choice(ask, recorded):
     assert (found['is_equal'], found['hosts'], found['difference']) == (True, 4, None)
     (server,) = found['servers']
     assert (server['recorded'], server['again']) == ('compute-2', 'compute-2')
-    assert server['ours'].startswith('rank 1, weight ')
-    assert (server['nova'], server['nova_here']) == (
-        'compute-3',
-        'rejected by ComputeFilter',
-    )
+    assert server['again_outcome'].startswith('rank 1, weight ')
+    assert server['compared']['nova']['host'] == 'compute-3'
+    assert server['nova_outcome'] == 'rejected by ComputeFilter'
 
 
 def test_text_names_both_choices(ask, recorded):
@@ -113,7 +111,9 @@ def test_text_names_both_choices(ask, recorded):
     assert code == ANSWERED
     assert '1 server from 4 hosts: the same, host by host\n' in text
     assert 'ours      compute-2\n          rank 1, weight ' in text
-    assert 'nova      compute-3\n          rejected by ComputeFilter\n' in text
+    assert 'nova      compute-3, by its allocation, seen after 1.0 s\n' in text
+    assert '\n          rejected by ComputeFilter\n' in text
+    assert "compared  nova's host is not among our survivors" in text
 
 
 def test_document_is_decided_again_without_the_log(ask, recorded, tmp_path):
