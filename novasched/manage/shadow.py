@@ -68,7 +68,7 @@ def accounts(program: CommandProgram) -> CheckVerdict:
             missing.append(_grant(database.engine, user or ''))
         elif found.writable:
             writable.append(
-                f'{named}: {where}: {user} may write, to {found.writable} say.'
+                f'{named}: {where}: {user} may write, such as to {found.writable}.'
             )
             making += [_new(database.engine), _grant(database.engine, READER)]
     if unreadable:

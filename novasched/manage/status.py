@@ -8,6 +8,7 @@ nearly its words.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -415,7 +416,9 @@ class UpgradeCheck(Action):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        is_shadow = parsed_args.shadow or self.app.conf.novasched.shadow
+        is_shadow = parsed_args.shadow
+        with contextlib.suppress(cfg.ConfigSourceValueError):  # Options names it
+            is_shadow = is_shadow or self.app.conf.novasched.shadow
         verdicts = judge(self.app, SHADOW if is_shadow else CHECKS)
         self.say((_json if parsed_args.format == 'json' else _table)(verdicts))
         if not all(verdict.expected for verdict in verdicts.values()):

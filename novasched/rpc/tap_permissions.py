@@ -66,8 +66,8 @@ def problem(conf: cfg.ConfigOpts, requests: Requests, host: str) -> str | None:
 
 
 def excess(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the permissions that an account has beyond those of a tap, in words.
-    Raises errors.OptionError.
+    """Return in words the permissions of an account that no tap needs. Raises
+    errors.OptionError.
 
     The queues that are named are not there; one that may be made ends with the
     connection. A source of messages is refused before it is looked for.

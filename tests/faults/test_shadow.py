@@ -30,6 +30,11 @@ CALL_S = 15
 CLASSIC = {}
 QUORUM = {'rabbit_quorum_queue': True, 'amqp_durable_queues': True}
 LONGEST = 20
+BOUNDS = (
+    '[{<<"x-max-length">>,signedint,5000},{<<"x-overflow">>,longstr,<<"drop-head">>},'
+    '{<<"x-message-ttl">>,signedint,60000}]'
+)
+"""Of the queues of a tap, as Erlang writes them."""
 LARGE = 'x' * 50_000
 """Some hundred such messages fill all buffers between the broker and a tap."""
 
@@ -178,6 +183,8 @@ def test_two_taps_get_every_call_that_the_scheduler_answers(
         assert sorted(each.tapped) == list(range(6))
     names = of_taps(rabbitmq, vhost)
     assert len(names) == 6
+    arguments = rabbitmq.arguments(vhost)
+    assert {arguments[name] for name in names} == {BOUNDS}
     with rabbitmq.connect(vhost_of(vhost)) as connection:
         for name in names:
             with pytest.raises(amqp.ResourceLocked):

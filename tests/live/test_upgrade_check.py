@@ -159,7 +159,7 @@ def test_commands_of_the_check_make_accounts_that_a_shadow_needs(shadow):
     code, checks = shadow.run()
     warned = {name for name, each in checks.items() if each['result'] == 1}
     assert (code, warned) == (1, LEAST), checks
-    assert 'live may write, to ' in checks['Accounts of databases']['details']
+    assert 'live may write, such as to ' in checks['Accounts of databases']['details']
     assert 'live may also read other queues, ' in checks['Message queue']['details']
     commands = [command for name in LEAST for command in checks[name]['commands']]
     shadow.do(*commands)
@@ -172,9 +172,8 @@ def test_commands_of_the_check_make_accounts_that_a_shadow_needs(shadow):
 def test_missing_privileges_are_named_and_granted(shadow):
     shadow.declare(*NOVAS)
     names = {name: sa.make_url(url).database for name, url in shadow.databases.items()}
-    some = [
-        f'{names.pop("api")}.{table}' for table in ('cell_mappings', 'host_mappings')
-    ]
+    api = names.pop('api')
+    some = [f'{api}.{table}' for table in ('cell_mappings', 'host_mappings')]
     shadow.do(
         "CREATE USER 'poor'@'%' IDENTIFIED BY '...'",
         *(f"GRANT SELECT ON {table} TO 'poor'@'%'" for table in some),

@@ -107,7 +107,7 @@ def choice(nova: NovaChoice) -> str:
 
 
 def known(nova: NovaChoice) -> list[str]:
-    """Return the source of a choice, its delay, and the hosts that refused."""
+    """Return the source of a choice, its delay, hosts that refused, and the fault."""
     if not nova.is_known:
         return []
     said = [
@@ -115,6 +115,7 @@ def known(nova: NovaChoice) -> list[str]:
         f'seen after {nova.seen_s:.1f} s',
         '' if nova.took_s is None else f'decided in {nova.took_s * 1000:.0f} ms',
         f'refused by {", ".join(nova.refused)}' if nova.refused else '',
+        f'its fault: {nova.fault}' if nova.fault else '',
     ]
     return list(filter(None, said))
 
@@ -145,13 +146,14 @@ def as_text(report: ShadowReport, style: Style) -> str:
         f'{time_of(report.since)} to {time_of(report.until)}',
         counted(report.requests, 'request'),
         counted(report.servers, 'server'),
-        style.paint(same, BOLD if report.different else GREEN),
+        same,
     )
+    painted = style.paint(same, BOLD if report.different else GREEN)
     findings = [
         style.labelled('Finding', finding(each), RED) for each in report.findings
     ]
     parts: Iterable[Iterable[str]] = (
-        style.packed('', head, SEPARATOR),
+        (line.replace(same, painted) for line in style.packed('', head, SEPARATOR)),
         itertools.chain.from_iterable(findings),
         _table('Verdict', report.verdicts, VERDICTS, report.servers),
         _table('Cause', report.causes, CAUSES, report.different),

@@ -149,14 +149,22 @@ class RabbitMQ:
 
     def messages(self, transport_url):
         """Messages in each queue of a virtual host, also in those that are locked."""
+        found = self._of_queues(transport_url, 'messages')
+        return {name: int(count) for name, count in found.items()}
+
+    def arguments(self, transport_url):
+        """Arguments of each queue of a virtual host, as Erlang writes them."""
+        return self._of_queues(transport_url, 'arguments')
+
+    def _of_queues(self, transport_url, item):
         found = self._evaluate(
-            'lists:flatten([io_lib:format("~s ~b,", [N, M]) || '
-            '[{name, {resource, _, queue, N}}, {messages, M}] <- rabbit_amqqueue:'
-            f'info_all(<<"{vhost_of(transport_url)}">>, [name, messages])]).',
+            'lists:flatten([io_lib:format("~s ~1000p;", [N, V]) || '
+            f'[{{name, {{resource, _, queue, N}}}}, {{{item}, V}}] <- rabbit_amqqueue:'
+            f'info_all(<<"{vhost_of(transport_url)}">>, [name, {item}])]).',
             gives='.*',
         )
-        rows = (each.rpartition(' ') for each in found[1:-1].split(',')[:-1])
-        return {name: int(count) for name, _, count in rows}
+        rows = (each.partition(' ') for each in found[1:-1].split(';')[:-1])
+        return {name: value for name, _, value in rows}
 
     def _evaluate(self, expression, gives='ok'):
         """Have the node evaluate an expression: rabbitmqctl would take seconds."""

@@ -6,6 +6,7 @@ from novasched.decisions.record import new_id
 from tests.support.records.decision_records import changed
 from tests.support.records.stored_records import make_record
 
+NO_HOST = 'No valid host was found.'
 WEIGHTS = {Verdict.BETTER: (1.75, 1.5), Verdict.WORSE: (1.5, 1.75)}
 
 
@@ -38,6 +39,7 @@ def comparison(
             'seen_s': 1.25,
             'took_s': None,
             'refused': [],
+            'fault': NO_HOST if verdict == Verdict.OURS_ONLY else '',
             **more,
         },
         'verdict': str(verdict),
@@ -75,6 +77,9 @@ def one_of_each(at_s, uuid):
         *[(Verdict.REJECTED, Cause.FILTER, 'NUMATopologyFilter')] * 5,
         (Verdict.NOVA_ONLY, Cause.NOT_OFFERED, ''),
         (Verdict.OURS_ONLY, Cause.UNKNOWN, ''),
+        (Verdict.OURS_ONLY, Cause.NO_CANDIDATES, ''),
+        (Verdict.OURS_ONLY, Cause.NOVA_FILTERS, ''),
+        (Verdict.OURS_ONLY, Cause.NOVA_ERROR, ''),
         (Verdict.UNKNOWN, '', ''),
     ]
     records = [

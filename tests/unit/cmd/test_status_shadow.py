@@ -65,3 +65,10 @@ def test_command_that_makes_the_directory_is_whole_below_the_table(cloud, tmp_pa
     *_, head, command = out.splitlines()
     assert (code, head) == (FAILURE, 'Commands that mend this:')
     assert command == f'install -d -o nova -g nova -m 0700 {tmp_path}/file'
+
+
+def test_value_that_is_none_ends_no_check(cloud):
+    code, verdicts = cloud.judge(more='[novasched]\nshadow = perhaps\n')
+    result, details = verdicts['Options']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert '[novasched] shadow' in details

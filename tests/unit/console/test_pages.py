@@ -267,7 +267,7 @@ class TestShadow:
         text = page('/shadow').text()
         order = [text.index(s) for s in ('Systematically', 'weighs more', 'Newest')]
         assert order == sorted(order)
-        assert '33 servers' in text
+        assert '36 servers' in text
 
     def test_each_difference_opens_its_decision_and_hosts(self):
         newest = console_answers.SHADOW['differences'][0]

@@ -57,6 +57,12 @@ def test_causes_name_the_origin_of_the_difference(given, said):
         'no host, the server is in error, seen after 2.0 s',
     ),
     (
+        'its fault',
+        NovaChoice(None, 'failed', 2.0, fault='No valid host was found.'),
+        'no host, the server is in error, seen after 2.0 s, its fault: No valid host '
+        'was found.',
+    ),
+    (
         'refused',
         NovaChoice('cmp-2', 'instance', 4.0, 0.25, ['cmp-1']),
         'cmp-2, by its row in the cell, seen after 4.0 s, decided in 250 ms, '
