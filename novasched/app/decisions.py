@@ -141,7 +141,6 @@ class LogMaker:
             waits_for_diagnosis=diagnosis is not None,
         )
         keep, options = conf.novasched.decisions_keep, history.decisive_options(conf)
-        known = dependencies.kept.release
         log = RecordingLog(
             builder,
             self._store.pending,
@@ -150,7 +149,7 @@ class LogMaker:
             self._metrics,
             keeps=lambda result: keep == files.ALL or result != SCHEDULED,
             whole=lambda recorder: history.encoded(
-                recorder, options, known.newest(profile.release)
+                recorder, options, dependencies.kept.release.newest(profile.release)
             ),
         )
         self._metrics.waits_s = lambda: log.waits_s
