@@ -147,13 +147,13 @@ def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, tu
         compared += shadow.of([uuid])
         api.delete(uuid)
     assert [each.verdict for each in compared] == 5 * [Verdict.BETTER]
-    assert {each.weighers for each in compared} == {'RAMWeigher'}
     for each in compared:
         report = shadow.replayed(each)
         (server,) = report.servers
         assert (report.is_equal, server.recorded) == (True, each.ours)
         assert server.compared.nova.host == each.nova
         assert server.nova_outcome.startswith('rank ')
+    assert {each.weighers for each in compared} == {'RAMWeigher'}
 
 
 def test_nova_serves_while_the_shadow_is_paused_and_once_it_is_killed(api, shadow):
