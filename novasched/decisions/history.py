@@ -52,8 +52,11 @@ OPTIONS: Mapping[str, Sequence[str] | None] = {
 }
 """Options that a decision depends on, by group; None for all of a group."""
 PER_REQUEST = frozenset({'allocation_candidates', 'limits'})
-SECRET = frozenset({'transport_url', 'database_connection'})
-"""Fields of cell mappings that hold passwords."""
+PRIVATE = frozenset(
+    {'database_connection', 'requested_networks', 'security_groups', 'transport_url'}
+)
+"""Fields of objects that hold passwords, addresses and texts of users: no rule reads
+them."""
 MEMBER = 'member'
 """In the place of a flavor: a member of a server group that was placed just before."""
 
@@ -166,7 +169,7 @@ def _document(
                 'id': recorder.id,
                 'time': time_of(int(recorder.at * 1e6), TIME),
                 'request_id': recorder.context.request_id,
-                'spec': _without_secrets(first.request.obj_to_primitive()),
+                'spec': _without_private(first.request.obj_to_primitive()),
                 'instance_uuids': None if uuids is None else list(uuids),
                 'seed': first.seed,
                 'candidates': candidates,
@@ -178,12 +181,12 @@ def _document(
     }
 
 
-def _without_secrets(value: Any) -> Any:
-    """Return a primitive without the passwords of cell mappings."""
+def _without_private(value: Any) -> Any:
+    """Return a primitive without the fields that are PRIVATE."""
     if isinstance(value, Mapping):
-        return {k: _without_secrets(v) for k, v in value.items() if k not in SECRET}
+        return {k: _without_private(v) for k, v in value.items() if k not in PRIVATE}
     if isinstance(value, list | tuple):
-        return [_without_secrets(each) for each in value]
+        return [_without_private(each) for each in value]
     return value
 
 

@@ -13,7 +13,12 @@ from novasched.decisions import history
 from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.writing import DecisionWriter
-from novasched.objects.request_spec import CellMapping, Destination
+from novasched.objects.request_spec import (
+    CellMapping,
+    Destination,
+    SecurityGroup,
+    SecurityGroupList,
+)
 from novasched.plugins import profile_from_conf
 from novasched.releases import NEWEST
 from tests.support.clouds import factories
@@ -47,6 +52,7 @@ def recorded():
         project_id='acme',
         user_id='wile',
         requested_destination=Destination(cell=cell),
+        security_groups=SecurityGroupList(objects=[SecurityGroup(name='of wile')]),
     )
     made.ask(request=request)
     (recorder,) = made.log.requests
@@ -123,8 +129,9 @@ def test_document_is_decided_again_without_the_log(ask, recorded, tmp_path):
     assert run(ReplayDecision, '--from', str(path))[:2] == first[:2]
 
 
-def test_document_has_no_passwords(document):
+def test_document_has_neither_passwords_nor_security_groups(document):
     assert 's3cret' not in json.dumps(document)
+    assert 'of wile' not in json.dumps(document)
     spec = document['requests'][0]['spec']['nova_object.data']
     cell = spec['requested_destination']['nova_object.data']['cell']
     assert cell['nova_object.data']['uuid'] == UUID
