@@ -277,7 +277,7 @@ def _servers(
             then.get('host'),
             host,
             _became(host, names, outcomes),
-            _became(chosen and chosen.nova.host, names, outcomes),
+            _became(None if chosen is None else chosen.nova.host, names, outcomes),
             chosen,
         )
 
