@@ -62,7 +62,7 @@ def compose(
     phases = Phases()
     inner: list[Placement] = []
     logs: list[ShadowLog] = []
-    opened: list[_Servers] = []
+    opened: list[_CellServers] = []
 
     def claimless(placement: Placement) -> ClaimlessPlacement:
         inner.append(placement)
@@ -71,7 +71,7 @@ def compose(
     def shadow_log(
         view: ClusterView, profile: Profile, copy: CopyKeeper | None
     ) -> DecisionLog:
-        servers = _Servers(view, dependencies.make_cell_engine)
+        servers = _CellServers(view, dependencies.make_cell_engine)
         opened.append(servers)
         log = ShadowLog(
             make_log(view, profile, copy),
@@ -107,7 +107,7 @@ def compose(
         requests,
         host=host_of(conf),
         topic=server.TOPIC,
-        observer=_Observer(instrumentation.recorder, phases),
+        observer=_TapMetrics(instrumentation.recorder, phases),
     )
 
     def write_intervals() -> None:
@@ -146,7 +146,7 @@ def compose(
     )
 
 
-class _Observer(TapObserver):
+class _TapMetrics(TapObserver):
     """Counts what is tapped, and hears how long nova takes."""
 
     def __init__(self, recorder: Recorder, phases: Phases) -> None:
@@ -188,7 +188,7 @@ def _reading(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Dependencies:
     )
 
 
-class _Servers:
+class _CellServers:
     """Servers in the cells that answer; those that found no host are in cell0.
     Satisfies shadow.choices.ServersOfCells."""
 

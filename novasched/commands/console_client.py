@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 VARIABLE = 'NOVASCHED_CONSOLE'
-TOKEN_VARIABLE = 'OS_TOKEN'
+TOKEN_VARIABLE = 'OS_TOKEN'  # noqa: S105 its name
 API = '/api/v1'
 WITHIN_S = 30.0
 MOST_BYTES = 64 << 20

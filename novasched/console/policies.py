@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,11 @@ TEXT = 'tag:yaml.org,2002:str'
 OPERATORS = ('and', 'or', 'not')
 TWICE = object()
 """In the place of a rule that a file has twice."""
+
+
+def list_rules() -> Sequence[policy.DocumentedRuleDefault]:
+    """Return the rules, for oslopolicy-sample-generator."""
+    return POLICIES
 
 
 class TokenOwner(RequestContext):

@@ -97,17 +97,22 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
     guru_meditation.arrange(conf, health, name=NAME, section='Cloud')
     guru_meditation.watch(conf, name=NAME)
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-    with contextlib.ExitStack() as stack:
+    _at_end(signal.default_int_handler)  # a start is broken off
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
         reader = stack.enter_context(_demo(say) if is_demo else cloud.opened(conf))
         made = application(reader, conf, settings)
         opened.append(reader)
         warn_of_plain_http(settings)
+        _at_end(lambda *_: stopped.set())
         address = stack.enter_context(web_server.served(made, settings))
         for line in where(address, settings):
             say(line)
         stopped.wait()
+
+
+def _at_end(handler: Callable[..., object]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
 
 
 def warn_of_plain_http(settings: ConsoleSettings) -> None:

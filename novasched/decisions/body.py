@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from novasched.decisions.comparison import Comparison
+from novasched.decisions.comparison import ServerComparison
 from novasched.decisions.request_summary import RequestSummary
 from novasched.runtime.typed_json import of_json, omitted_field, renamed_field
 from novasched.scheduler.outline_parts import StepOutline, WeigherOutline
@@ -153,7 +153,7 @@ class RecordBody:
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     error: RecordedError | None = None
     placement: RecordedDiagnosis | None = None
-    shadow: Sequence[Comparison] | None = omitted_field()
+    shadow: Sequence[ServerComparison] | None = omitted_field()
     decisions: Sequence[WholeDecision | HostDecision] = ()
 
     @property

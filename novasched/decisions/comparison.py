@@ -96,7 +96,7 @@ class ComparedServer:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ServerComparison:
     """Our choice for one server and nova's. ``detail`` names the filter or the request
     that made the difference."""
 

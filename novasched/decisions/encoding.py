@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from novasched.decisions import files
-from novasched.decisions.comparison import Comparison
+from novasched.decisions.comparison import ServerComparison
 from novasched.decisions.record import SCHEDULED, DecisionRecord, encode
 
 MOST_KNOWN = 8
@@ -116,7 +116,7 @@ class RecordEncoder:
         return found
 
 
-def _compared(each: Comparison) -> tuple[Any, ...]:
+def _compared(each: ServerComparison) -> tuple[Any, ...]:
     nova = each.nova
     took_ms = None if nova.took_s is None else int(nova.took_s * 1000)
     return tuple(

@@ -10,7 +10,7 @@ from typing import Self
 
 from novasched import errors
 from novasched.decisions.body import RecordedDiagnosis
-from novasched.decisions.comparison import Comparison
+from novasched.decisions.comparison import ServerComparison
 from novasched.decisions.record import DecisionRecord, new_id
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -126,7 +126,7 @@ class RequestRecorder(DecisionRecorder):
     outlines: dict[int, Outline] = field(default_factory=dict)
     """By id() of a turn; like ``diagnosis``, made when first needed."""
     diagnosis: RecordedDiagnosis | None = None
-    compared: Sequence[Comparison] = ()  # with what nova chose, in a shadow
+    compared: Sequence[ServerComparison] = ()  # with what nova chose, in a shadow
     is_kept_whole: bool = False
 
     def __post_init__(self, rng: random.Random) -> None:

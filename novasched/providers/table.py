@@ -220,7 +220,7 @@ class ProviderTable:
         return anchors[order], rows[order]
 
     def used(self, row: int, name: str) -> int | None:
-        """Return what is used of a class at a row; None if it has no inventory."""
+        """Return the used amount of a class at a row; None without an inventory."""
         inventory = self.inventories.get(name)
         place = -1 if inventory is None else inventory.place(row)
         return inventory.used.item(place) if inventory and place >= 0 else None

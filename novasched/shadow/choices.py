@@ -49,8 +49,7 @@ class ChoiceFinder:
         self._servers = servers
 
     def held(self, context: RequestContext, uuids: Sequence[str]) -> Holders | None:
-        """Return the hosts that servers hold something of now; None if placement does
-        not say."""
+        """Return the hosts of which servers hold something; None if placement fails."""
         found = self._placement.holders(context, uuids, {})
         if isinstance(found, QueryFailed):
             return None
@@ -61,11 +60,11 @@ class ChoiceFinder:
         }
 
     def rows(self, uuids: Sequence[str]) -> dict[str, ServerRow]:
-        """Return the rows of servers that are there."""
+        """Return the row of each server that is there."""
         return {row.uuid: row for row in self._servers.rows(uuids)} if uuids else {}
 
     def with_fault(self, uuid: str, choice: NovaChoice) -> NovaChoice:
-        """Return the choice with the fault of a server that found no host."""
+        """Return a choice with the fault of its server, if that found no host."""
         if choice.known_by != KnownBy.FAILED:
             return choice
         return replace(choice, fault=self._servers.faults([uuid]).get(uuid, ''))
@@ -74,7 +73,7 @@ class ChoiceFinder:
 def claimed(
     now: Holders, before: Holders, choices: Mapping[str, NovaChoice], seen_s: float
 ) -> dict[str, NovaChoice]:
-    """Return what is known of servers by what they hold ``now``, and did not before."""
+    """Return the choices for servers that hold a host ``now``, and did not before."""
     found = {}
     for uuid, hosts in now.items():
         new = min(hosts - before[uuid], default=None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
+from novasched.decisions.comparison import Cause, NovaChoice, ServerComparison, Verdict
 from novasched.decisions.recording import InstanceDecision, RequestRecorder
 from novasched.scheduler.columns import Floats
 from novasched.scheduler.hosts import HostTable
@@ -39,7 +39,7 @@ def compare(
     others: Iterable[Taken] = (),
     is_late: bool = False,
     most_candidates: int | None = None,
-) -> list[Comparison]:
+) -> list[ServerComparison]:
     """Compare each server of a request.
 
     ``others`` are choices for other requests that were made about the same time.
@@ -49,7 +49,7 @@ def compare(
     taken = {each.host: each.request_id for each in others}
     turns = {turn.index: turn for turn in recorder.turns}
     first = next((t for t in recorder.turns if t.decision is not None), None)
-    found: list[Comparison] = []
+    found: list[ServerComparison] = []
     for index, uuid in enumerate(recorder.instance_uuids or ()):
         nova = choices.get(uuid, UNKNOWN)
         turn = turns.get(index)
@@ -66,7 +66,7 @@ def compare(
     return found
 
 
-def _exchanged(made: Comparison) -> Comparison:
+def _exchanged(made: ServerComparison) -> ServerComparison:
     """Servers of one request are alike: it does not matter which got which host."""
     if made.verdict in (Verdict.EQUAL, Verdict.UNKNOWN):
         return made
@@ -75,9 +75,9 @@ def _exchanged(made: Comparison) -> Comparison:
 
 def _compared(
     uuid: str, ours: str | None, nova: NovaChoice, turn: InstanceDecision | None
-) -> Comparison:
-    def made(verdict: Verdict, cause: str = '', detail: str = '') -> Comparison:
-        return Comparison(uuid, ours, nova, verdict, cause, detail)
+) -> ServerComparison:
+    def made(verdict: Verdict, cause: str = '', detail: str = '') -> ServerComparison:
+        return ServerComparison(uuid, ours, nova, verdict, cause, detail)
 
     if not nova.is_known:
         return made(Verdict.UNKNOWN)
@@ -99,8 +99,8 @@ def _compared(
 
 
 def _weighed(
-    alike: Comparison, decision: Decision, ours: int, novas: int
-) -> Comparison:
+    alike: ServerComparison, decision: Decision, ours: int, novas: int
+) -> ServerComparison:
     """Compare two survivors, by their places among the hosts that were weighed."""
     weighed = decision.weighed
     our, other = weighed.totals.item(ours), weighed.totals.item(novas)
@@ -146,12 +146,12 @@ def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:
 
 
 def _caused(
-    made: Comparison,
-    earlier: Iterable[Comparison],
+    made: ServerComparison,
+    earlier: Iterable[ServerComparison],
     taken: Mapping[str, str],
     is_late: bool,
     is_cut: bool,
-) -> Comparison:
+) -> ServerComparison:
     """Explain a difference by what came between the two decisions, if anything."""
     if any(each.ours != each.nova.host for each in earlier):
         return replace(made, cause=Cause.SAME_REQUEST)

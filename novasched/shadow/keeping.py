@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from novasched.decisions.comparison import SIMILAR, Comparison
+from novasched.decisions.comparison import SIMILAR, ServerComparison
 
-KeepsWhole = Callable[[Sequence[Comparison]], bool]
+KeepsWhole = Callable[[Sequence[ServerComparison]], bool]
 """Whether a request is kept whole, by the comparisons of its servers."""
 ALL, DIFFERING, NONE = 'all', 'differing', 'none'
 
@@ -35,7 +35,7 @@ offers. One of more than 2 MiB is not kept, nor is any while the log cannot be w
 }
 
 
-def is_kept_whole(keep: str, compared: Sequence[Comparison]) -> bool:
+def is_kept_whole(keep: str, compared: Sequence[ServerComparison]) -> bool:
     """Return whether a request is kept whole, by ``[novasched] shadow_keep``."""
     differs = any(each.verdict not in SIMILAR for each in compared)
     return keep == ALL or (keep == DIFFERING and differs)

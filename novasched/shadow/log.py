@@ -36,7 +36,7 @@ MOST_TAKEN = 4096
 
 
 @dataclass
-class _Waiting:
+class _ComparedRequest:
     """A request that was decided, and what is known of nova's choices for it."""
 
     recorder: RequestRecorder
@@ -78,7 +78,7 @@ class ShadowLog(DecisionLog):
         self._most_candidates = most_candidates
         self._keeps_whole = keeps_whole
         self._lock = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_ComparedRequest] = deque()
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
 
     def recorder(
@@ -96,7 +96,7 @@ class ShadowLog(DecisionLog):
         if isinstance(recorder, RequestRecorder) and before:
             if early:
                 before = dict.fromkeys(before, frozenset[str]())
-            waiting = _Waiting(
+            waiting = _ComparedRequest(
                 recorder, recorder.when_ended, before, len(out) < len(early)
             )
             recorder.when_ended = lambda ended: self._wait(waiting, out)
@@ -105,15 +105,18 @@ class ShadowLog(DecisionLog):
     def _held(
         self, context: RequestContext, request: RequestSpec, uuids: Sequence[str]
     ) -> Holders:
-        """Return what servers hold, by one question if nova claimed nothing yet: its
-        claims for several servers are made in their order."""
+        """Return the hosts of which servers hold something.
+
+        Nova claims for several servers in their order: if the first holds nothing, none
+        does.
+        """
         nothing = dict.fromkeys(uuids, frozenset[str]())
         held = self._finder.held(context, uuids[:1]) or {}
         if len(uuids) > 1 and any(held.values()):
             held = self._finder.held(context, uuids) or {}
         return {**nothing, **held}
 
-    def _wait(self, waiting: _Waiting, out: Sequence[str]) -> None:
+    def _wait(self, waiting: _ComparedRequest, out: Sequence[str]) -> None:
         if self._early and out:
             self._early.put_back(out)
         with self._lock:
@@ -143,7 +146,7 @@ class ShadowLog(DecisionLog):
                 self._settle(waiting)
 
     def _look_at(
-        self, waiting: _Waiting, rows: dict[str, ServerRow], seen_s: float
+        self, waiting: _ComparedRequest, rows: dict[str, ServerRow], seen_s: float
     ) -> None:
         recorder, request = waiting.recorder, waiting.recorder.request
         for uuid, hosts in self._now(waiting, seen_s).items():
@@ -168,7 +171,7 @@ class ShadowLog(DecisionLog):
                 if known is None:
                     self._learn(recorder, found)
 
-    def _now(self, waiting: _Waiting, seen_s: float) -> dict[str, NovaChoice]:
+    def _now(self, waiting: _ComparedRequest, seen_s: float) -> dict[str, NovaChoice]:
         """Return choices that placement shows, if it is time to ask it."""
         recorder = waiting.recorder
         unknown = [u for u in waiting.unsettled if u not in waiting.choices]
@@ -186,7 +189,7 @@ class ShadowLog(DecisionLog):
             request_id = recorder.context.request_id or ''
             self._taken.append(Taken(choice.host, recorder.at, request_id))
 
-    def _settle(self, waiting: _Waiting) -> None:
+    def _settle(self, waiting: _ComparedRequest) -> None:
         with self._lock:
             try:
                 self._waiting.remove(waiting)
@@ -194,7 +197,7 @@ class ShadowLog(DecisionLog):
                 return  # it was recorded as too many waited
         self._record(waiting)
 
-    def _record(self, waiting: _Waiting) -> None:
+    def _record(self, waiting: _ComparedRequest) -> None:
         recorder = waiting.recorder
         mine, at_s = recorder.context.request_id or '', recorder.at
         others = [

@@ -42,10 +42,14 @@ from tests.support.suite.documented import (
     commands_in,
 )
 
-PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+PAGES = [
+    *sorted(ROOT.glob('*.md')),
+    *(p for p in sorted((ROOT / 'docs').rglob('*.md')) if p.parent.name != 'lab'),
+]
+"""The lab has options and commands of its own."""
 FENCE = re.compile(
     r'(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?'
-    r'^```(?P<language>\w*)\n(?P<text>.*?)^```$',
+    r'^```(?P<language>\w*|\{\w+\}[^\n]*)\n(?P<text>.*?)^```$',
     re.M | re.S,
 )
 INDENTED = re.compile(r'\n\n    [^\n]+')
@@ -224,6 +228,8 @@ def is_generated(text):
 def test_every_block_is_run_or_says_why_not(page, tmp_path):
     text = read(page)
     for block in blocks_of(page_id(page), text):
+        if block.language.startswith('{'):
+            continue  # a directive, which tests/architecture/test_site.py runs
         if block.why is None or block.language == 'console':
             assert block.language in RUNNERS, f'{block.where}: what is it?'
             try:

@@ -223,7 +223,7 @@ def test_a_program_tells_its_options(installed, program):
 def test_a_program_tells_its_version(installed, program):
     version = installed.run(program, '--version')
     assert version.returncode == 0, version.stderr
-    assert version.stdout.strip().endswith(' 0.1.0')
+    assert version.stdout.strip().endswith(' 1.0.0rc1')
     assert version.stderr == ''
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts of a fleet and their faults, as a TOML file describes them.
 
-docs/fleet.md has an example.
+docs/lab/fleet.md has an example.
 """
 
 from __future__ import annotations

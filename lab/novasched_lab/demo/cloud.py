@@ -199,7 +199,7 @@ class ChildProgram:
         self.name = name
         self._log = log
         with log.open('wb') as file:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 our own programs
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

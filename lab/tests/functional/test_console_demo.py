@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud that the console shows where there is none."""
 
+import signal
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +107,20 @@ def test_the_hour_ends_now(reader):
     newest = reader.decisions(Criteria(), None, 1).decisions[0]
     oldest = reader.decisions(Criteria(), None, 500).decisions[-1]
     assert oldest.at < newest.at < SYSTEM_CLOCK.time() * 1e6
+
+
+def test_signal_breaks_off_the_start(tmp_path):
+    program = Path(sys.executable).with_name('novasched-console')
+    with subprocess.Popen(
+        [program, '--demo', '--listen', f'unix://{tmp_path}/console.sock'],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={'TMPDIR': str(tmp_path)},
+        text=True,
+    ) as started:
+        assert started.stdout.readline() == 'making a cloud ...\n'
+        started.send_signal(signal.SIGTERM)
+        rest, _ = started.communicate(timeout=60)
+    assert started.returncode == 0
+    assert 'The console is at' not in rest
+    assert list(tmp_path.iterdir()) == []

@@ -171,7 +171,7 @@ def test_help_does_not_wait_for_what_only_the_demo_needs():
 
 @cases(
     'args, expected',
-    ('the version', ['--version'], 'novasched 0.1.0'),
+    ('the version', ['--version'], 'novasched 1.0.0rc1'),
     ('the options', ['demo', '--help'], '--placement URL'),
     ('a completion script', ['complete'], "cmds_demo='"),
     ('help without a command', [], 'demo '),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
-from novasched.decisions.comparison import SAME, Comparison, Verdict
+from novasched.decisions.comparison import SAME, ServerComparison, Verdict
 from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import ShadowOrder
 from novasched.inspection.texts import shadow
@@ -100,7 +100,7 @@ def _verdict(verdict: str) -> View:
     return {'kind': kind, 'sign': sign, 'word': shadow.verdict_of(verdict)}
 
 
-def compared(found: Sequence[Comparison]) -> list[View]:
+def compared(found: Sequence[ServerComparison]) -> list[View]:
     """Return the rows of what nova chose for the servers of a decision."""
     return [
         {

@@ -21,7 +21,7 @@ from novasched.decisions.body import (
     RecordedServer,
     WholeDecision,
 )
-from novasched.decisions.comparison import Comparison
+from novasched.decisions.comparison import ServerComparison
 from novasched.decisions.decided import (
     HostOutcome,
     Margin,
@@ -94,7 +94,7 @@ class Explanation:
     cells_left_out: Sequence[str] = ()
     cell_ages_s: Mapping[str, float | None] = field(default_factory=dict)
     placement: RecordedDiagnosis | None = None
-    shadow: Sequence[Comparison] | None = omitted_field()
+    shadow: Sequence[ServerComparison] | None = omitted_field()
     error: RecordedError | None = None
     policy: Mapping[str, Any] | None = None
     hosts: Mapping[str, str] | None = None

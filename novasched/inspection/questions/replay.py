@@ -24,7 +24,7 @@ from novasched.claiming.host_candidates import ALL_HOSTS, RemainingCapacity
 from novasched.claiming.request import ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
-from novasched.decisions.comparison import Comparison
+from novasched.decisions.comparison import ServerComparison
 from novasched.decisions.history import Document
 from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
@@ -67,7 +67,7 @@ class ReplayedServer:
     again: str | None
     again_outcome: str = ''
     nova_outcome: str = ''
-    compared: Comparison | None = None
+    compared: ServerComparison | None = None
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def _servers(
     request: Recorded, again: Mapping[int, Recorded], names: Sequence[str]
 ) -> Iterator[ReplayedServer]:
     """Yield each server with its host, and nova's choice beside it."""
-    found = [of_json(Comparison, each) for each in request['nova']]
+    found = [of_json(ServerComparison, each) for each in request['nova']]
     compared = {each.server: each for each in found}
     recorded = {each['index']: each for each in request['decisions']}
     for index, uuid in enumerate(request['instance_uuids'] or [None] * len(recorded)):

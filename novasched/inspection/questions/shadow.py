@@ -101,7 +101,7 @@ class ShadowReport:
     causes: Mapping[str, int] = field(default_factory=dict)
     filters: Mapping[str, int] = field(default_factory=dict)  # of cause filter
     weighers: Mapping[str, int] = field(default_factory=dict)
-    """Those without which nova's host is the best, where nothing else explains it."""
+    """Those without which nova's host is the best, where no cause is certain."""
     refusals: RefusedChoices = field(default_factory=RefusedChoices)
     our_ms: Latency = field(default_factory=Latency)
     nova_ms: Latency = field(default_factory=Latency)
@@ -139,7 +139,8 @@ def report(
     filters: Counter[str] = Counter()
     weighers: Counter[str] = Counter()
     refusing: Counter[str] = Counter()
-    refused = elsewhere = unexplained = requests = 0
+    refused = elsewhere = requests = 0
+    uncertain: list[ComparedServer] = []
     our_ms, nova_ms, seen_ms = [], [], []
     differences: list[Difference] = []
     for _, servers in itertools.groupby(compared, attrgetter('id')):
@@ -161,13 +162,18 @@ def report(
             causes[each.cause] += 1
             if each.cause == Cause.FILTER:
                 filters[each.detail] += 1
-            elif each.verdict in WEIGHED and each.cause in UNEXPLAINED:
-                unexplained += 1
+            elif each.verdict in WEIGHED and _is_uncertain(each):
+                uncertain.append(each)
                 if each.verdict == Verdict.BETTER:
                     weighers.update(filter(None, each.weighers.split(',')))
             if len(differences) < MOST_DIFFERENCES:
                 differences.append(Difference(**vars(each)))
     known = verdicts.total() - verdicts[Verdict.UNKNOWN]
+    turned = [*_findings(Cause.WEIGHERS, weighers, len(uncertain), SYSTEMATIC)]
+    for each in uncertain:
+        if any(finding.name in each.weighers.split(',') for finding in turned):
+            causes[each.cause] -= 1
+            causes[Cause.WEIGHERS] += 1
     not_offered = Counter({'': causes[Cause.NOT_OFFERED]})
     tapped_us, gaps = _tapped(listened, since, until)
     return ShadowReport(
@@ -176,7 +182,7 @@ def report(
         requests=requests,
         servers=verdicts.total(),
         findings=[
-            *_findings(Cause.WEIGHERS, weighers, unexplained, SYSTEMATIC),
+            *turned,
             *_findings(Cause.FILTER, filters, known),
             *_findings(Cause.NOT_OFFERED, not_offered, known),
         ],
@@ -193,6 +199,13 @@ def report(
         gaps_total=len(gaps),
         differences=differences,
     )
+
+
+def _is_uncertain(each: ComparedServer) -> bool:
+    """Return whether weighers may explain a difference, or do so besides a request that
+    was decided about the same time."""
+    is_double = each.cause == Cause.OTHER_REQUEST and each.weighers
+    return each.cause in UNEXPLAINED or bool(is_double)
 
 
 def _ordered(counts: Counter[str], known: Iterable[str]) -> dict[str, int]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from novasched.decisions.comparison import (
     Cause,
-    Comparison,
     KnownBy,
     NovaChoice,
+    ServerComparison,
     Verdict,
 )
 from novasched.inspection.questions.shadow import (
@@ -66,8 +66,8 @@ KNOWN_BY: Mapping[str, str] = {
 }
 FINDINGS: Mapping[str, str] = {
     Cause.WEIGHERS: "Without {name}, or with its sign changed, nova's host is the best "
-    'in {servers} of {of} differences that nothing else explains: compare its '
-    'multiplier with that in the nova.conf of nova-scheduler.',
+    'in {servers} of {of} differences of weight: compare its multiplier with that in '
+    'the nova.conf of nova-scheduler.',
     Cause.FILTER: "{name} rejects nova's host for {servers} of {of} servers: compare "
     'enabled_filters and its options with those in the nova.conf of nova-scheduler.',
     Cause.NOT_OFFERED: "Placement did not offer nova's host to us for {servers} of "
@@ -120,7 +120,7 @@ def known(nova: NovaChoice) -> list[str]:
     return list(filter(None, said))
 
 
-def comparison(compared: Comparison) -> str:
+def comparison(compared: ServerComparison) -> str:
     """Return the verdict on a server, and the cause; '' if there is nothing to say."""
     verdict = compared.verdict
     if verdict == Verdict.UNKNOWN:

@@ -18,10 +18,11 @@ ROOT = pathlib.Path(__file__).parents[3]
 INSTALLED = '/opt/novasched/'
 OURS = re.compile(r'(?:/opt/novasched/bin/|\.venv/bin/)?(novasched(?:-\w+)?)')
 OTHERS = {
-    'chmod', 'chown', 'cp', 'curl', 'done', 'echo', 'for', 'grep', 'gunicorn',
-    'install', 'journalctl', 'openstack',
-    'pip', 'python3', 'python3.11', 'rabbitmqctl', 'rm', 'sed', 'ssh', 'systemctl',
-    'systemd-run',
+    'cd', 'chmod', 'chown', 'cp', 'curl', 'done', 'echo', 'for', 'git', 'grep',
+    'gunicorn', 'install', 'journalctl',
+    'openstack', 'oslo-config-generator', 'oslopolicy-sample-generator', 'pip',
+    'python', 'python3', 'python3.11', 'rabbitmqctl', 'sed', 'ssh', 'systemctl',
+    'rm', 'systemd-run',
 }  # fmt: skip
 """Programs that are not ours, and words of the shell."""
 
@@ -55,7 +56,7 @@ def check_command(words):
     if ours and (ours[0] == 0 or words[0] == 'systemd-run'):
         check_ours(OURS.fullmatch(words[ours[0]])[1], words[ours[0] + 1 :])
         return
-    name = words[0].removeprefix(f'{INSTALLED}bin/')
+    name = words[0].removeprefix(f'{INSTALLED}bin/').removeprefix('.venv/bin/')
     if name.startswith('tools/'):
         assert os.access(ROOT / name, os.X_OK), name
         script = (ROOT / name).read_text()
@@ -135,7 +136,7 @@ def check_path(path):
     if path.startswith(INSTALLED):
         path = path.removeprefix(INSTALLED)
         if path.startswith('bin/'):
-            assert path[4:] in {'pip', *programs()}, path
+            assert path[4:] in {*OTHERS, *programs()}, path
             return
     if path.startswith('share'):
         assert any(f'{each}/'.startswith(f'{path}/') for each in share()), path

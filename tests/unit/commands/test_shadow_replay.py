@@ -10,7 +10,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED
 from novasched.commands.shadow_replay import ReplayDecision
 from novasched.decisions import history
-from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
+from novasched.decisions.comparison import Cause, NovaChoice, ServerComparison, Verdict
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.writing import DecisionWriter
 from novasched.objects.request_spec import (
@@ -58,7 +58,7 @@ def recorded():
     (recorder,) = made.log.requests
     chosen = NovaChoice('compute-3', 'allocation', 1.0)
     recorder.compared = [
-        Comparison(INSTANCE, 'compute-2', chosen, Verdict.REJECTED, Cause.FILTER)
+        ServerComparison(INSTANCE, 'compute-2', chosen, Verdict.REJECTED, Cause.FILTER)
     ]
     whole = history.encoded(recorder, history.decisive_options(make_conf()), NEWEST)
     return replace(made.record, whole=whole)

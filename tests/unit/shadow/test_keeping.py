@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests are kept whole by what became of their servers."""
 
-from novasched.decisions.comparison import Cause, Comparison, NovaChoice, Verdict
+from novasched.decisions.comparison import Cause, NovaChoice, ServerComparison, Verdict
 from novasched.shadow.keeping import is_kept_whole
 from tests.support.tables.cases import cases
 
 
 def compared(*verdicts):
     chosen = NovaChoice('h1', 'allocation')
-    return [Comparison('u', 'h2', chosen, each, Cause.UNKNOWN) for each in verdicts]
+    return [
+        ServerComparison('u', 'h2', chosen, each, Cause.UNKNOWN) for each in verdicts
+    ]
 
 
 @cases(

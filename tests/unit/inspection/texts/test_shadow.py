@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from novasched.decisions.comparison import Cause, Comparison, KnownBy, NovaChoice
+from novasched.decisions.comparison import Cause, KnownBy, NovaChoice, ServerComparison
 from novasched.decisions.comparison import Verdict as ShadowVerdict
 from novasched.inspection.texts import shadow
 from tests.support.tables.cases import cases
@@ -79,7 +79,7 @@ def test_choices_say_their_source(choice, said):
 
 
 def test_unknown_choice_has_no_verdict_in_words():
-    compared = Comparison('s', 'h', NovaChoice(None, 'unknown'), 'unknown')
+    compared = ServerComparison('s', 'h', NovaChoice(None, 'unknown'), 'unknown')
     assert shadow.comparison(compared) == ''
 
 

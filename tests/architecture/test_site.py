@@ -1,38 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program has a manual page that knows its commands and can be formatted."""
+"""The site is built offline, and every program has its manual page."""
 
 import configparser
 import pathlib
+import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from cliff.commandmanager import CommandManager
 
 from novasched.cmd import manage, status
 from novasched.cmd.main import COMMANDS
+from novasched.process import opts
 from tests.architecture.conftest import setup_of
+from tests.live.servers.process import completed
 from tests.unit.commands import played
 
 DIRECTORIES = ('docs/man', 'lab/docs/man')
 
 
 @pytest.fixture(scope='module')
-def made(root, tmp_path_factory):
-    """Pages as they would be written now, by path from the root."""
-    directory = tmp_path_factory.mktemp('man')
-    words = [sys.executable, '-W', 'ignore', root / 'tools' / 'manpages', directory]
-    subprocess.run(words, check=True)
-    return pages_below(directory)
+def built(root, tmp_path_factory):
+    """The directory of the site and of the manual pages, as they would be made now."""
+    directory = tmp_path_factory.mktemp('docs')
+    run = completed([root / 'tools/docs', directory])
+    assert (run.returncode, run.stderr) == (0, '')
+    return directory
 
 
 @pytest.fixture(scope='module')
 def kept(root):
-    return pages_below(root)
-
-
-def pages_below(root):
+    """The manual pages that are installed, by path from the root."""
     return {
         f'{directory}/{path.name}': path.read_text()
         for directory in DIRECTORIES
@@ -40,15 +38,31 @@ def pages_below(root):
     }
 
 
+def test_site_needs_no_other_server(built):
+    pages = list((built / 'html').rglob('*.html'))
+    assert len(pages) > 70
+    loaded = re.compile(r'<(?:script|img|iframe|link rel="stylesheet")[^>]*"https?:')
+    assert [page.name for page in pages if loaded.search(page.read_text())] == []
+
+
+def test_site_has_every_option(built):
+    page = (built / 'html/reference/options.html').read_text()
+    named = set(re.findall(r'id="([\w.-]+)"', page))
+    for group, options in opts.list_opts():
+        for option in options:
+            assert f'{group}.{option.dest}' in named
+
+
 def heads(text):
     return [line for line in text.splitlines() if line.startswith(('.SH ', '.SS '))]
 
 
-def test_the_pages_are_those_that_the_tool_makes(made, kept):
+def test_manual_pages_are_up_to_date(built, kept):
     # The words of options of libraries may be others with other releases of them.
-    assert {n: heads(text) for n, text in kept.items()} == {
-        name: heads(text) for name, text in made.items()
+    made = {
+        path.name: heads(path.read_text()) for path in (built / 'man').glob('*.[18]')
     }
+    assert {pathlib.PurePath(n).name: heads(text) for n, text in kept.items()} == made
 
 
 def test_every_program_has_a_page(kept, entry_points):
@@ -78,18 +92,15 @@ def test_every_command_of_novasched_has_its_section(root, kept, directory, page)
     assert sections(kept[path]) == sorted(name.replace('_', ' ') for name in names)
 
 
-def test_every_command_of_novasched_has_examples_that_it_understands(kept):
-    page = kept['docs/man/novasched.1'].replace('\\-', '-')
-    _, _, examples = page.partition('.SH EXAMPLES\n')
-    lines = [line for line in examples.splitlines() if line.startswith('.B ')]
+def test_every_command_of_novasched_has_examples_that_it_understands(root, kept):
+    page = (root / 'docs/reference/programs/novasched.rst').read_text()
+    _, _, examples = page.partition('Examples\n--------\n')
     manager, shown = CommandManager(COMMANDS), set()
-    for line in lines:
-        program, *words = shlex.split(line[3:])
-        make, name, rest = manager.find_command(words)
+    for line in re.findall(r'^    novasched (.*)', examples, re.M):
+        make, name, rest = manager.find_command(shlex.split(line))
         assert make(played.App(), None).get_parser(name).parse_args(rest)
-        assert program == 'novasched'
         shown.add(name)
-    assert sorted(shown) == sections(page)
+    assert sorted(shown) == sections(kept['docs/man/novasched.1'])
 
 
 @pytest.mark.parametrize('program', [manage, status])
