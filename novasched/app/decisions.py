@@ -13,7 +13,7 @@ from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched.app.sources import Dependencies
 from novasched.cluster.view import ClusterView
-from novasched.decisions import files
+from novasched.decisions import files, history
 from novasched.decisions.fault import FaultText
 from novasched.decisions.files import StoreSettings
 from novasched.decisions.log import RecordingLog
@@ -140,7 +140,7 @@ class LogMaker:
             diagnose=diagnosis,
             waits_for_diagnosis=diagnosis is not None,
         )
-        keep = conf.novasched.decisions_keep
+        keep, options = conf.novasched.decisions_keep, history.decisive_options(conf)
         log = RecordingLog(
             builder,
             self._store.pending,
@@ -148,6 +148,9 @@ class LogMaker:
             FaultText.from_conf(conf, builder),
             self._metrics,
             keeps=lambda result: keep == files.ALL or result != SCHEDULED,
+            whole=lambda recorder: history.encoded(
+                recorder, options, dependencies.kept.release.newest(profile.release)
+            ),
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log

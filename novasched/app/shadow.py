@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -36,6 +37,7 @@ from novasched.rpc.serializer import conductor_backport
 from novasched.rpc.tap import Phase, TapObserver
 from novasched.runtime.clock import Clock
 from novasched.scheduler.pipeline import Profile
+from novasched.shadow import keeping
 from novasched.shadow.choices import ChoiceFinder
 from novasched.shadow.early import EarlyClaims
 from novasched.shadow.log import LOOK_EVERY_S, ShadowLog
@@ -78,6 +80,7 @@ def compose(
             clock,
             None if copy is None else _early(dependencies, copy, clock),
             conf.scheduler.max_placement_results,
+            functools.partial(keeping.is_kept_whole, conf.novasched.shadow_keep),
         )
         logs.append(log)
         return log

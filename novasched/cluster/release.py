@@ -76,6 +76,10 @@ class KnownRelease:
         if self._newest is None or release.number > self._newest.number:
             self._newest = release
 
+    def newest(self, release: Release) -> Release:
+        """Return the newer of a release and the newest that is known."""
+        return max(release, self._newest or release, key=lambda each: each.number)
+
     def at_least(self, found: FoundRelease) -> FoundRelease:
         """Return the newest that is known; what an option says counts as it is."""
         if found.is_pinned:

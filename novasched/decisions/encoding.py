@@ -32,6 +32,7 @@ class EncodedRecord:
     is_success: bool
     is_reduced: bool
     compared: tuple[tuple[Any, ...], ...] = ()
+    whole: bytes | None = None
 
     @property
     def size(self) -> int:
@@ -39,7 +40,8 @@ class EncodedRecord:
         shared."""
         servers = sum(len(uuid) + len(host) for uuid, host in self.servers)
         head = sum(len(value) if isinstance(value, str) else 8 for value in self.head)
-        return OBJECTS + len(self.body or b'') + servers + head
+        blobs = len(self.body or b'') + len(self.whole or b'')
+        return OBJECTS + blobs + servers + head
 
     @cached_property
     def shared(self) -> Mapping[str, bytes]:
@@ -93,6 +95,7 @@ class RecordEncoder:
             is_success=is_success,
             is_reduced=is_kept and body is None,
             compared=tuple(map(_compared, record.body.shadow or ())),
+            whole=record.whole,
         )
 
     def _encoded(

@@ -144,6 +144,11 @@ COMPARED = (
     'weighers TEXT NOT NULL)'
 )
 """Made by shadows: by server, what was decided and what nova chose."""
+WHOLE = (
+    'CREATE TABLE IF NOT EXISTS whole_requests (decision INTEGER PRIMARY KEY, '
+    'document BLOB NOT NULL)'
+)
+"""Made by shadows: requests that are kept whole, as history.encoded() makes them."""
 LISTENED = (
     'CREATE TABLE IF NOT EXISTS listened (since INTEGER PRIMARY KEY, '
     'until INTEGER NOT NULL)'
@@ -366,6 +371,12 @@ def has_table(connection: sqlite3.Connection, name: str) -> bool:
     """Return whether a file has a table that is made only where it is needed."""
     there = 'SELECT count(*) FROM sqlite_master WHERE name = ?'
     return bool(connection.execute(there, (name,)).fetchone()[0])
+
+
+def of_decisions(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows belong to decisions, as far as they are there."""
+    tables = ('bodies', 'servers', 'compared', 'whole_requests')
+    return [table for table in tables if has_table(connection, table)]
 
 
 def set_aside(path: Path) -> Path:

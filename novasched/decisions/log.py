@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from novasched.decisions.fault import FaultText, log_failure
 from novasched.decisions.pending import PendingRecords
@@ -41,8 +42,9 @@ class RecordingLog(DecisionLog):
     """Makes a record of each request, and has it written.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. Nothing waits for its two threads. One makes records every
-    PAUSE_S, the other writes them: while the disk stalls, no request stays in memory.
+    and the servers are. ``whole`` encodes a whole request. Nothing waits for its two
+    threads. One makes records every PAUSE_S, the other writes them: while the disk
+    stalls, no request stays in memory.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RecordingLog(DecisionLog):
         observer: RequestObserver | None = None,
         keeps: Callable[[str], bool] = lambda result: True,
         sleep: Callable[[float], None] | None = None,
+        whole: Callable[[RequestRecorder], bytes | None] = lambda recorder: None,
     ) -> None:
         self._builder = builder
         self._pending = pending
@@ -61,6 +64,7 @@ class RecordingLog(DecisionLog):
         self._fault = fault
         self._observer = observer or RequestObserver()
         self._keeps = keeps
+        self._whole = whole
         self._rng = random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
         self._waiting: deque[RequestRecorder] = deque()
@@ -154,6 +158,8 @@ class RecordingLog(DecisionLog):
         since = self._clock.monotonic()
         try:
             record = self._record(recorder, whole)
+            if whole and recorder.is_kept_whole:
+                record = replace(record, whole=self._kept(recorder))
             if record.head.result == UNSCHEDULABLE:
                 log_failure(record.head, record.body, recorder.context)
             took_s = self._clock.monotonic() - since
@@ -174,6 +180,14 @@ class RecordingLog(DecisionLog):
             except BaseException:  # plugins are asked; the thread goes on
                 LOG.exception('Record %s is stored without its body', recorder.id)
         return self._builder.outcome(recorder)
+
+    def _kept(self, recorder: RequestRecorder) -> bytes | None:
+        """Return the whole request; without it the record is written all the same."""
+        try:
+            return self._whole(recorder)
+        except Exception:  # what plugins put on hosts may have no form in JSON
+            LOG.exception('Request %s is not kept whole', recorder.id)
+            return None
 
     def close(self) -> None:
         """Write what has come, for a short time at most, and stop."""

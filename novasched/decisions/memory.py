@@ -60,7 +60,7 @@ class MemoryDecisions(DecisionReader):
             if lost:
                 insert_lost(self._connection, lost, self.clock.time())
             self._trim('decisions', self._most)
-            for table in ('bodies', 'servers'):
+            for table in files.of_decisions(self._connection):
                 self._connection.execute(
                     f'DELETE FROM {table} '
                     'WHERE decision < (SELECT min(rowid) FROM decisions)'

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from novasched import errors
@@ -36,9 +37,10 @@ class _Waiting(NamedTuple):
 class PendingRecords:
     """Writes records in their order, and keeps them while that fails or hangs.
 
-    Beyond ``most_bytes``, the oldest records of scheduled requests go first, then the
-    oldest others. A host list or a profile counts once. ``count`` gets an outcome and a
-    number of records. Any thread may call it; flush() and write(), one at a time.
+    Beyond ``most_bytes``, whole requests go first, then the oldest records of scheduled
+    requests, then the oldest others. A host list or a profile counts once. ``count``
+    gets an outcome and a number of records. Any thread may call it; flush() and
+    write(), one at a time.
     """
 
     def __init__(
@@ -118,6 +120,8 @@ class PendingRecords:
     def _make_room(self) -> int:
         """Forget the oldest records, but for those being written; return how many."""
         lost = 0
+        if self._bytes > self._most_bytes:
+            self._drop_whole()
         while self._bytes > self._most_bytes and len(self._waiting) > self._writing:
             oldest = self._writing
             if self._successes:
@@ -127,6 +131,15 @@ class PendingRecords:
             self._forget(self._waiting.pop(oldest).record)
             lost += 1
         return lost
+
+    def _drop_whole(self) -> None:
+        """Forget the requests that are kept whole, but for those being written. They
+        take the most room: no record is lost for them."""
+        for place in range(self._writing, len(self._waiting)):
+            since_s, record = self._waiting[place]
+            if record.whole is not None:
+                self._bytes -= len(record.whole)
+                self._waiting[place] = _Waiting(since_s, replace(record, whole=None))
 
     def _forget(self, record: EncodedRecord) -> None:
         """Count a record off, and what it alone refers to."""
@@ -155,6 +168,9 @@ class PendingRecords:
                 self._write_batch(batch)
         except errors.StoreFailed as problem:
             self._note(problem, now)
+            with self._lock:
+                self._writing = 0
+                self._drop_whole()
         else:
             if self.problem is not None:
                 LOG.info('The decision log is written again')

@@ -394,6 +394,25 @@ class DecisionReader(abc.ABC):
 
         return next(self.each(ask, [place.number]), None)
 
+    def whole(self, id_prefix: str) -> bytes | None:
+        """Return a request that was kept whole, as it is stored; None if it was not.
+
+        Raises as read() does, and errors.DecisionNotFound where there is no record.
+        """
+        place = self._one(id_prefix)
+        if place is None:
+            raise errors.DecisionNotFound(id_prefix)
+
+        def ask(connection: sqlite3.Connection, _: int) -> bytes | None:
+            if not files.has_table(connection, 'whole_requests'):
+                return None
+            row = connection.execute(
+                'SELECT document FROM whole_requests WHERE decision = ?', (place.rowid,)
+            ).fetchone()
+            return row[0] if row else None
+
+        return next(self.each(ask, [place.number]), None)
+
     # -- counts
 
     def count(self, by: str, criteria: Criteria) -> list[Count]:

@@ -102,6 +102,8 @@ class DecisionRecord:
     """Names of hosts by the hash in decisions; each list is written once to a file."""
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What the operator chose, by the hash in the body; likewise."""
+    whole: bytes | None = None
+    """The whole request, as history.encoded() makes it; it does not travel."""
 
     @property
     def profile(self) -> Mapping[str, Any] | None:
@@ -113,7 +115,9 @@ class DecisionRecord:
         body: Any = self.body
         if self.body.is_of_head:  # schedulers of before look for what is missing
             body = {'servers': self.body.servers}
-        return {**vars(self), 'head': asdict(self.head), 'body': encode(body)}
+        made = {**vars(self), 'head': asdict(self.head), 'body': encode(body)}
+        del made['whole']
+        return made
 
 
 def pack(value: Any) -> bytes:

@@ -127,6 +127,7 @@ class RequestRecorder(DecisionRecorder):
     """By id() of a turn; like ``diagnosis``, made when first needed."""
     diagnosis: RecordedDiagnosis | None = None
     compared: Sequence[ServerComparison] = ()  # with what nova chose, in a shadow
+    is_kept_whole: bool = False
 
     def __post_init__(self, rng: random.Random) -> None:
         self.at = self.clock.time()

@@ -71,6 +71,9 @@ def insert(
     if compared := [(rowid, *each) for rowid, r in rows for each in r.compared]:
         connection.execute(files.COMPARED)
         _insert(connection, f'compared ({_COMPARED})', compared)
+    if whole := [(rowid, r.whole) for rowid, r in rows if r.whole is not None]:
+        connection.execute(files.WHOLE)
+        _insert(connection, 'whole_requests (decision, document)', whole)
     host_lists = {key: names for _, r in rows for key, names in r.host_lists.items()}
     profiles = {key: profile for _, r in rows for key, profile in r.profiles.items()}
     for table, values in (('host_lists', host_lists), ('profiles', profiles)):

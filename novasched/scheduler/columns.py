@@ -123,6 +123,11 @@ class Lazy:
         self._changes = changes
         self._made: Any = None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the column has been read."""
+        return self._made is not None
+
     def column(self) -> Any:
         if self._made is None:
             made = self._make()

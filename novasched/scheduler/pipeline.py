@@ -13,7 +13,7 @@ import numpy as np
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.releases import Release
+from novasched.releases import NEWEST, Release
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.fit.fitting import Fitting
@@ -60,11 +60,13 @@ class Profile:
     host_subset_size: int = 1
     shuffle_best: bool = False
     fitting: Fitting = field(default_factory=Fitting)
+    release: Release = NEWEST  # whose rules the filters and the fitting follow
 
     def of_release(self, release: Release) -> Profile:
         """Return the profile by the rules of a release of nova."""
         filters = tuple(each.of_release(release) for each in self.filters)
-        return replace(self, filters=filters, fitting=self.fitting.of_release(release))
+        fitting = self.fitting.of_release(release)
+        return replace(self, filters=filters, fitting=fitting, release=release)
 
     def config_warnings(self, groups: Iterable[Aggregates]) -> list[PluginWarning]:
         """Return the warnings about options and aggregates, each once.

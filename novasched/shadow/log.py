@@ -18,6 +18,7 @@ from novasched.runtime.clock import Clock
 from novasched.shadow.choices import ChoiceFinder, Holders, claimed, rebuilt, settled
 from novasched.shadow.comparison import Taken, compare
 from novasched.shadow.early import EarlyClaims
+from novasched.shadow.keeping import KeepsWhole
 from novasched.shadow.phases import Phases
 
 LOOK_EVERY_S = 0.5
@@ -55,7 +56,8 @@ class ShadowLog(DecisionLog):
     """A log whose records wait; ``inner`` makes and writes them.
 
     ``early`` takes out what nova claimed already, if there is a copy of placement.
-    ``most_candidates`` is how many placement gives nova.
+    ``most_candidates`` is how many placement gives nova. ``keeps_whole`` says whether
+    a request is kept whole.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ShadowLog(DecisionLog):
         clock: Clock,
         early: EarlyClaims | None = None,
         most_candidates: int | None = None,
+        keeps_whole: KeepsWhole = lambda compared: False,
     ) -> None:
         self._inner = inner
         self._finder = finder
@@ -73,6 +76,7 @@ class ShadowLog(DecisionLog):
         self._clock = clock
         self._early = early
         self._most_candidates = most_candidates
+        self._keeps_whole = keeps_whole
         self._lock = threading.Lock()
         self._waiting: deque[_ComparedRequest] = deque()
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
@@ -209,6 +213,7 @@ class ShadowLog(DecisionLog):
         recorder.compared = compare(
             recorder, choices, others, waiting.is_late, self._most_candidates
         )
+        recorder.is_kept_whole = self._keeps_whole(recorder.compared)
         waiting.record(recorder)
 
     def close(self) -> None:

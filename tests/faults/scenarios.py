@@ -260,7 +260,8 @@ SCENARIOS = {
         'Records wait, up to 4 MB, and are written when it is well again; a malformed '
         'file is set aside and the next begun. Metrics and health say so.',
         'Records beyond 4 MB: the oldest of scheduled requests go first. What a '
-        'removed directory or a malformed file held.',
+        'removed directory or a malformed file held. Requests that a shadow keeps '
+        'whole are not written after a write that failed.',
     ),
     'F36': Scenario(
         'Another process locks a file of the decision log for 30 s',

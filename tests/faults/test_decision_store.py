@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import resource
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,24 @@ def test_a_file_that_may_not_grow_makes_records_wait(make_store):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     store.try_again()
     store.assert_all_is_there()
+
+
+@pytest.mark.scenario('F35', 'I7')
+def test_request_kept_whole_that_has_no_room_costs_no_record(make_store):
+    store = make_store()
+    store.write(3)
+    large = replace(make_record(), whole=random.Random(1).randbytes(1 << 20))
+    store.records.append(large)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512 << 10, hard))
+    try:
+        store.pending.write([large])
+        assert store.pending.problem is not None
+        store.try_again()
+        store.assert_all_is_there()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert DecisionFiles(store.directory).whole(large.head.id) is None
 
 
 @pytest.mark.scenario('F35', 'I7')

@@ -3,8 +3,10 @@
 
 import itertools
 
+from novasched.decisions import history
 from novasched.decisions.comparison import Cause, KnownBy, Verdict
 from novasched.decisions.reading import DecisionFiles
+from novasched.inspection.questions.replay import replay
 from tests.live.servers.process import wait_until
 
 KNOWN_S = 80
@@ -31,6 +33,10 @@ class Shadow:
         started = self._cloud.start_scheduler(self._conf, name='shadow')
         wait_until(lambda: 'Starting scheduler' in started.log, 60, 'it', started)
         self.process = started
+
+    def replayed(self, compared):
+        """Make the decision of a server again."""
+        return replay(history.decoded(self._log.whole(compared.id)))
 
     def listened(self):
         return self._log.listened(0)
@@ -61,6 +67,8 @@ def boot_compared(api, shadow, count):
     # Weights may be of another moment where servers come faster than rows.
     same = [each for each in compared if each.verdict in SAME]
     assert len(same) >= len(compared) * 0.6
+    others = [each for each in compared if each.verdict not in SAME]
+    assert all(shadow.replayed(each).is_equal for each in others)
     return compared
 
 

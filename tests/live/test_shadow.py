@@ -147,6 +147,12 @@ def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, tu
         compared += shadow.of([uuid])
         api.delete(uuid)
     assert [each.verdict for each in compared] == 5 * [Verdict.BETTER]
+    for each in compared:
+        report = shadow.replayed(each)
+        (server,) = report.servers
+        assert (report.is_equal, server.recorded) == (True, each.ours)
+        assert server.compared.nova.host == each.nova
+        assert server.nova_outcome.startswith('rank ')
     assert {each.weighers for each in compared} == {'RAMWeigher'}
 
 

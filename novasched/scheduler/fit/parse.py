@@ -267,6 +267,13 @@ class _ParsedColumn(abc.ABC, Generic[T]):
             return ()
 
     @property
+    def text(self) -> str | None:
+        """The text that it is parsed from. Raises ValueError if it is of items."""
+        if self._text is None and self.__dict__.get('_items'):
+            raise ValueError('it was made of items')
+        return self._text
+
+    @property
     def problem(self) -> str:
         """What is wrong with the text; '' if it can be read."""
         return self._problem if not self._items else ''

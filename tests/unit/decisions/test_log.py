@@ -425,3 +425,26 @@ def test_dry_runs_have_their_records_at_once():
     log.clear()
     log.close()
     assert (log.records, log.recorders) == ([], [])
+
+
+def test_request_that_cannot_be_kept_whole_leaves_its_record(open_log, caplog):
+    log = open_log(whole=lambda recorder: 1 // 0)
+    recorded = served(log)
+    take_in = log._take_in
+
+    def keep(recorder):
+        recorder.is_kept_whole = True
+        take_in(recorder)
+
+    log._take_in = keep
+    recorded.ask()
+    log.store.await_records(1)
+    assert (log.store.whole, log.store.records[0].whole) == ([True], None)
+    assert 'is not kept whole' in caplog.text
+
+
+def test_no_request_is_kept_whole_unless_a_shadow_says_so(open_log):
+    log = open_log(whole=lambda recorder: b'whole')
+    served(log).ask()
+    log.store.await_records(1)
+    assert log.store.records[0].whole is None

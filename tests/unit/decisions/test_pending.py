@@ -226,3 +226,19 @@ def test_record_without_a_store_is_not_counted(clock, counted):
     pending = make(MemoryDecisions('none'), clock, counted)
     pending.write([make_record(), make_record(host=None)])
     assert (len(pending), counted) == (0, Counter())
+
+
+def with_request(record, size):
+    """Return a record whose request is kept whole."""
+    return replace(record, whole=random.Random(size).randbytes(size))
+
+
+def test_requests_kept_whole_go_before_any_record(store, clock, counted):
+    pending = make(store, clock, counted, most_bytes=50_000)
+    store.is_unavailable = True
+    records = [with_request(make_record(), 20_000) for _ in range(5)]
+    pending.add(records)
+    store.is_unavailable = False
+    pending.flush()
+    assert store.ids() == ids_of(records)
+    assert counted == {'written': 5}

@@ -5,6 +5,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -317,3 +318,21 @@ def test_nothing_waits_where_nothing_was_written(make_writer, directory):
     assert make_writer().waiting() == []
     assert make_writer().complete({'d-0000000000000': None}) == set()
     assert not directory.exists()
+
+
+def test_memory_forgets_requests_kept_whole_with_their_records(clock):
+    memory = MemoryDecisions(most=1, clock=clock)
+    records = [replace(make_record(), whole=b'1'), replace(make_record(), whole=b'2')]
+    write(memory, records)
+    assert memory.whole(records[1].head.id) == b'2'
+    ((left,),) = next(memory.select('SELECT count(*) FROM whole_requests'))
+    assert left == 1
+
+
+def test_file_of_no_shadow_has_no_table_of_whole_requests(make_writer, reader):
+    record = make_record()
+    write(make_writer(), [record])
+    assert reader.whole(record.head.id) is None
+    assert [*reader.select("SELECT 1 FROM sqlite_master WHERE name LIKE 'whole%'")] == [
+        []
+    ]

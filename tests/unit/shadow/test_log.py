@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of a shadow wait until it is known what nova chose."""
 
+import functools
+
 import pytest
 
 from novasched.db.servers import ServerRow
@@ -9,6 +11,7 @@ from novasched.rpc.tap import Phase
 from novasched.scheduler.weighers.resources import RAMWeigher
 from novasched.shadow import log
 from novasched.shadow.choices import ChoiceFinder
+from novasched.shadow.keeping import DIFFERING, is_kept_whole
 from novasched.shadow.log import LOOKS_S, WITHIN_S, ShadowLog
 from novasched.shadow.phases import Phases
 from tests.support.clouds import factories
@@ -46,12 +49,14 @@ class Cloud(FakePlacement):
 class Shadowed:
     """Requests that a shadow decides, and its log."""
 
-    def __init__(self, early=None):
+    def __init__(self, early=None, **options):
         hosts = factories.hosts(free_ram_mb=[9000, 8000])
         self.cloud, self.clock, self.phases = Cloud(hosts), FakeClock(), Phases()
         self.written = Recordings(clock=self.clock)
         finder = ChoiceFinder(self.cloud, self.cloud.hosts_by_node, self.cloud)
-        self.log = ShadowLog(self.written, finder, self.phases, self.clock, early)
+        self.log = ShadowLog(
+            self.written, finder, self.phases, self.clock, early, **options
+        )
         self._asked = Recorded(
             hosts, self.cloud, weighers=[RAMWeigher(1.0)], log=self.log
         )
@@ -187,3 +192,13 @@ def test_host_that_a_move_leaves_is_no_choice(shadowed):
     shadowed.ask(UUIDS[0], ignore_hosts=['h1'])
     shadowed.look()
     assert shadowed.compared == []
+
+
+def test_request_that_differs_is_kept_whole_once_it_is_settled():
+    shadowed = Shadowed(keeps_whole=functools.partial(is_kept_whole, DIFFERING))
+    for uuid, host in zip(UUIDS, ('h1', 'h2'), strict=False):
+        shadowed.ask(uuid)
+        shadowed.cloud.servers[uuid] = 'active', host
+        shadowed.cloud.taken[uuid] = host
+    shadowed.look()
+    assert [each.is_kept_whole for each in shadowed.written.requests] == [False, True]

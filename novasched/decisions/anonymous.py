@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kept request without names: a name is a hash of it, the same wherever it stands.
+
+Names that differ in case alone are one. The salt is random, and is not kept.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from novasched.decisions.history import Document
+from novasched.objects.base import DATA, NAME
+
+NAMING = frozenset(
+    [
+        *('host', 'hosts', 'node', 'nodename', 'hypervisor_hostname', 'server', 'ours'),
+        *('refused', 'id', 'uuid', 'request_id', 'instance_uuids', 'members'),
+        *('force_hosts', 'force_nodes', 'ignore_hosts'),
+        *('isolated_hosts', 'isolated_images'),
+        *('project_id', 'tenant_id', 'user_id', 'owner'),
+        *('availability_zone', 'default_availability_zone'),
+    ]
+)
+"""Keys whose texts are names."""
+BY_UUID = frozenset({'instances', 'instance_images'})
+TENANT = 'filter_tenant_id'
+NAMED = frozenset({'ImageMeta', 'InstanceGroup', 'SecurityGroup', 'CellMapping'})
+"""Objects whose field ``name`` is one."""
+FREE = frozenset({'disabled_reason', 'description'})
+"""Free text, which no decision reads."""
+MOST_DIGITS = 8
+"""A shorter number is no name: it may be any amount."""
+KEPT = frozenset({'nova', 'internal', ''})
+"""Names that are the same in every cloud."""
+NEAR_HINT = 'build_near_host_ip'
+ENVELOPE = 'nova_object.'
+_UUID = re.compile(r'[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}', re.IGNORECASE)
+_ENDS = r'[\w.-]'
+
+
+def anonymous(kept: Document) -> Document:
+    """Return the document with its names hashed."""
+    salt = secrets.token_bytes(16)
+    found = {name for name in _names(kept) if _is_name(name)}
+    longest = '|'.join(map(re.escape, sorted(found, key=len, reverse=True)))
+    texts = f'(?<!{_ENDS})(?:{longest})(?!{_ENDS})|' if found else ''
+    pattern = re.compile(f'{texts}{_UUID.pattern}', re.IGNORECASE)
+    left_out = FREE if NEAR_HINT in json.dumps(kept) else {*FREE, 'host_ip'}
+
+    def hashed(match: re.Match[str]) -> str:
+        digest = hmac.digest(salt, match[0].lower().encode(), 'sha256')[:16]
+        if _UUID.fullmatch(match[0]):
+            return str(uuid.UUID(bytes=digest))
+        return ''.join(chr(ord('a') + byte % 26) for byte in digest)
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, str):
+            return pattern.sub(hashed, value)
+        if isinstance(value, list):
+            return [copied(each) for each in value]
+        if isinstance(value, dict):
+            return {
+                pattern.sub(hashed, name): each
+                if name.startswith(ENVELOPE) and name != DATA
+                else copied(each)
+                for name, each in value.items()
+                if name not in left_out
+            }
+        return value
+
+    return {**copied(kept), 'novasched': kept.get('novasched')}
+
+
+def _is_name(text: str) -> bool:
+    is_amount = text.isdecimal() and len(text) <= MOST_DIGITS
+    return text not in KEPT and not is_amount
+
+
+def _names(value: Any, is_name: bool = False) -> Iterator[str]:
+    """Yield the names in a document, those in lists of text each for itself."""
+    if isinstance(value, str) and is_name:
+        yield from (value, *map(str.strip, value.split(',')))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _names(each, is_name)
+    elif isinstance(value, dict):
+        if value.get(NAME) in NAMED:
+            yield from _names(value[DATA].get('name'), True)
+        is_aggregate = {'metadata', 'hosts'} <= value.keys()
+        for key, each in value.items():
+            if key in BY_UUID:
+                yield from each
+            is_key = key in NAMING or key.startswith(TENANT)
+            yield from _names(each, is_key or (key == 'name' and is_aggregate))
