@@ -7,7 +7,8 @@ from novasched.decisions import history
 from novasched.decisions.comparison import Cause, KnownBy, Verdict
 from novasched.decisions.reading import DecisionFiles
 from novasched.inspection.questions.replay import replay
-from tests.live.servers.process import wait_until
+from tests.live.daemon import own_program
+from tests.live.servers.process import completed, wait_until
 
 KNOWN_S = 80
 MOST_AT_ONCE = 16
@@ -37,6 +38,11 @@ class Shadow:
     def replayed(self, compared):
         """Make the decision of a server again."""
         return replay(history.decoded(self._log.whole(compared.id)))
+
+    def report(self):
+        """The output of `novasched shadow report`."""
+        words = ['shadow', 'report', '--config-file', self._conf]
+        return completed([own_program('novasched'), *words]).stdout
 
     def listened(self):
         return self._log.listened(0)
