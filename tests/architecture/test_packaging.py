@@ -39,6 +39,16 @@ def test_locked_versions_are_those_that_setup_allows(root, files):
         assert wanted.specifier.contains(locked[canonicalize_name(wanted.name)]), wanted
 
 
+def test_versions_are_the_one_of_setup(root, files):
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(root / 'setup.cfg')
+    version = setup['metadata']['version']
+    changelog = (files / 'debian/changelog').read_text()
+    assert changelog.startswith(f'novasched ({version}-')
+    helm = yaml.safe_load((files / 'openstack-helm/values.yaml').read_text())
+    assert helm['images']['tags']['nova_scheduler'].endswith(f':{version}')
+
+
 @pytest.mark.parametrize(
     'name',
     ['debian/novasched.conf', 'image/novasched.conf', 'kolla/nova-scheduler.conf'],
