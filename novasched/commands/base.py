@@ -51,11 +51,21 @@ class ConfiguredCommand(Command):
         parser = super().get_parser(prog_name)
         # The program itself has read them, wherever they stand.
         CommandLine.add_configurations(
-            parser,
+            self.local_options(parser),
             'read this configuration {}, as novasched-scheduler does; may be repeated '
             '(default: those of nova)',
         )
         return parser
+
+    @property
+    def is_of_openstack(self) -> bool:
+        """True if the program is openstack, which reads no configuration of nova."""
+        return hasattr(self.app, 'client_manager')
+
+    def local_options(self, parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        """Return the parser for options that concern this machine; openstack drops
+        them."""
+        return argparse.ArgumentParser() if self.is_of_openstack else parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; return its exit code."""

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import abc
 import argparse
 import os
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.commands.base import ConfiguredCommand
 from novasched.inspection.session.orders import options
 from novasched.parsing import parse_json
@@ -34,14 +35,44 @@ BEFORE = frozenset(
 """What consoles read that do not say it."""
 
 
+class Reply(NamedTuple):
+    """The reply of a console to a request."""
+
+    status: int
+    body: bytes
+    parameters: str | None
+    """The parameters that the console has read, if it says so."""
+
+
+class Console(abc.ABC):
+    """A console that can be asked."""
+
+    where: str
+    option: str
+    """The option that errors name."""
+    remedy: str
+    """What to do if the console accepts no token of ours."""
+
+    @abc.abstractmethod
+    def get(self, target: str) -> Reply:
+        """Return the reply to GET. Raises errors.OptionError and
+        errors.ConsoleFailed."""
+
+
 class ConsoleCommand(ConfiguredCommand):
     """A command that may ask a console instead; ``ONLY_HERE`` are the options, by the
-    name of the argument, that a console does not know."""
+    name of the argument, that a console does not know.
+
+    As a command of openstack it always asks the console of the service catalog.
+    """
 
     ONLY_HERE: Mapping[str, str] = {}
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        if self.is_of_openstack:
+            parser.set_defaults(console=True, **dict.fromkeys(self.ONLY_HERE))
+            return parser
         parser.add_argument(
             '--console',
             metavar='URL|SOCKET',
@@ -51,6 +82,13 @@ class ConsoleCommand(ConfiguredCommand):
         )
         return parser
 
+    def console(self, parsed_args: argparse.Namespace) -> Console:
+        """Return the console to ask."""
+        if self.is_of_openstack:
+            console: Console = self.app.client_manager.scheduler
+            return console
+        return AddressedConsole(parsed_args.console)
+
     def of_console(
         self,
         parsed_args: argparse.Namespace,
@@ -58,8 +96,8 @@ class ConsoleCommand(ConfiguredCommand):
         given: Given = (),
         known: Collection[str] | None = None,
     ) -> dict[str, Any] | None:
-        """Return the answer of the console of ``--console``; None if it knows no such
-        thing. ``known`` is as of ask().
+        """Return the answer of the console; None if it knows no such thing.
+        ``known`` is as of ask().
 
         Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.
         """
@@ -68,7 +106,7 @@ class ConsoleCommand(ConfiguredCommand):
                 raise errors.OptionError(
                     '--console', f'it does not go with {option}', 'Leave one out'
                 )
-        return ask(parsed_args.console, path, given, known)
+        return ask(self.console(parsed_args), path, given, known)
 
     def answered(
         self,
@@ -82,7 +120,8 @@ class ConsoleCommand(ConfiguredCommand):
         answer = self.of_console(parsed_args, path, parameters(order), BEFORE)
         if answer is None:
             problem = 'it knows nothing of what is asked'
-            raise errors.OptionError('--console', problem, 'Look at its pages')
+            option = self.console(parsed_args).option
+            raise errors.OptionError(option, problem, 'Look at its pages')
         return of_json(kind, answer)
 
 
@@ -107,57 +146,74 @@ def of_host(name: str) -> str:
 
 
 def ask(
-    where: str, path: str, given: Given = (), known: Collection[str] | None = None
+    console: Console,
+    path: str,
+    given: Given = (),
+    known: Collection[str] | None = None,
 ) -> dict[str, Any] | None:
     """Return the JSON object that a console has at a path of its interface, if any.
 
-    ``where`` is its URL, or the path of its socket. ``known`` are the parameters of a
-    console that does not say which it reads, if that matters. Raises
-    errors.OptionError for what it refuses or does not read, and errors.ConsoleFailed if
-    it does not answer.
+    ``known`` are the parameters of a console that does not say which it reads, if that
+    matters. Raises errors.OptionError for what it refuses or does not read, and
+    errors.ConsoleFailed if it does not answer.
     """
-    import http.client
-
     given = list(given)
     said = urlencode(given)
-    connection, prefix = _connection(where)
-    headers = {'Accept': 'application/json'}
-    if token := os.environ.get(TOKEN_VARIABLE):
-        headers['X-Auth-Token'] = token
-    try:
-        target = f'{prefix}{API}{path}{"?" if said else ""}{said}'
-        connection.request('GET', target, headers=headers)
-        reply = connection.getresponse()
-        body = reply.read(MOST_BYTES)
-        status, reads = reply.status, reply.getheader(PARAMETERS)
-    except (OSError, http.client.HTTPException) as problem:
-        raise errors.ConsoleFailed(where, connections.reason(problem)) from problem
-    finally:
-        connection.close()
+    status, body, reads = console.get(f'{API}{path}{"?" if said else ""}{said}')
     try:
         answer = parse_json(body)
-        text = str(answer.get('error', ''))
+        text = printable.line(str(answer.get('error', '')))
     except (ValueError, AttributeError):
         answer, text = None, ''
     if status == 200 and answer is not None:
         if known is not None:
-            _check(given, known if reads is None else reads.split(','))
+            read = known if reads is None else reads.split(',')
+            _check(console.option, given, read)
         return dict(answer)
     if status == 404 and text:
         return None
     if status == 400 and text:
-        raise errors.OptionError('--console', f'it answers: {text}', 'Correct it')
+        raise errors.OptionError(console.option, f'it answers: {text}', 'Correct it')
+    where = console.where
     if status in (401, 403):
-        remedy = f'put a token that may look into {TOKEN_VARIABLE}'
-        raise errors.ConsoleFailed(where, f'it refuses us (HTTP {status}): {remedy}')
+        why = text if status == 403 and text else console.remedy
+        raise errors.ConsoleFailed(where, f'it refuses us (HTTP {status}): {why}')
     raise errors.ConsoleFailed(where, text or f'it answers HTTP {status}')
 
 
-def _check(given: Given, known: Collection[str]) -> None:
+def _check(option: str, given: Given, known: Collection[str]) -> None:
     """Raise errors.OptionError for parameters that a console has passed over."""
     if unread := sorted({name for name, _ in given}.difference(known)):
         problem = f'it is of an older release, and does not know {", ".join(unread)}'
-        raise errors.OptionError('--console', problem, 'Upgrade it, or leave them out')
+        raise errors.OptionError(option, problem, 'Upgrade it, or leave them out')
+
+
+class AddressedConsole(Console):
+    """The console at a URL, or at the path of a socket."""
+
+    option = '--console'
+    remedy = f'put a token that may look into {TOKEN_VARIABLE}'
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def get(self, target: str) -> Reply:
+        import http.client
+
+        connection, prefix = _connection(self.where)
+        headers = {'Accept': 'application/json'}
+        if token := os.environ.get(TOKEN_VARIABLE):
+            headers['X-Auth-Token'] = token
+        try:
+            connection.request('GET', f'{prefix}{target}', headers=headers)
+            reply = connection.getresponse()
+            body = reply.read(MOST_BYTES)
+            return Reply(reply.status, body, reply.getheader(PARAMETERS))
+        except (OSError, http.client.HTTPException) as problem:
+            why = connections.reason(problem)
+            raise errors.ConsoleFailed(self.where, why) from problem
+        finally:
+            connection.close()
 
 
 def _connection(where: str) -> tuple[HTTPConnection, str]:

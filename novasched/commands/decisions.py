@@ -105,7 +105,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
                 type=moment,
                 help=f'those {text} a time: 90m or 7d ago, or 2026-11-22T12:00Z',
             )
-        add_local(parser)
+        add_local(self.local_options(parser))
         return parser
 
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
@@ -148,6 +148,7 @@ class ListDecisions(DecisionsCommand):
     scheduler did not answer, and may have more.
     """
 
+    ONLY_HERE = MappingProxyType({**DecisionsCommand.ONLY_HERE, 'follow': '--follow'})
     pause: Callable[[float], None] = staticmethod(time.sleep)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -162,7 +163,7 @@ class ListDecisions(DecisionsCommand):
         parser.add_argument(
             '--before', metavar='ID', help='those older than this decision'
         )
-        parser.add_argument(
+        self.local_options(parser).add_argument(
             '--follow',
             action='store_true',
             help='then print new ones as they come, until Ctrl-C; with -f json, an '

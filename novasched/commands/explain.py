@@ -100,19 +100,20 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             help='name or uuid of a server (8 digits are enough), id of a request '
             '(req-...), or id of a decision (d-..., 6 characters are enough)',
         )
-        parser.add_argument('--host', help='show how this host fared, then and now')
-        parser.add_argument(
+        local = self.local_options(parser)
+        local.add_argument('--host', help='show how this host fared, then and now')
+        local.add_argument(
             '--then-only',
             action='store_true',
             help='with --host, do not ask what the host would say now',
         )
-        parser.add_argument(
+        local.add_argument(
             '--all',
             action='store_true',
             help='all decisions on it, by whichever scheduler, the newest first, '
             f'{MOST} at most',
         )
-        add_local(parser)
+        add_local(local)
         parser.add_argument(
             '--index',
             type=int,

@@ -29,7 +29,9 @@ def test_every_entry_point_loads(entry_points):
     for lines in entry_points.values():
         for target in lines.values():
             module, _, attribute = target.partition(':')
-            assert callable(getattr(importlib.import_module(module), attribute)), target
+            loaded = importlib.import_module(module)
+            if attribute:  # openstack loads modules, too
+                assert callable(getattr(loaded, attribute)), target
 
 
 @cases(

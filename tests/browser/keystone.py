@@ -48,6 +48,8 @@ class Keystone(HttpServer):
         """The names of users by their tokens, those that are valid."""
         self.unscoped: set[str] = set()
         """Tokens of users of the system, who have not asked for it."""
+        self.console_url: str | None = None
+        """The endpoint of a console in the catalog of every token."""
         self.passwords = 0
         """How many were sent."""
         self.may_answer = threading.Event()
@@ -68,10 +70,9 @@ class Keystone(HttpServer):
             known = {'roles': []}
         now = datetime.datetime.now(datetime.UTC)
         later = now + datetime.timedelta(hours=1)
-        identity = [
-            {'id': side, 'interface': side, 'region': 'r', 'url': self.url}
-            for side in ('public', 'internal', 'admin')
-        ]
+        catalog = [_service('identity', self.url)]
+        if self.console_url is not None:
+            catalog.append(_service('scheduler-console', self.console_url))
         roles = [{'id': role, 'name': role} for role in known.pop('roles')]
         return {
             'token': {
@@ -85,9 +86,7 @@ class Keystone(HttpServer):
                 'issued_at': f'{now:%Y-%m-%dT%H:%M:%S.%fZ}',
                 'expires_at': f'{later:%Y-%m-%dT%H:%M:%S.%fZ}',
                 'audit_ids': ['a'],
-                'catalog': [
-                    {'id': 'i', 'type': 'identity', 'name': 'i', 'endpoints': identity}
-                ],
+                'catalog': catalog,
                 **known,
             }
         }
@@ -145,6 +144,15 @@ class _Handler(JsonHandler):
         if self.headers.get('X-Auth-Token') not in self.keystone.tokens:
             return None
         return self.keystone.tokens.get(self.headers.get('X-Subject-Token', ''))
+
+
+def _service(type: str, url: str) -> dict[str, Any]:
+    """Return a service of a catalog."""
+    endpoints = [
+        {'id': side, 'interface': side, 'region': 'r', 'url': url}
+        for side in ('public', 'internal', 'admin')
+    ]
+    return {'id': type, 'type': type, 'name': type, 'endpoints': endpoints}
 
 
 def _error(status: int) -> dict[str, Any]:

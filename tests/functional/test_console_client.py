@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.commands import console_client
+from novasched.commands.console_client import BEFORE, AddressedConsole, ask
 from novasched.commands.decisions import CountDecisions, ListDecisions
 from novasched.commands.explain import ExplainDecision
 from novasched.commands.host import ShowHost
 from novasched.commands.plan import PlanBoot
-from novasched.console import app, security, web_server
+from novasched.console import app, login, security, web_server
 from novasched.console import cloud as console
 from novasched.console.settings import ConsoleSettings
 from novasched.decisions.writing import DecisionWriter
@@ -55,11 +55,14 @@ def made(cloud, tmp_path):
 
 
 @contextlib.contextmanager
-def served(made, listen):
-    """Serve the console of a cloud; yield where."""
-    settings = ConsoleSettings(listen=listen)
+def served(made, listen, keystone_conf=None):
+    """Serve the console of a cloud, by keystone if a configuration is given; yield
+    where."""
+    settings = ConsoleSettings(listen, has_keystone=keystone_conf is not None)
     with console.opened(made.conf, sources(made)) as reader:
         pages = app.create(reader)
+        if keystone_conf is not None:
+            login.wrap(pages, keystone_conf)
         security.install(pages, settings)
         with web_server.served(pages, settings) as address:
             yield address
@@ -150,8 +153,7 @@ def test_older_console_does_not_pass_over_what_it_does_not_know():
                 if refused
                 else contextlib.nullcontext()
             ):
-                known = console_client.BEFORE
-                console_client.ask(url, '/plan', given.items(), known)
+                ask(AddressedConsole(url), '/plan', given.items(), BEFORE)
             thread.join()
 
 
@@ -189,13 +191,13 @@ def test_odd_answer_or_address_of_a_console_is_named(odd, tmp_path, monkeypatch)
         ('502', 'it answers HTTP 502'),
     ):
         with pytest.raises(errors.ConsoleFailed, match=text):
-            console_client.ask(f'{url}/{path}', '/hosts')
+            ask(AddressedConsole(f'{url}/{path}'), '/hosts')
     assert set(odd.tokens) == {'secret'}
     with pytest.raises(errors.ConsoleFailed, match='no such file'):
-        console_client.ask(str(tmp_path / 'none.sock'), '/hosts')
+        ask(AddressedConsole(str(tmp_path / 'none.sock')), '/hosts')
     for wrong in ('ftp://x', 'http://x:port'):
         with pytest.raises(errors.OptionError, match='is no URL of a console'):
-            console_client.ask(wrong, '/hosts')
+            ask(AddressedConsole(wrong), '/hosts')
 
 
 def test_the_environment_may_name_its_url(made, monkeypatch):

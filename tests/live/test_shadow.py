@@ -9,10 +9,11 @@ import pytest
 
 from novasched.decisions.comparison import KnownBy, Verdict
 from novasched.inspection.questions.shadow import LEAST
+from tests.faults.proxy import Proxy
 from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import PeerCloud
-from tests.live.servers.process import wait_until
+from tests.live.servers.process import running, wait_until
 from tests.live.shadows import KNOWN_S, SAME, Shadow, boot_compared, move_compared
 
 pytestmark = pytest.mark.ours
@@ -73,8 +74,12 @@ def api(opened):
 
 
 @pytest.fixture(scope='module')
-def shadow(cloud, opened):
-    return Shadow(cloud, **NOTIFYING)
+def shadow(cloud, opened, placement):
+    """Placement is reached through a proxy, which sees questions alone."""
+    with running(Proxy(placement.url)) as gate:
+        through = {'endpoint_override': gate.url}
+        yield Shadow(cloud, placement=through, **NOTIFYING)
+        assert {each.method for each in gate.seen} == {'GET'}
 
 
 def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):

@@ -56,6 +56,12 @@ def check_command(words):
     if ours and (ours[0] == 0 or words[0] == 'systemd-run'):
         check_ours(OURS.fullmatch(words[ours[0]])[1], words[ours[0] + 1 :])
         return
+    if words[:2] == ['openstack', 'scheduler']:
+        app = played.App()
+        app.client_manager = None  # by which commands know the program
+        make, name, rest = openstack_commands().find_command(words[1:])
+        make(app, None).get_parser(name).parse_args(rest)
+        return
     name = words[0].removeprefix(f'{INSTALLED}bin/').removeprefix('.venv/bin/')
     if name.startswith('tools/'):
         assert os.access(ROOT / name, os.X_OK), name
@@ -111,6 +117,12 @@ def manager_of(program):
     if program not in tables:
         return None
     return CommandProgram(tables[program]).command_manager
+
+
+@functools.cache
+def openstack_commands():
+    """What finds our commands of openstack."""
+    return CommandManager('openstack.scheduler.v1')
 
 
 def check_manual(program, words):
