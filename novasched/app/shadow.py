@@ -45,6 +45,8 @@ from novasched.shadow.phases import Phases
 
 WRITE_EVERY_S = 10.0
 """Times in which requests were tapped are written so often."""
+DRAIN_S = 5.0
+"""A stop waits so long for the request under way, which nobody waits for."""
 MOST_AGE_S = 60.0
 """A copy of placement that is older is not looked at for claims of nova."""
 
@@ -136,7 +138,7 @@ def compose(
         server=tapping,
         periodic=PeriodicTasks.from_conf(conf, view, clock, periodic),
         heartbeat=None,
-        drain_s=0,
+        drain_s=DRAIN_S,
         copy=copy,
         close=close,
         profile=reader.profile,
