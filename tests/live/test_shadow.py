@@ -10,11 +10,17 @@ import pytest
 from novasched.decisions.comparison import KnownBy, Verdict
 from novasched.inspection.questions.shadow import LEAST
 from tests.faults.proxy import Proxy
-from tests.live.cloud import built
 from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import PeerCloud
+from tests.live.peer_cloud import PICKY
 from tests.live.servers.process import running, wait_until
-from tests.live.shadows import KNOWN_S, SAME, Shadow, boot_compared, move_compared
+from tests.live.shadows import (
+    KNOWN_S,
+    SAME,
+    Shadow,
+    boot_compared,
+    booted,
+    move_compared,
+)
 
 pytestmark = pytest.mark.ours
 
@@ -22,48 +28,33 @@ BOOTS = int(os.environ.get('NOVASCHED_SHADOW_BOOTS', '12'))
 """A fifth as many servers move. More of both are a longer proof."""
 TRIES = 10
 TURNED = 15
-PICKY = 'shadowed-picky'
+HOSTS = ('peer-1', 'peer-2', 'peer-3')
 NOTIFYING = {'oslo_messaging_notifications': {'driver': 'messagingv2'}}
 
 
-class ShadowedCloud(PeerCloud):
-    """One cell with equal computes, and one that refuses each server once."""
+def start_nova(cloud, name, **sections):
+    """Start a scheduler of the peer."""
+    cloud.write_scheduler_conf(name, **NOTIFYING, **sections)
+    cloud.start_peer_scheduler(name)
+    cloud.wait_ready(cloud[name])
 
-    cells = ('cell1',)
-    computes = {
-        **{f'shadowed-{n}': ('cell1', 'fake.MediumFakeDriver') for n in range(4)},
-        PICKY: ('cell1', 'fake.FakeRescheduleDriver'),
-    }
 
-    def start_nova(self, name, **sections):
-        """Start a scheduler of the peer."""
-        self.write_scheduler_conf(name, **NOTIFYING, **sections)
-        self.start_peer_scheduler(name)
-        self._wait_consumed(self.transport_url, f'scheduler.{name}', self[name])
+def end_nova(cloud, api, name):
+    """End it at once, and take its row away."""
+    cloud.running.pop(name).end_by(signal.SIGKILL)
+    api.delete_service('nova-scheduler', name)
 
 
 @pytest.fixture(scope='module')
-def cloud(tmp_path_factory, servers, peer_programs):
-    directory = tmp_path_factory.mktemp('shadowed')
-    with built(ShadowedCloud(directory, servers, peer_programs)) as made:
-        made.start_peer()
-        made.start_nova('nova')
-        for name in made.computes:
-            made.wait_compute(name)
-        made.discover_hosts()
-        yield made
-
-
-@pytest.fixture(scope='module')
-def opened(cloud):
-    with contextlib.closing(PeerApi(cloud.port)) as made:
-        made.wait_ready(cloud['api'])
-        made.add_flavor('small', 1, 256, 1)
+def opened(peer_cloud):
+    with contextlib.closing(PeerApi(peer_cloud.port)) as made:
+        made.wait_ready(peer_cloud['api'])
         made.add_flavor('huge', 11, 256, 1)
-        for times, name in enumerate(('large', 'larger', 'largest'), 2):
-            made.add_flavor(name, 1, 256 * times, 1)
-        made.set_service(PICKY, status='disabled')
+        for times, name in enumerate(('large', 'larger'), 2):
+            made.add_flavor(name, 1, 512 * times, 1)
+        start_nova(peer_cloud, 'shadowed')
         yield made
+        end_nova(peer_cloud, made, 'shadowed')
 
 
 @pytest.fixture
@@ -74,11 +65,11 @@ def api(opened):
 
 
 @pytest.fixture(scope='module')
-def shadow(cloud, opened, placement):
+def shadow(peer_cloud, opened, placement):
     """Placement is reached through a proxy, which sees questions alone."""
     with running(Proxy(placement.url)) as gate:
         through = {'endpoint_override': gate.url}
-        yield Shadow(cloud, placement=through, **NOTIFYING)
+        yield Shadow(peer_cloud, placement=through, **NOTIFYING)
         assert {each.method for each in gate.seen} == {'GET'}
 
 
@@ -88,69 +79,66 @@ def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):
 
 
 def test_a_decision_without_a_choice_is_equal(api, shadow):
-    named = [uuid for n in range(3) for uuid in api.boot(host=f'shadowed-{n}')]
+    named = [booted(api, host=host) for host in HOSTS]
     body = {'server_group': {'name': 'apart', 'policy': 'anti-affinity'}}
     group = api.request('POST', '/os-server-groups', body)['server_group']['id']
-    apart = []
-    for _ in range(4):
-        apart += api.boot(hints={'group': group})
-        api.active(apart[-1])
-    (fifth,) = api.boot(hints={'group': group})
+    apart = [booted(api, hints={'group': group}) for _ in HOSTS]
+    (fourth,) = api.boot(hints={'group': group})
     (huge,) = api.boot('huge')
-    *compared, last, none, nowhere = shadow.of([*named, *apart, fifth, huge])
+    *compared, none, nowhere = shadow.of([*named, *apart, fourth, huge])
     assert {each.verdict for each in compared[:3]} == {Verdict.EQUAL}
     assert {each.verdict for each in compared[3:]} <= {*SAME, Verdict.BETTER}
-    assert last.verdict in SAME
+    assert compared[-1].verdict in SAME
     for each in (none, nowhere):
         assert (each.verdict, each.ours, each.nova) == (Verdict.EQUAL, None, None)
         assert each.known_by == KnownBy.FAILED
 
 
 def test_moves_are_compared(api, shadow):
-    move_compared(api, shadow, max(2, BOOTS // 5))
+    move_compared(api, shadow, max(2, BOOTS // 5), host=HOSTS[0])
 
 
 @pytest.fixture
 def picky(opened):
     """The compute that refuses is the larger one of two that are enabled."""
-    others = [f'shadowed-{n}' for n in range(1, 4)]
-    for name, status in ((PICKY, 'enabled'), *((each, 'disabled') for each in others)):
+    changed = {PICKY: 'enabled', **dict.fromkeys(HOSTS[1:], 'disabled')}
+    for name, status in changed.items():
         opened.set_service(name, status=status)
     yield PICKY
-    for name, status in ((PICKY, 'disabled'), *((each, 'enabled') for each in others)):
-        opened.set_service(name, status=status)
+    for name, status in changed.items():
+        opposite = {'enabled': 'disabled', 'disabled': 'enabled'}[status]
+        opened.set_service(name, status=opposite)
 
 
 def test_a_host_that_refuses_a_server_is_named(api, shadow, picky):
     for _ in range(TRIES):  # placement follows
-        (uuid,) = api.boot()
-        api.active(uuid)
-        (compared,) = shadow.of([uuid])
+        (compared,) = shadow.of([booted(api)])
         if compared.nova == compared.ours == picky:
             break
     assert (compared.ours, compared.nova, compared.refused) == (picky, picky, picky)
 
 
 @pytest.fixture
-def turned(cloud):
+def turned(peer_cloud, opened):
     """Another nova-scheduler, by which a host is better if it has less memory."""
-    cloud.running.pop('nova').end_by(signal.SIGKILL)
-    cloud.start_nova('turned', filter_scheduler={'ram_weight_multiplier': -1.0})
+    end_nova(peer_cloud, opened, 'shadowed')
+    multiplier = {'ram_weight_multiplier': -1.0}
+    start_nova(peer_cloud, 'turned', filter_scheduler=multiplier)
     yield
-    cloud.running.pop('turned').end_by(signal.SIGKILL)
-    cloud.start_peer_scheduler('nova', again=True)
+    end_nova(peer_cloud, opened, 'turned')
+    start_nova(peer_cloud, 'shadowed')
 
 
-def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, turned):
+def test_a_multiplier_that_nova_has_turned_round_is_found(
+    peer_cloud, api, shadow, turned
+):
     """The hosts differ in memory alone."""
-    for n, flavor in enumerate(('small', 'large', 'larger', 'largest')):
-        (uuid,) = api.boot(flavor, host=f'shadowed-{n}')
-        api.active(uuid)
+    for flavor, host in zip(('small', 'large', 'larger'), HOSTS, strict=True):
+        booted(api, flavor, host=host)
     compared = []
     for _ in range(TURNED):
-        wait_until(cloud.is_settled, KNOWN_S, 'idle computes')
-        (uuid,) = api.boot()
-        api.active(uuid)
+        wait_until(peer_cloud.is_settled, KNOWN_S, 'idle computes')
+        uuid = booted(api)
         compared += shadow.of([uuid])
         api.delete(uuid)
         if len(compared) >= LEAST and 'Without RAMWeigher' in (text := shadow.report()):
@@ -168,13 +156,10 @@ def test_a_multiplier_that_nova_has_turned_round_is_found(cloud, api, shadow, tu
 
 def test_nova_serves_while_the_shadow_is_paused_and_once_it_is_killed(api, shadow):
     shadow.process.send(signal.SIGSTOP)
-    uuids = api.boot(count=2)
-    for uuid in uuids:
-        api.active(uuid)
+    uuids = [booted(api) for _ in range(2)]
     shadow.process.send(signal.SIGCONT)
     shadow.of(uuids)
     shadow.process.end_by(signal.SIGKILL)
-    (uuid,) = api.boot()
-    api.active(uuid)
+    booted(api)
     shadow.start()
     wait_until(lambda: len(shadow.listened()) == 2, KNOWN_S, 'a gap', shadow.process)
