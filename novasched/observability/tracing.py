@@ -66,7 +66,7 @@ MOST_STAGES = 200
 """Spans of one request; of a request for many servers, the first stages are shown."""
 EXPORT_S = 5.0
 """Seconds in which the collector must take a batch."""
-CLOSE_S = 3.0
+CLOSE_S = 2.0
 """Seconds that the end of a worker waits for the last batches."""
 
 
