@@ -70,7 +70,7 @@ CLOSE_S = 2.0
 """Seconds that the end of a worker waits for the last batches."""
 
 
-class Stage(NamedTuple):
+class StageTime(NamedTuple):
     """A stage of a request; times are of the monotonic clock."""
 
     name: str
@@ -83,7 +83,7 @@ class RequestTrace:
     """The stages of one request, until its span is made."""
 
     parent: Mapping[str, Any]  # see rpc.caller.trace_parent()
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[StageTime] = field(default_factory=list)
     left_out: int = 0
     root: Span | None = None
 
@@ -135,7 +135,7 @@ class TracedRequests(RequestObserver):
         self, recorder: RequestRecorder, stage: str, since_s: float, took_s: float
     ) -> None:
         self._inner.staged(recorder, stage, since_s, took_s)
-        self._add(recorder, Stage(stage, since_s, since_s + took_s))
+        self._add(recorder, StageTime(stage, since_s, since_s + took_s))
 
     def prefiltered(self, took_s: Mapping[str, float]) -> None:
         self._inner.prefiltered(took_s)
@@ -150,7 +150,7 @@ class TracedRequests(RequestObserver):
         since_s = recorder.clock.monotonic() - sum(stages_s.values())
         for name in ('filter', 'score'):
             until_s = since_s + stages_s.get(name, 0.0)
-            self._add(recorder, Stage(name, since_s, until_s))
+            self._add(recorder, StageTime(name, since_s, until_s))
             since_s = until_s
 
     def recorded(
@@ -171,7 +171,7 @@ class TracedRequests(RequestObserver):
         closing.start()
         closing.join(CLOSE_S)
 
-    def _add(self, recorder: RequestRecorder, stage: Stage) -> None:
+    def _add(self, recorder: RequestRecorder, stage: StageTime) -> None:
         """Note a stage, or make its span if the request has its own."""
         if recorder.observed is None:
             recorder.observed = RequestTrace(self._parent())
@@ -191,12 +191,13 @@ class TracedRequests(RequestObserver):
 
         head, trace = record.head, recorder.observed or RequestTrace({})
         recorder.observed = trace
+        shown = {f'novasched.{name}': getattr(head, name) for name in SHOWN}
         root = self._started_tracer().start_span(
             'select_destinations',
             parent_context(trace.parent),
             SpanKind.SERVER,
             {
-                **{f'novasched.{name}': getattr(head, name) for name in SHOWN},
+                **{key: each for key, each in shown.items() if each not in ('', -1)},
                 'openstack.request_id': head.request_id,
                 'novasched.decision': head.id,
                 'novasched.rounds': sum(recorder.rounds.values()),
@@ -213,7 +214,7 @@ class TracedRequests(RequestObserver):
         root.end(_ns(recorder, recorder.ended_s))
 
     def _add_spans(
-        self, recorder: RequestRecorder, root: Span, stages: Sequence[Stage]
+        self, recorder: RequestRecorder, root: Span, stages: Sequence[StageTime]
     ) -> None:
         """Make the spans of stages; a stage within another is its child."""
         from opentelemetry.trace import set_span_in_context

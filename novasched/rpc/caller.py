@@ -273,9 +273,9 @@ def current() -> RpcCaller | None:
 
 
 def trace_parent() -> dict[str, Any]:
-    """Return what the message of this thread says of the span that sent it.
+    """Return the keys on the sender's span in the message of this thread.
 
-    It is in the headers, or in the context, as oslo.messaging and osprofiler write it.
+    oslo.messaging and osprofiler write them into the context.
     """
     waiting = _calling.get()
     return {} if waiting is None else waiting.trace_parent()

@@ -44,6 +44,7 @@ def shown(daemon, collector):
         novasched={'metrics_uri': uri, 'tracing_endpoint': collector.url},
         scheduler={'workers': WORKERS},
     )
+    made.collector = collector
     made.endpoint = f'http://127.0.0.1:{port}'
     return made
 
@@ -122,10 +123,10 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
         'scheduler worker(0)',
         'scheduler worker(1)',
     ]
-    eventually(lambda: len(collector.named('select_destinations')) == 4, 'traces')
-    senders = {
-        int(each['service.instance.id'].split(':')[1]) for _, each in collector.spans
-    }
+    collected = shown.collector
+    eventually(lambda: len(collected.named('select_destinations')) == 4, 'traces')
+    senders = {sent['service.instance.id'] for _, sent in collected.spans}
+    senders = {int(sender.partition(':')[2]) for sender in senders}
     assert senders <= {*_children(shown.process.pid)}
 
 
