@@ -343,6 +343,12 @@ SCENARIOS = {
         'out what became of its claim. A claim that no request was answered with is '
         'undone. A write that hangs holds up no other for more than two seconds.',
     ),
+    'F48': Scenario(
+        'The collector of traces hangs, refuses them or is unavailable',
+        'No request waits for it, and a stop for two seconds at most. The log says so '
+        'once.',
+        'Traces of that time: a worker holds 2,048 spans.',
+    ),
 }
 
 

@@ -134,6 +134,7 @@ def sent_soon(monkeypatch):
     monkeypatch.setenv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', '8')
 
 
+@pytest.mark.scenario('F48', 'I7')
 @pytest.mark.parametrize('is_hung', [True, False], ids=['hung', 'unavailable'])
 @pytest.mark.usefixtures('sent_soon')
 def test_no_request_and_no_stop_waits_for_the_collector(traced, collector, is_hung):
@@ -152,6 +153,7 @@ def test_no_request_and_no_stop_waits_for_the_collector(traced, collector, is_hu
     assert time.monotonic() - before_s < tracing.CLOSE_S + 2
 
 
+@pytest.mark.scenario('F48')
 @pytest.mark.usefixtures('sent_soon')
 def test_collector_that_refuses_traces_is_logged_once(traced, collector, caplog):
     caplog.set_level(logging.INFO)
