@@ -26,6 +26,7 @@ from novasched.decisions.record_builder import RecordBuilder, profile_summary
 from novasched.decisions.retention import total_size
 from novasched.decisions.worker_state import INTERVAL_S, StateFile
 from novasched.decisions.writing import DecisionWriter
+from novasched.observability import tracing
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
@@ -33,6 +34,7 @@ from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S, PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import host_of
+from novasched.rpc.caller import trace_parent
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.runtime.clock import Clock
 from novasched.runtime.host_lock import HostLock
@@ -146,7 +148,7 @@ class LogMaker:
             self._store.pending,
             dependencies.clock,
             FaultText.from_conf(conf, builder),
-            self._metrics,
+            tracing.from_conf(conf, self._metrics, host_of(conf), trace_parent),
             keeps=lambda result: keep == files.ALL or result != SCHEDULED,
             whole=lambda recorder: history.encoded(
                 recorder, options, dependencies.kept.release.newest(profile.release)

@@ -25,7 +25,7 @@ from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.external import servicegroup
 from novasched.journal import recovery
-from novasched.observability import serving
+from novasched.observability import serving, tracing
 from novasched.placement import session
 from novasched.process import configuration, opts, service
 from novasched.rpc import logs, transport
@@ -133,6 +133,7 @@ def warnings(conf: cfg.ConfigOpts) -> list[str]:
     found = (
         raised,
         service.warning(conf),
+        tracing.warning(conf),
         *removed_options.warnings(held, known),
         *messaging_options.warnings(held),
         *configuration.misspelt(conf, known),

@@ -163,8 +163,7 @@ class RecordingLog(DecisionLog):
             if record.head.result == UNSCHEDULABLE:
                 log_failure(record.head, record.body, recorder.context)
             took_s = self._clock.monotonic() - since
-            outlines = recorder.outlines.values()
-            self._observer.recorded(record, took_s, outlines, recorder.rounds)
+            self._observer.recorded(recorder, record, took_s)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
             self._pending.count_lost(1)
@@ -192,6 +191,7 @@ class RecordingLog(DecisionLog):
     def close(self) -> None:
         """Write what has come, for a short time at most, and stop."""
         self._maker.close()
+        self._observer.close()
         self._pending.retry_now()
         self._writer.close()
         if left := len(self._pending):

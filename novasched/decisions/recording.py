@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from novasched import errors
 from novasched.decisions.body import RecordedDiagnosis
@@ -68,24 +68,30 @@ class InstanceDecision:
 class RequestObserver:
     """Base of what learns of requests while they are recorded; does nothing itself."""
 
-    def staged(self, stage: str, took_s: float) -> None:
-        """A stage has ended."""
+    def staged(
+        self, recorder: RequestRecorder, stage: str, since_s: float, took_s: float
+    ) -> None:
+        """A stage has ended; ``since_s`` is when it began, by the recorder's clock."""
 
     def prefiltered(self, took_s: Mapping[str, float]) -> None:
         """Each prefilter took so many seconds."""
 
-    def decided(self, decision: Decision, stages_s: Mapping[str, float]) -> None:
+    def decided(
+        self,
+        recorder: RequestRecorder,
+        decision: Decision,
+        stages_s: Mapping[str, float],
+    ) -> None:
         """A decision was made; ``stages_s`` has its stages: filter and score."""
 
     def recorded(
-        self,
-        record: DecisionRecord,
-        took_s: float,
-        outlines: Iterable[Outline],
-        rounds: Mapping[Outcome, int],
+        self, recorder: RequestRecorder, record: DecisionRecord, took_s: float
     ) -> None:
-        """A record was made, which took so long, with these outlines of decisions and
-        rounds; its body may have fewer. Called in the thread that makes records."""
+        """A record was made, which took so long; its body may have less than the
+        recorder. Called in the thread that makes records."""
+
+    def close(self) -> None:
+        """No more records are made."""
 
 
 Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
@@ -128,6 +134,7 @@ class RequestRecorder(DecisionRecorder):
     diagnosis: RecordedDiagnosis | None = None
     compared: Sequence[ServerComparison] = ()  # with what nova chose, in a shadow
     is_kept_whole: bool = False
+    observed: Any = None  # what the observer remembers of the request
 
     def __post_init__(self, rng: random.Random) -> None:
         self.at = self.clock.time()
@@ -148,7 +155,7 @@ class RequestRecorder(DecisionRecorder):
     def __exit__(self, *problem: object) -> None:
         name, since = self._stage.pop()
         self._last_s = self.clock.monotonic() - since
-        self.observer.staged(name, self._last_s)
+        self.observer.staged(self, name, since, self._last_s)
         if not self._has_ended:
             self._add_to_stage(UNDO_IS.get(name, name), self._last_s)
 
@@ -172,7 +179,7 @@ class RequestRecorder(DecisionRecorder):
         for name, took_s in decision.took_s.items():
             stage = 'score' if name in weighers else 'filter'
             stages_s[stage] = stages_s.get(stage, 0.0) + took_s
-        self.observer.decided(decision, stages_s)
+        self.observer.decided(self, decision, stages_s)
         if index is not None:
             for stage, took_s in stages_s.items():
                 self._add_to_stage(stage, took_s)

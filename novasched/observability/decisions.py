@@ -6,20 +6,18 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from novasched.decisions.record import (
     MADE,
     UNSCHEDULABLE,
     DecisionRecord,
 )
-from novasched.decisions.recording import RequestObserver
+from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
-from novasched.ports.decisions import NO_ROUNDS
 from novasched.scheduler.outcomes import LOST, Outcome
-from novasched.scheduler.outline import Outline
 from novasched.scheduler.trace import Decision
 
 MOST_WAIT_S = 30.0
@@ -67,7 +65,12 @@ class DecisionMetrics(RequestObserver):
         self._requests = itertools.count()
         self._decisions = itertools.count()
 
-    def staged(self, stage: str, took_s: float) -> None:
+    def staged(
+        self, recorder: RequestRecorder, stage: str, since_s: float, took_s: float
+    ) -> None:
+        self._stage(stage, took_s)
+
+    def _stage(self, stage: str, took_s: float) -> None:
         if point := STAGES.get(stage):
             self._recorder.observe(catalogue.STAGE_SECONDS, took_s, point)
 
@@ -76,11 +79,16 @@ class DecisionMetrics(RequestObserver):
             for name, seconds in took_s.items():
                 self._plugin(name, seconds, 'PreFilter')
 
-    def decided(self, decision: Decision, stages_s: Mapping[str, float]) -> None:
+    def decided(
+        self,
+        recorder: RequestRecorder,
+        decision: Decision,
+        stages_s: Mapping[str, float],
+    ) -> None:
         if stages_s:
             self._recorder.observe(catalogue.ALGORITHM_SECONDS, sum(stages_s.values()))
             for stage in ('filter', 'score'):
-                self.staged(stage, stages_s.get(stage, 0.0))
+                self._stage(stage, stages_s.get(stage, 0.0))
         if next(self._decisions) % PLUGINS_EVERY == 0:
             scored = {weighing.name for weighing in decision.weighed.scored}
             for name, took_s in decision.took_s.items():
@@ -94,13 +102,8 @@ class DecisionMetrics(RequestObserver):
         self._recorder.observe(catalogue.PLUGIN_SECONDS, took_s, name, point)
 
     def recorded(
-        self,
-        record: DecisionRecord,
-        took_s: float,
-        outlines: Iterable[Outline],
-        rounds: Mapping[Outcome, int] = NO_ROUNDS,
+        self, recorder: RequestRecorder, record: DecisionRecord, took_s: float
     ) -> None:
-        """A record was made from these outlines of decisions, and rounds."""
         head, count = record.head, self._recorder.count
         self._recorder.observe(catalogue.DECISION_RECORD_SECONDS, took_s)
         if head.result == UNSCHEDULABLE:
@@ -119,10 +122,11 @@ class DecisionMetrics(RequestObserver):
             count(catalogue.COMPARED, compared.verdict)
             if compared.cause:
                 count(catalogue.DIFFERENCES, compared.cause)
-        for reason, times in rounds.items():
+        for reason, times in recorder.rounds.items():
             count(catalogue.DECIDED_AGAIN, reason, by=times)
         if head.diagnosis == MADE:
             self.diagnosed('made', 1)
+        outlines = recorder.outlines.values()
         for step in itertools.chain.from_iterable(each.steps for each in outlines):
             for found in step.reasons:
                 count(catalogue.HOSTS_REJECTED, step.name, found.code, by=found.hosts)

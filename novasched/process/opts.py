@@ -27,6 +27,7 @@ READERS = (
     'journal',
     'inspection.session.pci_aliases',
     'observability.settings',
+    'observability.tracing',
     'outages',
     'placement.session',
     'placement.writes',

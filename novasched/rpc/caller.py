@@ -36,6 +36,9 @@ SIGN_TAKES_S = 1.0
 FIRST_SIGN_S = 1.0
 """The first sign of life comes so soon, and the next one after one that failed."""
 
+TRACE = ('traceparent', 'tracestate', 'trace_info')
+"""Keys of a context, or headers, on the span that sent a message."""
+
 
 class Patience(NamedTuple):
     """How long a caller waits for the answer, and for a sign of life; infinite: for
@@ -110,6 +113,12 @@ class RpcCaller:
         before_s = self.broker_clock() - sent_s - self._here_s() - CLOCKS_DIFFER_S
         # What expired at the broker never comes here: a node's clock is wrong.
         return before_s if 0 < before_s <= self._patience.answer_s else 0.0
+
+    def trace_parent(self) -> dict[str, Any]:
+        """Return the keys in TRACE of the message's context and headers."""
+        raw = getattr(self._incoming.message, '_raw_message', None)
+        said = {**self._incoming.ctxt, **(getattr(raw, 'headers', None) or {})}
+        return {key: said[key] for key in TRACE if key in said}
 
     def _here_s(self) -> float:
         return waited_here_s(self._incoming) or 0.0
@@ -261,6 +270,15 @@ _calling: ContextVar[RpcCaller | None] = ContextVar('calling', default=None)
 def current() -> RpcCaller | None:
     """Return the caller that waits for this thread, or None if it is not known."""
     return _calling.get()
+
+
+def trace_parent() -> dict[str, Any]:
+    """Return the keys on the sender's span in the message of this thread.
+
+    oslo.messaging and osprofiler write them into the context.
+    """
+    waiting = _calling.get()
+    return {} if waiting is None else waiting.trace_parent()
 
 
 @contextlib.contextmanager

@@ -369,6 +369,12 @@ SCENARIOS = {
         'It waits, leaves no queue behind, and taps once the exchange is there; health '
         'says what is missing.',
     ),
+    'F52': Scenario(
+        'The collector of traces hangs, refuses them or is unavailable',
+        'No request waits for it, and a stop for two seconds at most. The log says so '
+        'once.',
+        'Traces of that time: a worker holds 2,048 spans.',
+    ),
 }
 
 

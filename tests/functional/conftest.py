@@ -125,9 +125,9 @@ class DecisionsKept(DecisionMetrics):
         super().__init__(recorder)
         self._kept = kept
 
-    def decided(self, decision, stages_s):
+    def decided(self, recorder, decision, stages_s):
         self._kept.append(decision)
-        super().decided(decision, stages_s)
+        super().decided(recorder, decision, stages_s)
 
 
 class Cloud:

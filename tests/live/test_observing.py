@@ -14,6 +14,7 @@ import pytest
 
 from tests.live.daemon import QUEUE
 from tests.live.servers.process import free_port
+from tests.support.servers.collectors import Collector
 from tests.support.tables.combinations import BACKENDS
 
 pytestmark = pytest.mark.ours
@@ -26,16 +27,24 @@ WORKERS = 2
 
 
 @pytest.fixture
-def shown(daemon):
-    """A daemon of two workers that shows health and metrics at one port."""
+def collector():
+    with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture
+def shown(daemon, collector):
+    """A daemon of two workers that shows health and metrics at one port, and sends
+    traces."""
     port = free_port()
     uri = f'tcp://127.0.0.1:{port}'
     made = daemon(
         DEFAULT={'report_interval': 1},
         healthcheck={'uri': uri},
-        novasched={'metrics_uri': uri},
+        novasched={'metrics_uri': uri, 'tracing_endpoint': collector.url},
         scheduler={'workers': WORKERS},
     )
+    made.collector = collector
     made.endpoint = f'http://127.0.0.1:{port}'
     return made
 
@@ -114,6 +123,11 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
         'scheduler worker(0)',
         'scheduler worker(1)',
     ]
+    collected = shown.collector
+    eventually(lambda: len(collected.named('select_destinations')) == 4, 'traces')
+    senders = {sent['service.instance.id'] for _, sent in collected.spans}
+    senders = {int(sender.partition(':')[2]) for sender in senders}
+    assert senders <= {*_children(shown.process.pid)}
 
 
 def _title(pid):

@@ -314,7 +314,7 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(log, caplog):
 
 def test_an_observer_that_raises_costs_its_record_alone(open_log, caplog):
     class Odd(RequestObserver):
-        def recorded(self, record, took_s, outlines, rounds):
+        def recorded(self, recorder, record, took_s):
             if record.head.zone == 'odd':
                 raise RuntimeError
 

@@ -85,7 +85,7 @@ def test_the_tables_of_a_thousand_servers_are_let_go():
     alive = []
 
     class Watching(RequestObserver):
-        def decided(self, decision, stages_s):
+        def decided(self, recorder, decision, stages_s):
             alive.append(weakref.ref(decision.hosts.snapshot))
 
     recorded = Recorded(hosts(50), weighers=[RAMWeigher()])

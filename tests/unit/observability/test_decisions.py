@@ -14,6 +14,7 @@ from novasched.observability.decisions import (
     DecisionMetrics,
 )
 from novasched.observability.health import PASS, WARN
+from novasched.ports.decisions import NO_ROUNDS
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.pipeline import Profile, decide
@@ -35,6 +36,13 @@ REJECTED = 'novasched_hosts_rejected_total'
 @pytest.fixture
 def metrics(recorder):
     return DecisionMetrics(recorder)
+
+
+def request(rounds=NO_ROUNDS):
+    """The recorder of a request that has ended."""
+    made = Recorded().log.recorder(None, factories.request(), None)
+    made.rounds = rounds
+    return made
 
 
 @cases(
@@ -59,22 +67,21 @@ def test_health_warns_where_records_wait(
     ('diagnosis', 'counted'), [('made', 1), ('waiting', 0), ('', 0)]
 )
 def test_a_diagnosis_counts_once_it_is_made(metrics, recorder, diagnosis, counted):
-    metrics.recorded(changed(unschedulable(), diagnosis=diagnosis), 0.1, ())
+    metrics.recorded(request(), changed(unschedulable(), diagnosis=diagnosis), 0.1)
     assert recorder.counts['novasched_placement_diagnoses_total', 'made'] == counted
 
 
 def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
     recorded = Recorded(factories.hosts(num_instances=[0, 5, 5]), filters=[FULL])
     recorded.ask()
-    outlines = recorded.log.requests[-1].outlines.values()
     reduced = replace(recorded.record, body=RecordBody())  # as if it were too large
-    metrics.recorded(reduced, 0.1, outlines)
+    metrics.recorded(recorded.log.requests[-1], reduced, 0.1)
     assert recorder.counts[REJECTED, 'NumInstancesFilter', 'too-many-instances'] == 2
 
 
 def test_rounds_are_counted_by_reason(metrics, recorder):
     rounds = {Outcome.HOST_CHANGED: 2, Outcome.OVER_CAPACITY: 1}
-    metrics.recorded(unschedulable(), 0.1, (), rounds)
+    metrics.recorded(request(rounds=rounds), unschedulable(), 0.1)
     assert recorder.counts['novasched_decided_again_total', 'host changed'] == 2
     assert recorder.counts['novasched_decided_again_total', 'overfull'] == 1
 
@@ -82,7 +89,7 @@ def test_rounds_are_counted_by_reason(metrics, recorder):
 def test_claims_that_yielded_are_counted(metrics, recorder):
     outcomes = ('claimed', 'yielded', 'yielded', 'overfull')
     record = unschedulable(claims=[{'outcome': each} for each in outcomes])
-    metrics.recorded(record, 0.1, ())
+    metrics.recorded(request(), record, 0.1)
     assert recorder.counts['novasched_group_yields_total',] == 2
     assert recorder.counts['novasched_capacity_yields_total',] == 1
     assert recorder.gauges[LOST_TIME, 'yielded'] == record.head.at // 1_000_000
@@ -161,6 +168,6 @@ def test_filters_and_weighers_are_summed_up(metrics, recorder):
 def test_filter_that_took_the_last_host_is_counted(
     metrics, recorder, num_instances, plugin
 ):
-    metrics.decided(decision(num_instances, {}), {})
+    metrics.decided(request(), decision(num_instances, {}), {})
     assert recorder.counts == {('novasched_unschedulable_decisions_total', plugin): 1}
     assert not recorder.observed

@@ -16,6 +16,7 @@ from novasched.rpc.caller import (
     RpcCaller,
     calling,
     current,
+    trace_parent,
 )
 from novasched.rpc.reply_queues import Readers
 from tests.support.tables.cases import cases
@@ -400,3 +401,27 @@ def test_a_sign_of_life_waits_for_a_reader():
     served = Served(readers=Readers.ABSENT)
     served.runs(10)
     assert served.sent == []
+
+
+@cases(
+    'headers, context, expected',
+    ('neither', {'x': 1}, {'user': 'u'}, {}),
+    ('headers', {'traceparent': 'h'}, {}, {'traceparent': 'h'}),
+    (
+        'context',
+        {},
+        {'tracestate': 's', 'trace_info': {}},
+        {'tracestate', 'trace_info'},
+    ),
+    ('headers first', {'traceparent': 'h'}, {'traceparent': 'c'}, {'traceparent': 'h'}),
+    ('no headers', None, {'traceparent': 'c'}, {'traceparent': 'c'}),
+)
+def test_parent_of_a_trace_is_read_from_headers_then_context(
+    headers, context, expected
+):
+    received = incoming()
+    received.ctxt, received.message._raw_message.headers = context, headers
+    assert trace_parent() == {}
+    with calling(RpcCaller(received)):
+        found = trace_parent()
+    assert (found.keys() if isinstance(expected, set) else found) == expected
