@@ -66,6 +66,10 @@ def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
     _read_all(found)
     plugins.profile_from_conf(found, seen=conf)
     servicegroup.check(found)
+    if found.novasched.shadow != conf.novasched.shadow:
+        raise errors.OptionError(
+            '[novasched] shadow', 'a reload cannot change it', 'Restart the service'
+        )
     conf.reload_config_files()
     logs.set_up(conf)
 

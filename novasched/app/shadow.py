@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,11 +30,10 @@ from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.placement_copy.copy import CopyKeeper
-from novasched.ports import Placement
+from novasched.ports import Cell, Placement
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import Scheduler, host_of
 from novasched.rpc import server, tap
-from novasched.rpc.serializer import conductor_backport
 from novasched.rpc.tap import Phase, TapObserver
 from novasched.runtime.clock import Clock
 from novasched.scheduler.pipeline import Profile
@@ -101,8 +101,8 @@ def compose(
     view, copy = reader.view, reader.copy
     manager = reader.following(kept.release)
     requests = instrumentation.requests
-    backport = conductor_backport(conf, dependencies.transport)
-    endpoint = server.SchedulerEndpoint(manager, backport, requests)
+    # No conductor is asked for an older form of an object: it would take a message.
+    endpoint = server.SchedulerEndpoint(manager, None, requests)
     tapping = tap.from_conf(
         conf,
         server.Dispatcher([endpoint], requests),
@@ -113,8 +113,10 @@ def compose(
     )
 
     def write_intervals() -> None:
-        for interval in tapping.intervals():
+        intervals = tapping.intervals()
+        for interval in intervals:
             store.store.write_listened(interval.since_s, interval.until_s)
+        tapping.forget(intervals)
 
     periodic = [
         *view.periodic_tasks(),
@@ -200,24 +202,28 @@ class _CellServers:
         self._cells: dict[str, CellServerRows] = {}
 
     def rows(self, uuids: Sequence[str]) -> Iterator[ServerRow]:
-        for cell in self._all():
+        for cell in self._available():
             with contextlib.suppress(errors.StoreFailed):
-                yield from cell.of(uuids)
+                yield from self._servers_of(cell).of(uuids)
 
-    def faults(self, uuids: Sequence[str]) -> dict[str, str]:
+    def faults(self, uuids: Sequence[str], since: datetime.datetime) -> dict[str, str]:
         found: dict[str, str] = {}
-        for cell in self._all():
+        for cell in self._available():
             with contextlib.suppress(errors.StoreFailed):
-                found |= cell.faults(uuids)
+                found |= self._servers_of(cell).faults(uuids, since)
         return found
 
-    def _all(self) -> Iterator[CellServerRows]:
+    def _available(self) -> list[Cell]:
         cells = self._view.cells
-        for cell in filter(None, (*cells.enabled(), cells.cell0)):
-            if cell.uuid not in self._cells:
-                engine = engine_of(cell, self._make_engine)
-                self._cells[cell.uuid] = CellServerRows(*engine)
-            yield self._cells[cell.uuid]
+        away = {cell.uuid for cell in cells.unavailable()}
+        every = filter(None, (*cells.enabled(), cells.cell0))
+        return [cell for cell in every if cell.uuid not in away]
+
+    def _servers_of(self, cell: Cell) -> CellServerRows:
+        if cell.uuid not in self._cells:
+            engine = engine_of(cell, self._make_engine)
+            self._cells[cell.uuid] = CellServerRows(*engine)
+        return self._cells[cell.uuid]
 
     def close(self) -> None:
         for each in self._cells.values():

@@ -173,9 +173,10 @@ class CellServerRows:
             lambda c: {host for each in queries for host in c.execute(each).scalars()}
         )
 
-    def faults(self, uuids: Sequence[str]) -> dict[str, str]:
-        """Return the text of the last fault of each server that had one."""
+    def faults(self, uuids: Sequence[str], since: datetime.datetime) -> dict[str, str]:
+        """Return the text of the last fault of each server that had one since then."""
         query = sa.select(_fault.instance_uuid, _fault.message).order_by(_fault.id)
+        query = query.where(_fault.created_at >= since)
         queries = [query.where(_fault.instance_uuid.in_(c)) for c in chunks(uuids)]
         return self.database.reading(
             lambda c: {

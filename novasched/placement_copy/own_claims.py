@@ -49,6 +49,9 @@ class OwnClaims:
     def __len__(self) -> int:
         return len(self._claims)
 
+    def __contains__(self, consumer: object) -> bool:
+        return consumer in self._claims
+
     def join(self, copy: ShowsClaims) -> None:
         """Let a copy show claims from now on."""
         with self.changing:

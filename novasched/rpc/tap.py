@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
+from kombu import compression
 from kombu.connection import Connection
 from oslo_config import cfg
 
@@ -34,12 +35,16 @@ QUEUE = 'novasched_shadow.{}.{}.{}'
 """The queues of a tap, by host, what they are for, and a uuid."""
 LONGEST = 5000
 """Messages that may wait in a queue; the oldest of more are dropped."""
+MOST_BYTES = 64 << 20
 OLDEST_S = 60
 """Seconds after which a message that waits is dropped."""
+BEHIND = 'messages come faster than they are decided, and some were dropped'
 RETRY_S = 2.0
 POLL_S = 1.0
-STALL_S = 5.0
-"""A tap that did nothing for so long was paused, and its queue grew meanwhile."""
+EMPTY_S = 0.01
+"""Queues from which nothing comes for so long are empty."""
+REBIND_S = 10.0
+"""Whether the bindings are still there is looked at so often."""
 TRIED_WITHIN_S = 10.0
 """A start waits so long for the broker, and goes on without it."""
 EVENT = 'scheduler.select_destinations.'
@@ -90,6 +95,24 @@ class _Source(NamedTuple):
     take: Callable[[Any], None]
 
 
+class _Binding(NamedTuple):
+    """A queue of our own, bound to an exchange of nova's."""
+
+    channel: Any
+    queue: str
+    source: _Source
+
+    def find(self) -> None:
+        """Raise amqp.NotFound if the exchange is not there."""
+        self.channel.exchange_declare(self.source.exchange, '', passive=True)
+
+    def bind(self) -> None:
+        """Bind it, also once more. Raises amqp.NotFound if the exchange is gone."""
+        self.find()
+        for key in self.source.keys:
+            self.channel.queue_bind(self.queue, self.source.exchange, key)
+
+
 class Tap:
     """Dispatches what the topic ``scheduler`` and its fanout exchange give, one message
     after the other.
@@ -121,7 +144,7 @@ class Tap:
         self._host = host
         # Casts have a queue of their own: many computes must not drop a request.
         self._sources = [
-            _Source('requests', exchange, [topic], self._take),
+            _Source('requests', exchange, [topic], self._take_request),
             _Source('casts', f'{topic}_fanout', [''], self._take),
         ]
         if notified:
@@ -134,10 +157,11 @@ class Tap:
         self._tried = threading.Event()
         self._thread = threading.Thread(target=self._run, name='tap', daemon=True)
         self._failing = LogOnce()
+        self._unreadable = LogOnce()
         self._lock = threading.Lock()
-        self._intervals: list[Interval] = []  # those that were not asked for yet
+        self._intervals: list[Interval] = []  # those that are not written yet
         self._until: tuple[float, float] | None = None  # the last one's, by both clocks
-        self._burst = 0  # messages since the queues were empty
+        self._burst = 0  # requests since the queues were empty
         self.problem: str | None = 'it has not begun'
         """Why nothing is tapped now; None while the tap listens."""
 
@@ -155,11 +179,16 @@ class Tap:
         self._thread.join()
 
     def intervals(self) -> list[Interval]:
-        """Return the times in which it listened, which end or are new since the last
-        call; only the last one may go on."""
+        """Return the times in which it listened that are not written yet, or go on."""
         with self._lock:
-            found, self._intervals = self._intervals, self._intervals[-1:]
-        return found
+            return list(self._intervals)
+
+    def forget(self, written: Sequence[Interval]) -> None:
+        """Keep intervals no more that are written and have ended."""
+        with self._lock:
+            known, last = {each.since_s for each in written}, self._intervals[-1:]
+            ended = [e for e in self._intervals[:-1] if e.since_s not in known]
+            self._intervals = [*ended, *last]
 
     # -- the thread
 
@@ -170,58 +199,77 @@ class Tap:
                     self._listen(connection)
             except UNANSWERED as problem:
                 self._lost(f'{type(problem).__name__}: {problem}')
-                self._ended.wait(RETRY_S)
+            except Exception as problem:
+                LOG.exception('The tap has failed, and begins anew')
+                self._lost(f'{type(problem).__name__}: {problem}')
+            self._ended.wait(RETRY_S)
 
     def _listen(self, connection: Any) -> None:
-        missing, due_s = self._sources, self._clock.monotonic()
+        missing, bound = list(self._sources), list[_Binding]()
+        due_s = rebind_s = self._clock.monotonic()
         while not self._ended.is_set():
-            if self._clock.monotonic() >= due_s:
-                missing = [s for s in missing if not self._bind(connection, s)]
+            now_s = self._clock.monotonic()
+            if now_s >= due_s:
+                bound += filter(None, (self._bind(connection, s) for s in missing))
+                there = {each.source.purpose for each in bound}
+                missing = [s for s in self._sources if s.purpose not in there]
                 connection.heartbeat_check()
-                due_s = self._clock.monotonic() + POLL_S
-            is_empty = False
-            try:
-                connection.drain_events(timeout=POLL_S)
-            except TimeoutError:
-                is_empty, self._burst = True, 0
-            if self.problem is None:
-                self._extend(is_empty)
+                due_s = now_s + POLL_S
+            if _drained(connection, EMPTY_S):
+                self._extend()
+                continue
+            self._extend(is_empty=True)
+            if now_s >= rebind_s:
+                for each in bound:
+                    each.bind()
+                rebind_s = now_s + REBIND_S
+            _drained(connection, POLL_S)
 
-    def _bind(self, connection: Any, source: _Source) -> bool:
+    def _bind(self, connection: Any, source: _Source) -> _Binding | None:
         """Bind a queue of our own to an exchange of nova's, which is never declared.
 
-        Return False while the exchange is not there: whether it lasts is nova's choice.
+        Return None while the exchange is not there: whether it lasts is nova's choice.
         """
         channel = connection.channel()
         queue = QUEUE.format(self._host, source.purpose, uuid.uuid4())
+        made = _Binding(channel, queue, source)
         bounds = {
             'x-max-length': self._longest,
+            'x-max-length-bytes': MOST_BYTES,
             'x-overflow': 'drop-head',
             'x-message-ttl': OLDEST_S * 1000,
         }
         try:
             # First, as a queue that is bound to nothing would stay.
-            channel.exchange_declare(source.exchange, '', passive=True)
+            made.find()
             channel.queue_declare(
                 queue, exclusive=True, auto_delete=True, arguments=bounds
             )
-            for key in source.keys:
-                channel.queue_bind(queue, source.exchange, key)
+            made.bind()
         except amqp.NotFound as problem:
+            channel.close()  # an error reopens it
             if source is self._sources[0]:
                 self._lost(str(problem))
-            return False
+            return None
         channel.basic_consume(queue, no_ack=True, callback=source.take)
         if source is self._sources[0]:
             self._begin()
-        return True
+        return made
+
+    def _take_request(self, raw: Any) -> None:
+        self._burst += 1
+        self._take(raw)
 
     def _take(self, raw: Any) -> None:
         """Dispatch a message; nothing that it says or does may end the tap."""
-        self._burst += 1
-        self._observer.tapped()
         try:
-            context, message = unpacked(raw.body)
+            self._observer.tapped()
+            context, message = unpacked(_body(raw))
+        except Exception as problem:
+            if self._unreadable.begins(type(problem).__name__):
+                LOG.exception('A message that was tapped cannot be read')
+            return
+        try:
             self._dispatcher.dispatch(Tapped(context, message))
         except oslo_messaging.ExpectedException:
             pass  # it has its line in the log
@@ -230,15 +278,19 @@ class Tap:
 
     def _take_notice(self, raw: Any) -> None:
         """Hear when nova-scheduler started or ended a request."""
-        with contextlib.suppress(
-            ValueError, TypeError, KeyError, oslo_messaging.MessagingException
-        ):
-            context, message = unpacked(raw.body)
-            event, sent = message['event_type'], message['timestamp']
-            if event.startswith(EVENT):
-                at = datetime.datetime.fromisoformat(sent).replace(tzinfo=datetime.UTC)
-                name, request_id = event.removeprefix(EVENT), context['request_id']
-                self._observer.notified(Phase(request_id, name, at.timestamp()))
+        body = _body(raw)
+        if EVENT.encode() not in (body if isinstance(body, bytes) else body.encode()):
+            return
+        with contextlib.suppress(Exception):
+            context, message = unpacked(body)
+            at = datetime.datetime.fromisoformat(message['timestamp'])
+            self._observer.notified(
+                Phase(
+                    context['request_id'],
+                    message['event_type'].removeprefix(EVENT),
+                    at.replace(tzinfo=datetime.UTC).timestamp(),
+                )
+            )
 
     # -- what was listened to
 
@@ -252,18 +304,21 @@ class Tap:
         if self._failing.ends():
             LOG.info('Messages for schedulers are tapped again')
 
-    def _extend(self, is_empty: bool) -> None:
-        """Listening goes on, unless messages were dropped during a pause.
-
-        After a pause that is known only once the queues are empty.
-        """
-        assert self._until is not None
-        pause_s = self._clock.monotonic() - self._until[1]
-        is_long = pause_s > STALL_S
-        if pause_s > OLDEST_S or (is_long and self._burst >= self._longest):
-            self._begin()
-        elif is_empty or not is_long:
-            self._keep(Interval(self._intervals[-1].since_s, self._clock.time()))
+    def _extend(self, is_empty: bool = False) -> None:
+        """Listening goes on where the queues are empty, unless messages were dropped
+        since they were so before."""
+        if self._until is None:
+            return
+        behind_s = self._clock.monotonic() - self._until[1]
+        were_dropped = behind_s > OLDEST_S or self._burst >= self._longest
+        if not is_empty:
+            self.problem = BEHIND if were_dropped else self.problem
+        elif self.problem is None or self.problem == BEHIND:
+            if were_dropped:
+                self._begin()
+            else:
+                self._keep(Interval(self._intervals[-1].since_s, self._clock.time()))
+            self._burst = 0
 
     def _keep(self, interval: Interval) -> None:
         """Keep an interval; its end is new if its beginning is not."""
@@ -278,6 +333,24 @@ class Tap:
         self._tried.set()
         if self._failing.begins():
             LOG.warning('Messages for schedulers cannot be tapped: %s', problem)
+
+
+def _drained(connection: Any, timeout_s: float) -> bool:
+    """Take a message, or an answer; return False if none comes within that time."""
+    try:
+        connection.drain_events(timeout=timeout_s)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _body(raw: Any) -> str | bytes:
+    """Return the body of a message, which kombu may have compressed."""
+    headers = raw.properties.get('application_headers') or {}
+    if kind := headers.get('compression'):
+        return bytes(compression.decompress(raw.body, kind))  # type: ignore[no-untyped-call]
+    body: str | bytes = raw.body
+    return body
 
 
 def from_conf(

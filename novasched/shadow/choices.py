@@ -4,6 +4,7 @@ rows in the cells."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -17,6 +18,8 @@ UNKNOWN = NovaChoice(None, KnownBy.UNKNOWN)
 Holders = Mapping[str, frozenset[str]]
 """The hosts that servers hold something of, by uuid of the server."""
 BUILDING = 'building'
+SKEW_S = 5.0
+"""Clocks of nova's databases may differ from ours by so much."""
 REBUILD_S = 3.0
 """A rebuild is certainly scheduled, or its server in error, after so long."""
 
@@ -27,8 +30,10 @@ class ServersOfCells(Protocol):
     def rows(self, uuids: Sequence[str]) -> Iterable[ServerRow]:
         """Return the rows of servers that are there."""
 
-    def faults(self, uuids: Sequence[str]) -> Mapping[str, str]:
-        """Return the text of the last fault of each server that had one."""
+    def faults(
+        self, uuids: Sequence[str], since: datetime.datetime
+    ) -> Mapping[str, str]:
+        """Return the text of the last fault of each server that had one since then."""
 
 
 class ChoiceFinder:
@@ -63,11 +68,11 @@ class ChoiceFinder:
         """Return the row of each server that is there."""
         return {row.uuid: row for row in self._servers.rows(uuids)} if uuids else {}
 
-    def with_fault(self, uuid: str, choice: NovaChoice) -> NovaChoice:
-        """Return a choice with the fault of its server, if that found no host."""
-        if choice.known_by != KnownBy.FAILED:
-            return choice
-        return replace(choice, fault=self._servers.faults([uuid]).get(uuid, ''))
+    def fault(self, uuid: str, since_s: float) -> str:
+        """Return the text of a server's last fault since then; '' if it had none."""
+        since = datetime.datetime.fromtimestamp(since_s - SKEW_S, datetime.UTC)
+        found = self._servers.faults([uuid], since.replace(tzinfo=None))
+        return found.get(uuid, '')
 
 
 def claimed(
@@ -105,10 +110,15 @@ def settled(
     return replace(choice, refused=refused)
 
 
-def rebuilt(row: ServerRow | None, seen_s: float) -> NovaChoice | None:
-    """Return the choice for a server that is rebuilt where it is, or is in error."""
+def rebuilt(
+    row: ServerRow | None, fault: Callable[[], str], seen_s: float
+) -> NovaChoice | None:
+    """Return the choice for a server that is rebuilt where it is, or has a new fault.
+
+    A server may have been in error before.
+    """
     if row is None or seen_s < REBUILD_S:
         return None
-    if row.state == 'error':
+    if row.state == 'error' and fault():
         return NovaChoice(None, KnownBy.FAILED, seen_s)
     return NovaChoice(row.host, KnownBy.INSTANCE, seen_s)

@@ -41,6 +41,8 @@ class EarlyClaims:
         """
         done = []
         for consumer in consumers:
+            if consumer in self._own_claims:  # another tap of a reload has done it
+                continue
             held = held_by(self._adapter, context, consumer)
             if isinstance(held, QueryFailed) or not held.allocations:
                 continue

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +22,8 @@ from novasched.shadow.comparison import Taken, compare
 from novasched.shadow.early import EarlyClaims
 from novasched.shadow.keeping import KeepsWhole
 from novasched.shadow.phases import Phases
+
+LOG = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 LOOKS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
@@ -43,9 +47,11 @@ class _ComparedRequest:
     record: Callable[[RequestRecorder], None]
     before: Holders
     is_late: bool
+    is_sure: bool  # of what was held before
     choices: dict[str, NovaChoice] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     looks: int = 0  # at placement
+    was_answered: bool = False
 
     @property
     def unsettled(self) -> list[str]:
@@ -79,6 +85,7 @@ class ShadowLog(DecisionLog):
         self._keeps_whole = keeps_whole
         self._lock = threading.Lock()
         self._waiting: deque[_ComparedRequest] = deque()
+        self._is_closed = False
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
 
     def recorder(
@@ -88,33 +95,54 @@ class ShadowLog(DecisionLog):
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
         uuids = list(instance_uuids or ())
-        before = self._held(context, request, uuids)
-        is_early = not request.is_move and not request.is_rebuild
-        early = [u for u, hosts in before.items() if hosts] if is_early else []
+        self._supersede(uuids)
+        held = self._held(context, request, uuids)
+        before = dict.fromkeys(uuids, frozenset[str]()) if held is None else held
+        early: list[str] = []
+        if not request.is_rebuild:
+            # Conductors name the host that a server leaves, if it holds that still.
+            left = frozenset(request.if_set('ignore_hosts') or ())
+            early = [uuid for uuid, hosts in before.items() if hosts - left]
+            before = {uuid: hosts & left for uuid, hosts in before.items()}
         out = self._early.take_out(context, early) if self._early and early else []
         recorder = self._inner.recorder(context, request, instance_uuids)
-        if isinstance(recorder, RequestRecorder) and before:
-            if early:
-                before = dict.fromkeys(before, frozenset[str]())
+        if isinstance(recorder, RequestRecorder) and uuids:
             waiting = _ComparedRequest(
-                recorder, recorder.when_ended, before, len(out) < len(early)
+                recorder,
+                recorder.when_ended,
+                before,
+                is_late=len(out) < len(early),
+                is_sure=held is not None,
             )
             recorder.when_ended = lambda ended: self._wait(waiting, out)
         return recorder
 
     def _held(
         self, context: RequestContext, request: RequestSpec, uuids: Sequence[str]
-    ) -> Holders:
-        """Return the hosts of which servers hold something.
+    ) -> Holders | None:
+        """Return the hosts of which servers hold something; None if placement fails.
 
         Nova claims for several servers in their order: if the first holds nothing, none
         does.
         """
-        nothing = dict.fromkeys(uuids, frozenset[str]())
-        held = self._finder.held(context, uuids[:1]) or {}
-        if len(uuids) > 1 and any(held.values()):
-            held = self._finder.held(context, uuids) or {}
-        return {**nothing, **held}
+        held = self._finder.held(context, uuids[:1]) if uuids else {}
+        if held is not None and len(uuids) > 1:
+            if any(held.values()):
+                return self._finder.held(context, uuids)
+            held = {**dict.fromkeys(uuids, frozenset[str]()), **held}
+        return held
+
+    def _supersede(self, uuids: Sequence[str]) -> None:
+        """Settle servers that are asked for once more: what is chosen from now on is
+        for the new request."""
+        asked = set(uuids)
+        with self._lock:
+            every = list(self._waiting)
+        for waiting in every:
+            for uuid in asked.intersection(waiting.unsettled):
+                waiting.settled.add(uuid)
+                if (known := waiting.choices.get(uuid)) and known.host:
+                    waiting.choices[uuid] = replace(known, refused=[known.host])
 
     def _wait(self, waiting: _ComparedRequest, out: Sequence[str]) -> None:
         if self._early and out:
@@ -122,7 +150,7 @@ class ShadowLog(DecisionLog):
         with self._lock:
             self._waiting.append(waiting)
             overdue = []
-            while self._is_full():
+            while self._waiting and (self._is_closed or self._is_full()):
                 overdue.append(self._waiting.popleft())
         for each in overdue:
             self._record(each)
@@ -141,7 +169,10 @@ class ShadowLog(DecisionLog):
         rows = self._finder.rows([u for each in every for u in each.unsettled])
         for waiting in every:
             seen_s = self._clock.monotonic() - waiting.recorder.started_s
-            self._look_at(waiting, rows, seen_s)
+            try:
+                self._look_at(waiting, rows, seen_s)
+            except Exception:  # a defect costs no other request
+                LOG.exception('It is not known what nova chose')
             if not waiting.unsettled or seen_s > WITHIN_S:
                 self._settle(waiting)
 
@@ -156,16 +187,18 @@ class ShadowLog(DecisionLog):
                 waiting.settled.add(uuid)
         for uuid in waiting.unsettled:
             row, known = rows.get(uuid), waiting.choices.get(uuid)
+            fault = functools.partial(self._finder.fault, uuid, recorder.at)
             if request.is_rebuild:
-                found = rebuilt(row, seen_s)
+                found = rebuilt(row, fault, seen_s)
             elif not request.is_move:
                 found = settled(row, known, waiting.before[uuid], seen_s)
-            elif seen_s > WITHIN_S and row is not None:
+            elif seen_s > WITHIN_S and row is not None and waiting.was_answered:
                 found = NovaChoice(None, KnownBy.UNCLAIMED, seen_s)
             else:
                 found = None
             if found is not None:
-                found = self._finder.with_fault(uuid, found)
+                if found.known_by == KnownBy.FAILED:
+                    found = replace(found, fault=fault())
                 waiting.choices[uuid] = found
                 waiting.settled.add(uuid)
                 if known is None:
@@ -177,11 +210,14 @@ class ShadowLog(DecisionLog):
         unknown = [u for u in waiting.unsettled if u not in waiting.choices]
         if recorder.request.is_rebuild or not unknown:
             return {}
+        if recorder.request.is_move and not waiting.is_sure:
+            return {}  # what it holds may be what it held
         if waiting.looks >= len(LOOKS_S) or seen_s < LOOKS_S[waiting.looks]:
             return {}
         waiting.looks += 1
-        now = self._finder.held(recorder.context, unknown) or {}
-        return claimed(now, waiting.before, waiting.choices, seen_s)
+        now = self._finder.held(recorder.context, unknown)
+        waiting.was_answered |= now is not None
+        return claimed(now or {}, waiting.before, waiting.choices, seen_s)
 
     def _learn(self, recorder: RequestRecorder, choice: NovaChoice) -> None:
         """Take note of a choice, which may explain what others differ in."""
@@ -219,6 +255,7 @@ class ShadowLog(DecisionLog):
     def close(self) -> None:
         """Record what waits, with what is known by now."""
         with self._lock:
+            self._is_closed = True
             waiting, self._waiting = list(self._waiting), deque()
         for each in waiting:
             self._record(each)

@@ -49,11 +49,12 @@ def test_row_says_what_became_of_a_boot(at, choice, expected):
 
 
 @cases(
-    ('at', 'seen_s', 'expected'),
-    ('too_early', row('active', 'h1'), REBUILD_S - 0.1, None),
-    ('in_place', row('active', 'h1'), REBUILD_S, ('h1', 'instance')),
-    ('refused', row('error', 'h1'), REBUILD_S, (None, 'failed')),
+    ('at', 'fault', 'seen_s', 'expected'),
+    ('too_early', row('active', 'h1'), '', REBUILD_S - 0.1, None),
+    ('in_place', row('active', 'h1'), '', REBUILD_S, ('h1', 'instance')),
+    ('refused', row('error', 'h1'), 'No valid host', REBUILD_S, (None, 'failed')),
+    ('in_error_before', row('error', 'h1'), '', REBUILD_S, ('h1', 'instance')),
 )
-def test_rebuild_stays_on_its_host_or_is_in_error(at, seen_s, expected):
-    found = rebuilt(at, seen_s)
+def test_rebuild_stays_on_its_host_or_has_a_new_fault(at, fault, seen_s, expected):
+    found = rebuilt(at, lambda: fault, seen_s)
     assert (found and (found.host, found.known_by)) == expected

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of a shadow wait until it is known what nova chose."""
 
-import functools
-
 import pytest
 
 from novasched.db.servers import ServerRow
 from novasched.objects.context import RequestContext
+from novasched.ports import QueryFailed
 from novasched.rpc.tap import Phase
 from novasched.scheduler.weighers.resources import RAMWeigher
 from novasched.shadow import log
 from novasched.shadow.choices import ChoiceFinder
-from novasched.shadow.keeping import DIFFERING, is_kept_whole
 from novasched.shadow.log import LOOKS_S, WITHIN_S, ShadowLog
 from novasched.shadow.phases import Phases
 from tests.support.clouds import factories
@@ -28,9 +26,12 @@ class Cloud(FakePlacement):
         super().__init__(*hosts.uuid.tolist())
         self._nodes = dict(zip(hosts.host.tolist(), hosts.uuid.tolist(), strict=True))
         self.taken, self.servers, self.questions = {}, {}, 0
+        self.fails = self.has_defect = False
 
     def holders(self, context, consumers, mine, among=None):
         self.questions += 1
+        if self.fails:
+            return QueryFailed(503, 'it is away')
         return {u: {self._nodes[self.taken[u]]} for u in consumers if u in self.taken}
 
     def hosts_by_node(self):
@@ -42,7 +43,9 @@ class Cloud(FakePlacement):
                 state, host = self.servers[uuid]
                 yield ServerRow(uuid, 'vm', host, host, state, 'p', 'u', 1, 1, None)
 
-    def faults(self, uuids):
+    def faults(self, uuids, since):
+        if self.has_defect:
+            raise ZeroDivisionError
         return dict.fromkeys(uuids, 'No valid host was found. ')
 
 
@@ -192,13 +195,58 @@ def test_host_that_a_move_leaves_is_no_choice(shadowed):
     shadowed.ask(UUIDS[0], ignore_hosts=['h1'])
     shadowed.look()
     assert shadowed.compared == []
-
-
-def test_request_that_differs_is_kept_whole_once_it_is_settled():
-    shadowed = Shadowed(keeps_whole=functools.partial(is_kept_whole, DIFFERING))
-    for uuid, host in zip(UUIDS, ('h1', 'h2'), strict=False):
-        shadowed.ask(uuid)
-        shadowed.cloud.servers[uuid] = 'active', host
-        shadowed.cloud.taken[uuid] = host
+    shadowed.cloud.taken[UUIDS[0]] = 'h2'
     shadowed.look()
-    assert [each.is_kept_whole for each in shadowed.written.requests] == [False, True]
+    assert shadowed.compared == [[('equal', '')]]
+
+
+def test_claim_of_a_move_that_nova_made_early_is_its_choice():
+    shadowed = Shadowed(Early(shows=False))
+    shadowed.cloud.taken[UUIDS[0]] = 'h2'
+    shadowed.ask(UUIDS[0], ignore_hosts=['h1'])
+    shadowed.look()
+    assert shadowed.compared == [[('equal', '')]]
+
+
+@pytest.mark.parametrize('first', [True, False])
+def test_move_of_which_placement_says_nothing_is_unknown(shadowed, first):
+    """It fails at the request, or at each look after it."""
+    shadowed.cloud.fails = first
+    shadowed.ask(UUIDS[0], ignore_hosts=['h1'])
+    shadowed.cloud.fails = not first
+    shadowed.cloud.servers[UUIDS[0]] = 'active', 'h1'
+    for _ in range(int(WITHIN_S) + 1):
+        shadowed.look()
+    assert shadowed.compared == [[('unknown', '')]]
+
+
+def test_move_that_claims_nothing_has_found_no_host(shadowed):
+    shadowed.ask(UUIDS[0], ignore_hosts=['h2'])
+    shadowed.cloud.servers[UUIDS[0]] = 'active', 'h2'
+    for _ in range(int(WITHIN_S) + 1):
+        shadowed.look()
+    assert shadowed.compared == [[('ours_only', 'unknown')]]
+
+
+def test_next_request_for_a_server_ends_the_one_before(shadowed):
+    for _ in range(2):
+        shadowed.ask(UUIDS[0], ignore_hosts=['h2'])
+    shadowed.cloud.taken[UUIDS[0]] = 'h1'
+    shadowed.look()
+    assert shadowed.compared == [[('unknown', '')], [('equal', '')]]
+
+
+def test_request_that_ends_after_the_log_is_recorded_at_once(shadowed):
+    shadowed.log.close()
+    shadowed.ask(UUIDS[0])
+    assert shadowed.compared == [[('unknown', '')]]
+
+
+def test_defect_of_one_request_costs_no_other(shadowed):
+    shadowed.ask(UUIDS[0])
+    shadowed.ask(UUIDS[1])
+    shadowed.cloud.servers[UUIDS[0]] = 'error', None
+    shadowed.cloud.servers[UUIDS[1]] = 'active', 'h1'
+    shadowed.cloud.has_defect = True
+    shadowed.look()
+    assert shadowed.compared == [[('equal', '')]]
