@@ -30,8 +30,8 @@ CLASSIC = {}
 QUORUM = {'rabbit_quorum_queue': True, 'amqp_durable_queues': True}
 LONGEST = 20
 BOUNDS = (
-    '[{<<"x-max-length">>,signedint,5000},{<<"x-overflow">>,longstr,<<"drop-head">>},'
-    '{<<"x-message-ttl">>,signedint,60000}]'
+    '[{<<"x-max-length">>,signedint,5000},{<<"x-max-length-bytes">>,signedint,67108864},'
+    '{<<"x-overflow">>,longstr,<<"drop-head">>},{<<"x-message-ttl">>,signedint,60000}]'
 )
 """Of the queues of a tap, as Erlang writes them."""
 LARGE = 'x' * 50_000
