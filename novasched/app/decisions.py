@@ -23,6 +23,7 @@ from novasched.decisions.primitives import origin_of
 from novasched.decisions.reading import DecisionFiles, DecisionReader
 from novasched.decisions.record import SCHEDULED
 from novasched.decisions.record_builder import RecordBuilder, profile_summary
+from novasched.decisions.recording import RequestRecorder
 from novasched.decisions.retention import total_size
 from novasched.decisions.worker_state import INTERVAL_S, StateFile
 from novasched.decisions.writing import DecisionWriter
@@ -143,6 +144,11 @@ class LogMaker:
             waits_for_diagnosis=diagnosis is not None,
         )
         keep, options = conf.novasched.decisions_keep, history.decisive_options(conf)
+
+        def whole(recorder: RequestRecorder) -> bytes | None:
+            release = dependencies.kept.release.newest(profile.release)
+            return history.encoded(recorder, options, release)
+
         log = RecordingLog(
             builder,
             self._store.pending,
@@ -150,9 +156,7 @@ class LogMaker:
             FaultText.from_conf(conf, builder),
             tracing.from_conf(conf, self._metrics, host_of(conf), trace_parent),
             keeps=lambda result: keep == files.ALL or result != SCHEDULED,
-            whole=lambda recorder: history.encoded(
-                recorder, options, dependencies.kept.release.newest(profile.release)
-            ),
+            whole=whole if self._store.directory else lambda recorder: None,
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ class ReplayDecision(ReportCommand):
 
         kept = self._document(parsed_args)
         try:
+            if parsed_args.file:
+                self._check_classes(parsed_args.file, replay.foreign_classes(kept))
             answer = replay.replay(kept)
             if parsed_args.anonymous:
                 from novasched.decisions.anonymous import anonymous
@@ -104,6 +107,27 @@ class ReplayDecision(ReportCommand):
             return history.decoded(kept)
         except (OSError, ValueError) as problem:
             raise _unreadable(parsed_args, str(problem)) from problem
+
+    def _check_classes(self, file: str, foreign: set[str]) -> None:
+        """Raise errors.OptionError for classes of others that no configuration of this
+        machine names."""
+        from novasched import plugins
+        from novasched.compat import driver_loading
+        from novasched.inspection.questions import replay
+
+        if foreign:
+            with contextlib.suppress(errors.OptionError):  # none that can be read
+                conf = self.configuration({**plugins.OPTS, **driver_loading.OPTS})
+                foreign -= replay.named_classes(conf)
+        if foreign:
+            raise errors.OptionError(
+                file,
+                f'it would load {", ".join(sorted(foreign))}, which the configuration '
+                'of this machine does not name',
+                'If you trust that code, name it in [filter_scheduler] '
+                'available_filters or weight_classes, or in [scheduler] driver, of a '
+                'file for --config-file',
+            )
 
     def text(
         self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from novasched.decisions.comparison import Cause
 from novasched.decisions.history import Document
 from novasched.objects.base import DATA, NAME
 
@@ -32,8 +33,10 @@ BY_UUID = frozenset({'instances', 'instance_images'})
 TENANT = 'filter_tenant_id'
 NAMED = frozenset({'ImageMeta', 'InstanceGroup', 'SecurityGroup', 'CellMapping'})
 """Objects whose field ``name`` is one."""
-FREE = frozenset({'disabled_reason', 'description'})
+FREE = frozenset({'disabled_reason', 'description', 'fault'})
 """Free text, which no decision reads."""
+NAMING_CAUSES = frozenset({Cause.FILTER, Cause.OTHER_REQUEST})
+"""Causes whose detail is a name; others have the text of a fault."""
 MOST_DIGITS = 8
 """A shorter number is no name: it may be any amount."""
 KEPT = frozenset({'nova', 'internal', ''})
@@ -70,11 +73,17 @@ def anonymous(kept: Document) -> Document:
                 if name.startswith(ENVELOPE) and name != DATA
                 else copied(each)
                 for name, each in value.items()
-                if name not in left_out
+                if name not in left_out and not _is_fault(name, value)
             }
         return value
 
     return {**copied(kept), 'novasched': kept.get('novasched')}
+
+
+def _is_fault(name: str, within: Document) -> bool:
+    """Return whether a field of a comparison may have the text of a fault."""
+    is_detail = name == 'detail' and 'cause' in within
+    return is_detail and within['cause'] not in NAMING_CAUSES
 
 
 def _is_name(text: str) -> bool:

@@ -158,8 +158,9 @@ class RecordBody:
 
     @property
     def is_of_head(self) -> bool:
-        """Whether the servers are all that there is: only the head is kept."""
-        return self == RecordBody(servers=self.servers)
+        """Whether the servers, compared or not, are all that there is: only the head
+        is kept."""
+        return self == RecordBody(servers=self.servers, shadow=self.shadow)
 
     @property
     def whole_decisions(self) -> list[WholeDecision]:

@@ -46,7 +46,7 @@ class Verdict(StrEnum):
     REJECTED = 'rejected'  # nova's host is none of our survivors
     OURS_ONLY = 'ours_only'
     NOVA_ONLY = 'nova_only'
-    UNKNOWN = 'unknown'  # it is not known what nova chose
+    UNKNOWN = 'unknown'  # nova's host or node, or a weight, is not known
 
 
 SAME = (Verdict.EQUAL, Verdict.ALIKE)

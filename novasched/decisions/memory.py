@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from novasched.decisions import files
@@ -29,6 +30,8 @@ from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 LOG = logging.getLogger(__name__)
 
 MOST_RECORDS = 1000
+MOST_LISTENED = 1000
+"""Times without a gap in which requests were tapped."""
 MOST_LISTS = 64
 """Lists of hosts that are kept; there is a new one when hosts come or go."""
 
@@ -54,9 +57,12 @@ class MemoryDecisions(DecisionReader):
         files.create_tables(self._connection, clock.time())
 
     def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
-        """Write records, and how many were lost; forget the oldest."""
+        """Write records, and how many were lost; forget the oldest.
+
+        No request is kept whole: a thousand of them may take 2 GiB.
+        """
         with self._lock, transaction(self._connection):
-            insert(self._connection, records)
+            insert(self._connection, [replace(each, whole=None) for each in records])
             if lost:
                 insert_lost(self._connection, lost, self.clock.time())
             self._trim('decisions', self._most)
@@ -72,6 +78,11 @@ class MemoryDecisions(DecisionReader):
         """See writing.DecisionWriter."""
         with self._lock, transaction(self._connection):
             insert_listened(self._connection, since_s, until_s)
+            self._connection.execute(
+                'DELETE FROM listened WHERE since NOT IN '
+                '(SELECT since FROM listened ORDER BY since DESC LIMIT ?)',
+                (MOST_LISTENED,),
+            )
 
     def _trim(self, table: str, most: int) -> None:
         self._connection.execute(

@@ -115,6 +115,8 @@ class DecisionRecord:
         body: Any = self.body
         if self.body.is_of_head:  # schedulers of before look for what is missing
             body = {'servers': self.body.servers}
+            if self.body.shadow is not None:
+                body['shadow'] = self.body.shadow
         made = {**vars(self), 'head': asdict(self.head), 'body': encode(body)}
         del made['whole']
         return made

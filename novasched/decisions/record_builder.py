@@ -156,9 +156,11 @@ class RecordBuilder:
         self._logged = LogOnce()
 
     def outcome(self, recorder: RequestRecorder) -> DecisionRecord:
-        """Return the head and the servers alone; no filter is asked."""
+        """Return the head and the servers alone, compared; no filter is asked."""
         head = self._head(recorder, verdict(recorder), '')
-        return DecisionRecord(head, RecordBody(servers=_servers(recorder)))
+        compared = list(recorder.compared) or None
+        body = RecordBody(servers=_servers(recorder), shadow=compared)
+        return DecisionRecord(head, body)
 
     def record(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the whole record."""

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from novasched.decisions.comparison import Cause, NovaChoice, ServerComparison, Verdict
 from novasched.decisions.recording import InstanceDecision, RequestRecorder
 from novasched.scheduler.columns import Floats
-from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.trace import Decision
+from novasched.scheduler.hosts import Rows
+from novasched.scheduler.trace import Decision, Weighed
 from novasched.shadow.choices import UNKNOWN
 
 UNCERTAIN = (Cause.UNKNOWN, Cause.NOVA_FILTERS)
@@ -82,17 +84,18 @@ def _compared(
     if not nova.is_known:
         return made(Verdict.UNKNOWN)
     if ours == nova.host:
-        return made(Verdict.EQUAL)
+        is_one = turn is None or ours is None or _is_one_node(turn, ours)
+        return made(Verdict.EQUAL if is_one else Verdict.UNKNOWN)
     if nova.host is None:
         return made(Verdict.OURS_ONLY, *_failure(nova.fault))
     decision = None if turn is None else turn.decision
     if decision is None:
         return made(Verdict.NOVA_ONLY, Cause.NOT_OFFERED)
-    place = _place(decision.weighed.hosts, nova.host)
+    place = _best_place(decision.weighed, nova.host)
     if place is None:
         verdict = Verdict.NOVA_ONLY if ours is None else Verdict.REJECTED
         return made(verdict, *_rejection(decision, nova.host))
-    mine = None if ours is None else _place(decision.weighed.hosts, ours)
+    mine = None if ours is None else _best_place(decision.weighed, ours)
     if mine is None:  # our claim or a look after the decision dropped it
         return made(Verdict.NOVA_ONLY, Cause.UNKNOWN)
     return _weighed(made(Verdict.ALIKE, Cause.CHANCE), decision, mine, place)
@@ -104,9 +107,11 @@ def _weighed(
     """Compare two survivors, by their places among the hosts that were weighed."""
     weighed = decision.weighed
     our, other = weighed.totals.item(ours), weighed.totals.item(novas)
+    if math.isnan(our) or math.isnan(other):
+        return replace(alike, verdict=Verdict.UNKNOWN, cause='')
     alike = replace(alike, our_weight=our, nova_weight=other)
-    scale = max(1.0, sum(float(abs(each.multipliers).max()) for each in weighed.scored))
-    if abs(our - other) <= NEAR * scale:
+    scale = max(1.0, sum(_scale(each.multipliers) for each in weighed.scored))
+    if our == other or abs(our - other) <= NEAR * scale:
         return alike
     return replace(
         alike,
@@ -116,11 +121,22 @@ def _weighed(
             each.name
             for each in weighed.weighings
             if any(
-                _is_best(weighed.totals - times * each.scores, novas, scale)
+                _is_best(_without(weighed.totals, times * each.scores), novas, scale)
                 for times in (1, 2)
             )
         ],
     )
+
+
+def _scale(multipliers: Floats) -> float:
+    """Return the largest multiplier that is finite, without its sign."""
+    finite = multipliers[np.isfinite(multipliers)]
+    return float(abs(finite).max(initial=0.0))
+
+
+def _without(totals: Floats, scores: Floats) -> Floats:
+    with np.errstate(invalid='ignore'):  # infinite ones leave no number
+        return totals - scores
 
 
 def _is_best(totals: Floats, place: int, scale: float) -> bool:
@@ -139,8 +155,8 @@ def _failure(fault: str) -> tuple[Cause, str]:
 
 def _rejection(decision: Decision, host: str) -> tuple[Cause, str]:
     """Say what kept a host of nova's from our survivors."""
-    for step in decision.steps:
-        if _place(step.rejected, host) is not None:
+    for step in reversed(decision.steps):  # of several nodes, what came farthest
+        if len(_places(step.rejected.host, host)):
             return Cause.FILTER, step.name
     return Cause.NOT_OFFERED, ''
 
@@ -163,7 +179,22 @@ def _caused(
     return replace(made, cause=Cause.LATE) if is_late else made
 
 
-def _place(hosts: HostTable, name: str) -> int | None:
-    """Return the place of a host in a table; None if it is not there."""
-    places = np.flatnonzero(hosts.host == name)
-    return int(places[0]) if len(places) else None
+def _is_one_node(turn: InstanceDecision, host: str) -> bool:
+    """Return whether a host has one node among those that placement offered."""
+    if turn.decision is None:
+        return True
+    hosts = turn.decision.hosts.snapshot.column('host')[turn.offered]
+    return len(_places(hosts, host)) <= 1
+
+
+def _best_place(weighed: Weighed, host: str) -> int | None:
+    """Return the place of a host, by the heaviest of its nodes; None if it is not
+    there."""
+    places = _places(weighed.hosts.host, host)
+    if not len(places):
+        return None
+    return int(places[weighed.totals[places].argmax()])
+
+
+def _places(hosts: Any, name: str) -> Rows:
+    return np.flatnonzero(hosts == name)

@@ -37,6 +37,8 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json
 from novasched.scheduler.hosts import HostTable
 
+OURS = ('nova.', 'novasched.')
+"""Beginnings of paths of classes that any document may name."""
 Recorded = Mapping[str, Any]
 """A request of a document, or a decision in it."""
 
@@ -102,6 +104,21 @@ def replay(kept: Document) -> ReplayReport:
 
 
 # -- the decision
+
+
+def foreign_classes(kept: Document) -> set[str]:
+    """Return the paths of classes that a document would load and that are of others."""
+    return {
+        path
+        for path in named_classes(_configuration(kept))
+        if '.' in path and not path.startswith(OURS)
+    }
+
+
+def named_classes(conf: Any) -> set[str]:
+    """Return the paths and names of the classes that a configuration loads."""
+    group, driver = conf.filter_scheduler, conf.scheduler.driver
+    return {*group.available_filters, *group.weight_classes, driver}
 
 
 @dataclass(eq=False)

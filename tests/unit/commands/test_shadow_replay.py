@@ -2,6 +2,7 @@
 """novasched shadow replay: a kept request, from the log or a file, decided again."""
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED
 from novasched.commands.shadow_replay import ReplayDecision
 from novasched.decisions import history
+from novasched.decisions.anonymous import anonymous
 from novasched.decisions.comparison import Cause, NovaChoice, ServerComparison, Verdict
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.writing import DecisionWriter
@@ -21,14 +23,19 @@ from novasched.objects.request_spec import (
 )
 from novasched.plugins import profile_from_conf
 from novasched.releases import NEWEST
+from novasched.runtime.typed_json import of_json
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.factories import INSTANCE
 from tests.support.records.recordings import Recorded
 from tests.support.records.stored_records import make_record, write
+from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run
 
 URL = 'mysql+pymysql://nova:s3cret@db/nova_cell1'
+NOVAS = 'nova.scheduler.filters.all_filters'
+NEIGHBOURS = 'tests.plugins.neighbours.NeighboursFilter'
+FAULT = "Lost connection to MySQL server at 'db.acme.example'"
 UUID = 'ce110000-0000-4000-8000-000000000001'
 
 
@@ -196,3 +203,43 @@ def test_anonymous_document_has_no_name_and_is_equal(ask, recorded, tmp_path):
     text = path.read_text() + json.dumps(found)
     names = [UUID, INSTANCE, recorded.head.id, 'acme', 'wile', 'cell1', 'compute-']
     assert [name for name in names if name in text] == []
+
+
+@cases(
+    ('cause', 'detail', 'is_kept'),
+    ('fault', Cause.NOVA_ERROR, FAULT, False),
+    ('filter', Cause.FILTER, 'ComputeFilter', True),
+)
+def test_anonymous_document_has_no_text_of_faults(document, cause, detail, is_kept):
+    (compared,) = document['requests'][0]['nova']
+    compared |= {'cause': cause, 'detail': detail}
+    compared['nova']['fault'] = FAULT
+    made = anonymous(document)
+    assert 'acme.example' not in json.dumps(made)
+    (again,) = made['requests'][0]['nova']
+    assert again.get('detail') == (detail if is_kept else None)
+    assert of_json(ServerComparison, again).nova.fault == ''
+
+
+@cases(
+    ('group', 'option', 'value'),
+    ('filter', 'filter_scheduler', 'available_filters', [NOVAS, 'this.Filter']),
+    ('weigher', 'filter_scheduler', 'weight_classes', ['this.Filter']),
+    ('driver', 'scheduler', 'driver', 'this.Filter'),
+)
+def test_document_loads_no_class_of_others(document, file, group, option, value):
+    document['profile']['options'][group][option] = value
+    with pytest.raises(errors.OptionError, match=r'it would load this\.Filter, '):
+        run(ReplayDecision, *file(document))
+    assert 'this' not in sys.modules
+
+
+def test_document_loads_classes_that_the_configuration_names(document, file, nova_conf):
+    document['profile']['options']['filter_scheduler']['available_filters'] = [
+        NOVAS,
+        NEIGHBOURS,
+    ]
+    with nova_conf.open('a') as conf:
+        conf.write(f'[filter_scheduler]\navailable_filters = {NEIGHBOURS}\n')
+    code, found, _ = run(ReplayDecision, *file(document), app=App([nova_conf]))
+    assert (code, found['is_equal']) == (ANSWERED, True)

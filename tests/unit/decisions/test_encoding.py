@@ -17,6 +17,12 @@ from novasched.decisions.body import (
     WholeDecision,
     body_of,
 )
+from novasched.decisions.comparison import (
+    KnownBy,
+    NovaChoice,
+    ServerComparison,
+    Verdict,
+)
 from novasched.decisions.encoding import MOST_KNOWN, RecordEncoder
 from novasched.decisions.record import LONG_OUTCOMES, decode, encode
 from novasched.decisions.record_builder import profile_summary
@@ -80,6 +86,16 @@ def test_head_alone_travels_without_what_it_has_not():
     sent = decode(made.to_primitive()['body'])
     assert list(sent) == ['servers']
     assert body_of(sent).is_of_head
+
+
+def test_head_alone_travels_with_its_comparisons():
+    chosen = NovaChoice('h2', KnownBy.ALLOCATION)
+    compared = ServerComparison('uuid', 'h1', chosen, Verdict.WORSE)
+    body = RecordBody(servers=[RecordedServer('uuid', 'h1')], shadow=[compared])
+    sent = decode(replace(make_record(), body=body).to_primitive()['body'])
+    assert list(sent) == ['servers', 'shadow']
+    assert body_of(sent).is_of_head
+    assert body_of(sent).shadow[0].verdict == Verdict.WORSE
 
 
 @cases(

@@ -10,6 +10,13 @@ from collections import Counter
 import pytest
 
 from novasched import errors
+from novasched.decisions.comparison import (
+    Cause,
+    KnownBy,
+    NovaChoice,
+    ServerComparison,
+    Verdict,
+)
 from novasched.decisions.encoding import RecordEncoder
 from novasched.decisions.fault import FaultText, Level
 from novasched.decisions.log import (
@@ -23,11 +30,15 @@ from novasched.decisions.record import decode
 from novasched.decisions.record_builder import RecordBuilder
 from novasched.decisions.recording import CANDIDATE, RequestObserver
 from novasched.decisions.task_thread import DRAIN_S
+from novasched.observability import catalogue
+from novasched.observability.decisions import DecisionMetrics
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from tests.support.clouds import factories
+from tests.support.clouds.factories import INSTANCE
 from tests.support.records.recordings import Recorded
+from tests.unit.observability.recorder import FakeRecorder
 
 PATIENCE_S = 30.0
 FULL = NumInstancesFilter(limit=0)
@@ -425,6 +436,28 @@ def test_dry_runs_have_their_records_at_once():
     log.clear()
     log.close()
     assert (log.records, log.recorders) == ([], [])
+
+
+def test_comparisons_outlive_the_bodies_of_their_records(open_log):
+    counted = FakeRecorder()
+    observer = DecisionMetrics(counted)
+    log = open_log(observer=observer, keeps=lambda result: result != 'scheduled')
+    recorded, take_in = served(log), log._take_in
+    chosen = NovaChoice('h2', KnownBy.ALLOCATION)
+
+    def compared(ended):
+        ended.compared = [
+            ServerComparison(INSTANCE, 'h1', chosen, Verdict.BETTER, Cause.LATE)
+        ]
+        take_in(ended)
+
+    log._take_in = compared
+    recorded.ask()
+    log.store.await_records(1)
+    (record,) = log.store.records
+    assert (record.body, len(record.compared)) == (None, 1)
+    assert counted.counts[catalogue.COMPARED.name, 'better'] == 1
+    assert counted.counts[catalogue.DIFFERENCES.name, 'late'] == 1
 
 
 def test_request_that_cannot_be_kept_whole_leaves_its_record(open_log, caplog):

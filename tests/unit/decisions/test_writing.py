@@ -14,7 +14,7 @@ from novasched import errors
 from novasched.decisions import files
 from novasched.decisions.body import RecordedDiagnosis
 from novasched.decisions.files import StoreSettings
-from novasched.decisions.memory import MemoryDecisions
+from novasched.decisions.memory import MOST_LISTENED, MemoryDecisions
 from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.writing import FILE_AGE_S, MOST_AT_ONCE, DecisionWriter
 from novasched.runtime.typed_json import to_json
@@ -320,13 +320,20 @@ def test_nothing_waits_where_nothing_was_written(make_writer, directory):
     assert not directory.exists()
 
 
-def test_memory_forgets_requests_kept_whole_with_their_records(clock):
-    memory = MemoryDecisions(most=1, clock=clock)
-    records = [replace(make_record(), whole=b'1'), replace(make_record(), whole=b'2')]
-    write(memory, records)
-    assert memory.whole(records[1].head.id) == b'2'
-    ((left,),) = next(memory.select('SELECT count(*) FROM whole_requests'))
-    assert left == 1
+def test_memory_keeps_no_request_whole(clock):
+    memory = MemoryDecisions(clock=clock)
+    record = replace(make_record(), whole=b'1')
+    write(memory, [record])
+    assert memory.read(record.head.id).body == record.body
+    assert memory.whole(record.head.id) is None
+
+
+def test_memory_forgets_the_oldest_tapped_times(clock):
+    memory = MemoryDecisions(clock=clock)
+    for since_s in range(MOST_LISTENED + 2):
+        memory.write_listened(since_s, since_s + 0.5)
+    kept = memory.listened(0)
+    assert (len(kept), kept[0]) == (MOST_LISTENED, (2_000_000, 2_500_000))
 
 
 def test_file_of_no_shadow_has_no_table_of_whole_requests(make_writer, reader):

@@ -2,6 +2,7 @@
 """How our choice compares with nova's, and why they differ."""
 
 import contextlib
+import math
 
 import pytest
 
@@ -135,3 +136,42 @@ def test_later_server_differs_as_an_earlier_one_does():
     assert {each.cause for each in found[1:] if each.verdict == 'better'} <= {
         'same_request'
     }
+
+
+@cases(
+    ('nova', 'verdict', 'cause', 'weight'),
+    ('the_same_host', 'h1', 'unknown', '', None),
+    ('another_by_its_best_node', 'h2', 'better', 'unknown', 8 / 9),
+    ('a_host_whose_nodes_are_rejected', 'h4', 'rejected', 'filter', None),
+)
+def test_host_with_several_nodes(nova, verdict, cause, weight):
+    hosts = factories.hosts(
+        host=['h1', 'h1', 'h2', 'h2', 'h4', 'h4'],
+        nodename=[f'node-{number}' for number in range(6)],
+        free_ram_mb=[5000, 9000, 6000, 8000, 5000, 5000],
+        num_instances=[0, 0, 0, 0, 10, 11],
+    )
+    recorded = Recorded(hosts, filters=[NumInstancesFilter(10)], weighers=WEIGHERS)
+    recorded.ask(UUIDS[:1])
+    (found,) = compare(recorded.log.requests[-1], chosen(nova))
+    assert found.ours == 'h1'
+    assert (found.verdict, found.cause) == (verdict, cause)
+    assert found.nova_weight == weight
+
+
+@cases(
+    ('nova', 'multiplier', 'verdict', 'cause'),
+    ('both_infinite', 'h2', math.inf, 'alike', 'chance'),
+    ('no_number', 'h3', math.inf, 'unknown', ''),
+    ('one_infinite', 'h2', 1.0, 'better', 'unknown'),
+)
+def test_weights_that_are_not_finite(nova, multiplier, verdict, cause):
+    own = (factories.aggregate(ram_weight_multiplier='inf'),)
+    recorder = decided(
+        weighers=[RAMWeigher(multiplier)],
+        ram=[9000, 8500, 0, 7000],
+        aggregates=[own, (), (), ()],
+    )
+    (found,) = compare(recorder, chosen(nova))
+    assert found.ours == 'h1'
+    assert (found.verdict, found.cause) == (verdict, cause)
