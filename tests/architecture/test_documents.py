@@ -66,8 +66,8 @@ NO_METRICS = {
     'novasched_shadow',
 }  # fmt: skip
 """Their prefix, a group of options, a package and two accounts."""
-NO_PATHS = {'novasched/decisions'}
-"""What is below state_path."""
+NO_PATHS = {'novasched/decisions', 'build/docs/html/index.html'}
+"""What is below state_path, and what is made."""
 ATTRIBUTES = {'run_filter_once_per_request'}
 """Of the classes of plugins."""
 

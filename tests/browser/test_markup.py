@@ -66,7 +66,7 @@ def test_a_host_called_script_is_text(marked_browser, marked, name):
     assert browser.run(ALIVE) == [None, 0, 0, 0]
     assert '49' not in browser.driver.title
     shown = browser.run('return document.body.textContent')
-    if name not in ('counts', 'decisions-none', 'plan-no', 'plan-error'):
+    if name not in ('counts', 'decisions-none', 'plan-no', 'plan-error', 'shadow'):
         assert '<script>window.owned=1</script>' in shown
         assert '{{7*7}}' in shown
     assert browser.run(REORDERED, RIGHT_TO_LEFT) == []

@@ -38,6 +38,9 @@ class EmptyCloud:
 
     health = overview
 
+    def has_shadow(self):
+        return False
+
     def plan(self, order):
         raise errors.Busy(2, 'a dry run')
 

@@ -22,7 +22,9 @@ from tests.support.tables.cases import cases
 pytestmark = pytest.mark.ours
 
 ROOT = Path(__file__).parents[2]
-OURS = {'capacity', 'decisions', 'explain', 'host', 'plan', 'top', 'why-not'}
+OURS = {
+    *('capacity', 'decisions', 'explain', 'host', 'plan', 'shadow', 'top', 'why-not')
+}
 LAB = {'boot', 'delete', 'demo', 'list', 'move', 'show'}
 SOURCES = (
     'LICENSE',
