@@ -75,6 +75,8 @@ def boot_compared(api, shadow, count):
     comparisons, each of which is known and has a cause if it differs."""
     counts = itertools.islice(itertools.cycle((1, 1, 3)), count * 3 // 5)
     uuids = [*_boot_and_end(api, counts)]
+    for uuid in api.made:
+        api.becomes(uuid, 'ACTIVE', 'ERROR')
     compared = shadow.of(uuids)
     failed = [each for each in compared if each.known_by == KnownBy.FAILED]
     assert {each.cause for each in failed} <= {Cause.NO_CANDIDATES}

@@ -94,6 +94,7 @@ def test_a_decision_without_a_choice_is_equal(api, shadow):
         assert each.known_by == KnownBy.FAILED
 
 
+@pytest.mark.exhaustive('unit tests compare moves')
 def test_moves_are_compared(api, shadow):
     move_compared(api, shadow, max(2, BOOTS // 5), host=HOSTS[0])
 
@@ -110,6 +111,7 @@ def picky(api, shadow):
             break
 
 
+@pytest.mark.exhaustive('unit tests have refusals')
 def test_a_host_that_refuses_a_server_is_named(api, shadow, picky):
     for _ in range(TRIES):
         (compared,) = shadow.of([booted(api)])
@@ -129,6 +131,7 @@ def turned(peer_cloud, opened):
     start_nova(peer_cloud, 'shadowed')
 
 
+@pytest.mark.exhaustive('it boots for a minute; unit tests find weighers')
 def test_a_multiplier_that_nova_has_turned_round_is_found(
     peer_cloud, api, shadow, turned
 ):
