@@ -31,11 +31,9 @@ from novasched.observability.catalogue import Recorder
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import Cell, Placement
-from novasched.ports.decisions import DecisionLog
 from novasched.process.service import Scheduler, host_of
 from novasched.rpc import server, tap
 from novasched.rpc.tap import Phase, TapObserver
-from novasched.runtime.clock import Clock
 from novasched.scheduler.pipeline import Profile
 from novasched.shadow import keeping
 from novasched.shadow.choices import ChoiceFinder
@@ -58,35 +56,11 @@ def compose(
     claims nothing, has no row of a service, no journal and no queue of a scheduler."""
     clock, instrumentation = dependencies.clock, dependencies.instrumentation
     store = open_store(conf, instrumentation.decision_log)
-    dependencies = _reading(conf, dependencies)
+    dependencies = _reading(dependencies)
     make_log = LogMaker(conf, dependencies, store)
     services = servicegroup.services(conf, dependencies.services, clock)
     phases = Phases()
-    inner: list[Placement] = []
-    logs: list[ShadowLog] = []
-    opened: list[_CellServers] = []
-
-    def claimless(placement: Placement) -> ClaimlessPlacement:
-        inner.append(placement)
-        return ClaimlessPlacement(placement)
-
-    def shadow_log(
-        view: ClusterView, profile: Profile, copy: CopyKeeper | None
-    ) -> DecisionLog:
-        servers = _CellServers(view, dependencies.make_cell_engine)
-        opened.append(servers)
-        log = ShadowLog(
-            make_log(view, profile, copy),
-            ChoiceFinder(inner[0], view.hosts_by_node, servers),
-            phases,
-            clock,
-            None if copy is None else _early(dependencies, copy, clock),
-            conf.scheduler.max_placement_results,
-            functools.partial(keeping.is_kept_whole, conf.novasched.shadow_keep),
-        )
-        logs.append(log)
-        return log
-
+    shadow_log = _ShadowLogMaker(conf, dependencies, make_log, phases)
     kept = dependencies.kept
     reader = app.compose_reader(
         conf,
@@ -95,7 +69,9 @@ def compose(
         make_log=shadow_log,
         transport_url=dependencies.transport.conf.transport_url,
         # Nova assumes nothing of its picks for other requests.
-        wrappers=app.Wrappers(placement=claimless, assumed=lambda profile: None),
+        wrappers=app.Wrappers(
+            placement=shadow_log.claimless, assumed=lambda profile: None
+        ),
         found=kept.release.at_least(find(conf, services, clock)),
     )
     view, copy = reader.view, reader.copy
@@ -124,14 +100,15 @@ def compose(
         *driver_loading.periodic_tasks(conf, lambda: manager.driver),
         *follow_tasks(conf, reader.found, services, clock, manager, None),
         *make_log.tasks(reader.outages, instrumentation.picks),
-        (LOOK_EVERY_S, logs[0].look),
+        (LOOK_EVERY_S, shadow_log.made.look),
         (WRITE_EVERY_S, write_intervals),
     ]
 
     def close() -> None:
         with contextlib.suppress(errors.StoreFailed):
             write_intervals()
-        for each in (reader.decision_log, *opened, store.store, dependencies):
+        ended = (shadow_log.made, shadow_log.servers, store.store, dependencies)
+        for each in ended:
             each.close()
 
     return Scheduler(
@@ -168,27 +145,64 @@ class _TapMetrics(TapObserver):
         self._recorder.count(catalogue.TAP_GAP_SECONDS, by=seconds)
 
 
-def _early(dependencies: Dependencies, copy: CopyKeeper, clock: Clock) -> EarlyClaims:
-    return EarlyClaims(
-        dependencies.placement,
-        copy.own_claims,
-        lambda: copy.current(MOST_AGE_S),
-        clock.monotonic,
-    )
+class _ShadowLogMaker:
+    """Makes the log of a shadow. It asks the placement of which nothing is claimed."""
+
+    placement: Placement
+    servers: _CellServers
+    made: ShadowLog
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        dependencies: Dependencies,
+        make_log: LogMaker,
+        phases: Phases,
+    ) -> None:
+        self._conf = conf
+        self._dependencies = dependencies
+        self._make_log = make_log
+        self._phases = phases
+
+    def claimless(self, placement: Placement) -> ClaimlessPlacement:
+        self.placement = placement
+        return ClaimlessPlacement(placement)
+
+    def __call__(
+        self, view: ClusterView, profile: Profile, copy: CopyKeeper | None
+    ) -> ShadowLog:
+        conf, dependencies = self._conf, self._dependencies
+        self.servers = _CellServers(view, dependencies.make_cell_engine)
+        early = None
+        if copy is not None:
+            early = EarlyClaims(
+                dependencies.placement,
+                copy.own_claims,
+                lambda: copy.current(MOST_AGE_S),
+                dependencies.clock.monotonic,
+            )
+        self.made = ShadowLog(
+            self._make_log(view, profile, copy),
+            ChoiceFinder(self.placement, view.hosts_by_node, self.servers),
+            self._phases,
+            dependencies.clock,
+            early,
+            conf.scheduler.max_placement_results,
+            functools.partial(keeping.is_kept_whole, conf.novasched.shadow_keep),
+        )
+        return self.made
 
 
-def _reading(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Dependencies:
+def _reading(dependencies: Dependencies) -> Dependencies:
     """Return dependencies that write nowhere."""
     engines.read_only(dependencies.api_engine)
     make = dependencies.make_cell_engine
-    services = dependencies.services
-    if isinstance(services, SqlServiceStore):
-        services = SqlServiceStore(engines.read_only(engines.main_engine(conf)))
+    if isinstance(dependencies.services, SqlServiceStore):
+        engines.read_only(dependencies.services.database.engine)
     return replace(
         dependencies,
         make_cell_engine=lambda url: engines.read_only(make(url)),
         notifier=SilentNotifier(),
-        services=services,
     )
 
 

@@ -164,8 +164,8 @@ class SqlServiceStore:
         clock: Clock = SYSTEM_CLOCK,
         new_uuid: Callable[[], str] = uuidutils.generate_uuid,
     ) -> None:
-        self._database = Database(engine)
-        self._ask = self._database.reading
+        self.database = Database(engine)
+        self._ask = self.database.reading
         self._clock = clock
         self._new_uuid = new_uuid
 
@@ -184,7 +184,7 @@ class SqlServiceStore:
             else:
                 return row, inserted
         raise errors.StoreFailed(
-            self._database.name,
+            self.database.name,
             f'the services row of {binary} on {host} keeps changing',
         )
 
@@ -215,7 +215,7 @@ class SqlServiceStore:
         """Set columns of a row, in this order; False if the row is gone."""
         s = tables.services.c
         change = sa.update(tables.services).where(s.id == service_id, s.deleted == 0)
-        return self._database.retrying(
+        return self.database.retrying(
             lambda c: c.execute(change.ordered_values(*values)).rowcount > 0
         )
 
@@ -226,7 +226,7 @@ class SqlServiceStore:
         begun = {'report_count': 0, 'disabled': False, 'forced_down': False}
         made = {'uuid': self._new_uuid(), 'created_at': self._clock.utcnow()}
         new = sa.insert(tables.services).values(**given, **begun, **made, deleted=0)
-        return self._database.insert(new)
+        return self.database.insert(new)
 
     def _set_version(self, row: ServiceRow, version: int) -> None:
         self.check_version(row.binary)

@@ -404,14 +404,12 @@ class DecisionReader(abc.ABC):
             raise errors.DecisionNotFound(id_prefix)
 
         def ask(connection: sqlite3.Connection, _: int) -> bytes | None:
-            if not files.has_table(connection, 'whole_requests'):
-                return None
             row = connection.execute(
                 'SELECT document FROM whole_requests WHERE decision = ?', (place.rowid,)
             ).fetchone()
             return row[0] if row else None
 
-        return next(self.each(ask, [place.number]), None)
+        return next(self.each(ask, [place.number], 'whole_requests'), None)
 
     # -- counts
 

@@ -102,13 +102,8 @@ class _Binding(NamedTuple):
     queue: str
     source: _Source
 
-    def find(self) -> None:
-        """Raise amqp.NotFound if the exchange is not there."""
-        self.channel.exchange_declare(self.source.exchange, '', passive=True)
-
     def bind(self) -> None:
         """Bind it, also once more. Raises amqp.NotFound if the exchange is gone."""
-        self.find()
         for key in self.source.keys:
             self.channel.queue_bind(self.queue, self.source.exchange, key)
 
@@ -241,7 +236,7 @@ class Tap:
         }
         try:
             # First, as a queue that is bound to nothing would stay.
-            made.find()
+            channel.exchange_declare(source.exchange, '', passive=True)
             channel.queue_declare(
                 queue, exclusive=True, auto_delete=True, arguments=bounds
             )

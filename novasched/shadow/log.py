@@ -96,7 +96,7 @@ class ShadowLog(DecisionLog):
     ) -> DecisionRecorder:
         uuids = list(instance_uuids or ())
         self._supersede(uuids)
-        held = self._held(context, request, uuids)
+        held = self._held(context, uuids)
         before = dict.fromkeys(uuids, frozenset[str]()) if held is None else held
         early: list[str] = []
         if not request.is_rebuild:
@@ -117,9 +117,7 @@ class ShadowLog(DecisionLog):
             recorder.when_ended = lambda ended: self._wait(waiting, out)
         return recorder
 
-    def _held(
-        self, context: RequestContext, request: RequestSpec, uuids: Sequence[str]
-    ) -> Holders | None:
+    def _held(self, context: RequestContext, uuids: Sequence[str]) -> Holders | None:
         """Return the hosts of which servers hold something; None if placement fails.
 
         Nova claims for several servers in their order: if the first holds nothing, none

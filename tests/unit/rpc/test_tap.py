@@ -32,14 +32,17 @@ class Channel:
 
     def exchange_declare(self, exchange, kind, passive):
         assert passive
-        if exchange in self._connection.missing:
-            raise amqp.NotFound(f'no exchange {exchange}')
+        self._find(exchange)
 
     def queue_declare(self, queue, **bounds):
         self.queue = queue
 
     def queue_bind(self, queue, exchange, key):
-        """Nothing."""
+        self._find(exchange)
+
+    def _find(self, exchange):
+        if exchange in self._connection.missing:
+            raise amqp.NotFound(f'no exchange {exchange}')
 
     def basic_consume(self, queue, no_ack, callback):
         assert no_ack
