@@ -16,6 +16,7 @@ from novasched import errors, printable
 from novasched.inspection.session import orders
 from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ FORMAT_VERSION = 1
 SERVICE = 'nova-scheduler'
 PIPE_WIDTH = 120
 LEAST_WIDTH = 8
+QUIET_S = 2.0
+"""Seconds that something may take before its progress is shown."""
 WHOLE = ('ID', 'Time', 'Server', 'Result')
 """Columns of which a part says little."""
 
@@ -213,6 +216,21 @@ class ReportCommand(ConfiguredCommand):
             text = self.text(shown, self._style(parsed_args), parsed_args)
         out.write(text.rstrip('\n') + '\n')
         return self.code
+
+    def progress(self, text: str) -> None:
+        """Show what is being done, on a terminal, once it takes long."""
+        stderr = self.app.stderr
+        self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
+        if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
+            shown = printable.line(text)
+            printable.unescaped(stderr).write(f'\r{shown} ...\033[K')
+            stderr.flush()
+            self._is_shown = True
+
+    def end_progress(self) -> None:
+        """Take the line of the progress away."""
+        if getattr(self, '_is_shown', False):
+            printable.unescaped(self.app.stderr).write('\r\033[K')
 
     def _style(self, parsed_args: argparse.Namespace) -> Style:
         width = shutil.get_terminal_size().columns

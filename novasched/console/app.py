@@ -31,6 +31,7 @@ from novasched.console.pages import (
     heat,
     host,
     hosts,
+    lab,
     overview,
     plan,
     query,
@@ -60,6 +61,7 @@ NAVIGATION = (
     ('capacity', '/capacity', 'Capacity', 'c'),
     ('hosts', '/hosts', 'Hosts', 'h'),
     ('shadow', '/shadow', 'Shadow', ''),
+    ('lab', '/lab', 'Lab', ''),
     ('health', '/health', 'Health', ''),
 )
 """Pages by name, with their addresses, titles and keys."""
@@ -175,6 +177,10 @@ class PageReports:
         report = self._reader.shadow(order)
         return Answered(report, lambda: shadow.view(report, order))
 
+    def lab(self, asked: PageQuery) -> Answered:
+        report = self._reader.lab(asked.text('run'))
+        return Answered(report, lambda: lab.view(report, asked))
+
     def health(self, asked: PageQuery) -> Answered:
         report = self._reader.health()
         return Answered(report, lambda: health.view(report))
@@ -247,6 +253,7 @@ def create(reader: Cloud) -> flask.Flask:
         ('/hosts', 'hosts'),
         ('/hosts/<path:name>', 'host'),
         ('/shadow', 'shadow'),
+        ('/lab', 'lab'),
         ('/health', 'health'),
     ):
         ask = getattr(pages, name)
@@ -311,15 +318,16 @@ def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
 
 
 def _frame(reader: Cloud) -> dict[str, Any]:
-    """Return the frame of every page; a shadow is in it where there is one."""
+    """Return the frame of every page; a shadow and the lab are in it where they are."""
     path = flask.request.path
     first = re.match(r'/[^/]*', path)
     where = first.group() if first else '/'
+    there = {'lab': reader.has_lab, 'shadow': lambda: _has_shadow(reader)}
     return {
         'navigation': [
             {'href': href, 'title': title, 'key': key, 'is_here': href == where}
             for name, href, title, key in NAVIGATION
-            if name != 'shadow' or href == where or _has_shadow(reader)
+            if href == where or name not in there or there[name]()
         ],
         'as_json': _asked().api() if flask.request.endpoint else '',
     }

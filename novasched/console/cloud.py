@@ -53,6 +53,7 @@ from novasched.inspection.session.orders import (
 )
 from novasched.observability.health import FAIL, PASS, WARN, Check, overall, stamp
 from novasched.placement import session as placement_session
+from novasched.policy_lab.run_list import LabReport, lab_report
 from novasched.process import configuration, opts
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
@@ -230,6 +231,15 @@ class Cloud:
     def has_shadow(self) -> bool:
         """Return whether a shadow has compared anything."""
         return self._decisions().has_compared()
+
+    def has_lab(self) -> bool:
+        """Return whether runs of the policy lab are shown."""
+        return bool(self._conf.novasched_console.lab_dir)
+
+    @_answered(LOOKUPS, DECISION_AGE_S)
+    def lab(self, run: str) -> LabReport:
+        """Return the runs of the policy lab, and one of them; '' is the newest."""
+        return lab_report(self._conf.novasched_console.lab_dir, run)
 
     # -- plans
 

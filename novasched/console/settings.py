@@ -70,6 +70,12 @@ Related options:
             help='Flavors whose free slots ``/metrics`` of the console shows as '
             '``novasched_free_slots``, by zone.',
         ),
+        cfg.StrOpt(
+            'lab_dir',
+            default='',
+            help='Directory of runs of ``novasched lab run``, which the page ``/lab`` '
+            'shows. Unset: there is no such page.',
+        ),
         cfg.IntOpt(
             'threads',
             default=8,

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of the policy lab: what each policy would have done, in figures and over
+time."""
+
+from __future__ import annotations
+
+from novasched.console.pages import words
+from novasched.console.pages.query import PageQuery
+from novasched.console.pages.words import Link, View
+from novasched.inspection.texts.lines import counted
+from novasched.policy_lab import charts, texts
+from novasched.policy_lab.results import FIGURES, RunResult
+from novasched.policy_lab.run_list import LabReport
+
+SHOWN = ('allocated_vcpus_percent', 'empty_percent', 'unallocatable_percent')
+"""Series that are drawn, before the room for flavors."""
+
+
+def view(answer: LabReport, asked: PageQuery) -> View:
+    """Return the values for the page."""
+    runs = [
+        (Link(each.name, asked.href(run=each.name)), each.name == answer.name, each.at)
+        for each in answer.runs
+    ]
+    found = {} if answer.run is None else _run(answer.run)
+    return {'runs': runs, 'name': answer.name, 'run': found}
+
+
+def _run(run: RunResult) -> View:
+    names = [each.name for each in run.plan.policies]
+    rooms = texts.shown_rooms(run)
+    return {
+        'title': run.title,
+        'fleet': texts.fleet(run.hosts),
+        'parts': counted(len(run.plan.parts), 'part'),
+        'policies': run.plan.policies,
+        'others': names[1:],
+        'first': names[0],
+        'overloaded': run.overloaded,
+        'rows': [
+            {
+                'name': FIGURES[row.name].text,
+                'cells': [texts.value(row.name, row.means.get(name)) for name in names],
+                'differences': [
+                    texts.difference(run, row.name, name) for name in names[1:]
+                ],
+            }
+            for row in run.rows
+        ],
+        'rooms': [
+            (flavor, [f'{texts.room(run, name, flavor):.0f}' for name in names])
+            for flavor in rooms
+        ],
+        'needed': [texts.needed(run, name) for name in names] if run.needed else [],
+        'charts': [_chart(run, name) for name in (*SHOWN, *map(texts.of_room, rooms))],
+        'refused': [
+            (name, found or words.NOTHING)
+            for name in names
+            for found in [texts.most_refused(run.of_policy(name))]
+        ],
+    }
+
+
+def _chart(run: RunResult, name: str) -> View:
+    title = texts.named(name)
+    return {'title': title, 'svg': charts.svg(title, texts.series_of(run, name))}
