@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud in memory: hosts and providers in arrays, which claims and deletes change.
+
+It is what the manager sees as the view of the cells and as placement. Candidates come
+from the engine of the copy of placement.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import os_traits
+
+from novasched.cluster.aggregates import AggregateView
+from novasched.cluster.snapshot import candidates_column, limits_column
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.placement.claimless import ClaimlessPlacement
+from novasched.policy_lab.figures import HostLoad
+from novasched.policy_lab.results import HostGroup
+from novasched.ports import Candidate, Candidates, Claimed, ClaimRequest, UndoLeft
+from novasched.providers.by_root import CandidatesByRoot, TableSummaries
+from novasched.providers.candidates import search
+from novasched.providers.table import Inventory, ProviderTable
+from novasched.resources.query import VERSION, Query, decode
+from novasched.scheduler.columns import Categories, Ints, Objects, Rows
+from novasched.scheduler.fit.parse import HostPools, host_topology
+from novasched.scheduler.hosts import HostTable, taken
+from novasched.scheduler.snapshot import Snapshot
+
+BUILD_S = 60.0
+"""How long a build counts in io-ops."""
+MOST_OF_ROOT = 32
+"""Candidates of a host, as with a copy of placement."""
+CHANGING = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
+"""Columns that instances change."""
+CLASSES = ('VCPU', 'MEMORY_MB', 'DISK_GB')
+NAMESPACE = uuid.UUID('5a7cf8b4-6d0f-4d0e-9c61-8d3f6a1f2a55')
+
+
+class Placed(NamedTuple):
+    """Host of an instance, and what it takes there and of providers."""
+
+    row: int  # of its host
+    columns: Sequence[tuple[str, int]]
+    amounts: Sequence[tuple[str, int, int]]  # class, place in its inventory, amount
+
+
+class LabCloud:
+    """Hosts of a table and providers of a table; both begin as they are given."""
+
+    def __init__(self, hosts: Snapshot, providers: ProviderTable) -> None:
+        self._hosts = hosts
+        self._providers = providers
+        self.columns: dict[str, Ints] = {
+            name: hosts.column(name).copy() for name in CHANGING
+        }
+        self.used: dict[str, Ints] = {
+            name: inventory.used.copy()
+            for name, inventory in providers.inventories.items()
+        }
+        self._table: ProviderTable | None = None
+        self._snapshot: Snapshot | None = None
+        uuids = hosts.column('uuid').tolist()
+        self.node_uuids = set(uuids)
+        self.rows_by_node = {node: row for row, node in enumerate(uuids)}
+        # the host of each provider; -1: it is no node
+        self._host_rows = np.array(
+            [self.rows_by_node.get(each, -1) for each in providers.uuids], np.intp
+        )
+        self._takes = functools.cache(_columns_of)
+        self._vcpus = self._capacity('VCPU')
+        self._ram_mb = self._capacity('MEMORY_MB')
+
+    def copy(self) -> LabCloud:
+        """Return an independent cloud in the same state."""
+        return LabCloud(self.snapshot(), self.table())
+
+    def snapshot(self) -> Snapshot:
+        """Return the hosts as they are now; it never changes."""
+        if self._snapshot is None:
+            now = {name: column.copy() for name, column in self.columns.items()}
+            self._snapshot = self._hosts.with_columns(now)
+        return self._snapshot.for_new_request()
+
+    def table(self) -> ProviderTable:
+        """Return the providers as they are now; it never changes."""
+        if self._table is None:
+            inventories = self._providers.inventories
+            now = {
+                name: replace(inventories[name], used=used.copy())
+                for name, used in self.used.items()
+            }
+            self._table = self._providers._with(now)
+        return self._table
+
+    def candidates(self, query: Query) -> CandidatesByRoot:
+        """Return the candidates of a query and of its fallback."""
+        both = [query] if query.fallback is None else [query, query.fallback]
+        table = self.table()
+        searches = [search(each.without_bare_group(), table) for each in both]
+        return CandidatesByRoot(searches, MOST_OF_ROOT)
+
+    def hosts(self, candidates: CandidatesByRoot | None) -> HostTable:
+        """Return the hosts of candidates in their order, or all."""
+        snapshot = self.snapshot()
+        rows: Rows | None = None
+        if candidates is not None:
+            rows = self._host_rows[candidates.rows]
+            rows = rows[rows >= 0]
+        table = HostTable(snapshot, rows)
+        return table.with_columns(
+            allocation_candidates=candidates_column(table, candidates),
+            limits=limits_column(table),
+        )
+
+    def load(self) -> HostLoad:
+        """Return what the hosts have and what is used, as it is now."""
+        return HostLoad(
+            self._vcpus,
+            self._ram_mb,
+            self._of_hosts('VCPU', self.used['VCPU']),
+            self._of_hosts('MEMORY_MB', self.used['MEMORY_MB']),
+            self.columns['num_instances'].copy(),
+        )
+
+    def _capacity(self, name: str) -> Ints:
+        inventory = self._providers.inventories[name]
+        return self._of_hosts(name, np.minimum(inventory.room, inventory.capacity))
+
+    def _of_hosts(self, name: str, amounts: Ints) -> Ints:
+        """Return the amounts of an inventory by host."""
+        rows = self._host_rows[self._providers.inventories[name].rows]
+        found = np.zeros(len(self._hosts), np.int64)
+        found[rows[rows >= 0]] = amounts[rows >= 0]
+        return found
+
+    def slots(self, amounts: Mapping[str, int]) -> Ints:
+        """Return how many instances that take such amounts each provider has room for,
+        where no provider is below another one."""
+        found = np.full(len(self._providers), np.iinfo(np.int64).max)
+        for name, amount in amounts.items():
+            inventory = self._providers.inventories[name]
+            free = inventory.most_in_sum + inventory.used - self.used[name]
+            often = np.zeros(len(found), np.int64)
+            often[inventory.rows] = np.maximum(free, 0) // amount
+            np.minimum(found, often, out=found)
+        return found
+
+    def place(self, row: int, request: RequestSpec, candidate: Candidate) -> Placed:
+        """Let an instance take what a candidate has, on the host of a row."""
+        rows, inventories = self._providers.rows_by_uuid, self._providers.inventories
+        placed = Placed(
+            row,
+            self._takes(request.vcpus, request.memory_mb, _disk_gb(request)),
+            [
+                (name, inventories[name].place(rows[provider]), amount)
+                for provider, part in candidate['allocations'].items()
+                for name, amount in part['resources'].items()
+            ],
+        )
+        self.add(placed)
+        return placed
+
+    def place_plain(
+        self, row: int, request: RequestSpec, amounts: Mapping[str, int]
+    ) -> Placed:
+        """Let an instance take all of the host of a row of a plain cloud."""
+        takes = self._takes(request.vcpus, request.memory_mb, _disk_gb(request))
+        placed = Placed(row, takes, [(name, row, n) for name, n in amounts.items()])
+        self.add(placed)
+        return placed
+
+    def add(self, placed: Placed) -> None:
+        """Let an instance take what it takes."""
+        self._change(placed, 1)
+
+    def remove(self, placed: Placed) -> None:
+        """Give back what an instance took."""
+        self._change(placed, -1)
+
+    def count_builds(self, row: int, more: int) -> None:
+        """Count builds on a host, or fewer."""
+        self.columns['num_io_ops'][row] += more
+        self._snapshot = None
+
+    def _change(self, placed: Placed, sign: int) -> None:
+        for name, more in placed.columns:
+            self.columns[name][placed.row] += sign * more
+        for name, place, amount in placed.amounts:
+            self.used[name][place] += sign * amount
+        self._table = self._snapshot = None
+
+
+def _disk_gb(request: RequestSpec) -> int:
+    return request.root_gb + request.ephemeral_gb
+
+
+def _columns_of(vcpus: int, ram_mb: int, disk_gb: int) -> Sequence[tuple[str, int]]:
+    """Return how the columns of a host change for as long as an instance is there."""
+    asked: Any = SimpleNamespace(
+        memory_mb=ram_mb, vcpus=vcpus, root_gb=disk_gb, ephemeral_gb=0
+    )
+    return [(name, more) for name, more in taken(asked).items() if name != 'num_io_ops']
+
+
+class LabView:
+    """The view of the cells, as the manager and its driver ask it."""
+
+    def __init__(self, cloud: LabCloud) -> None:
+        self.cloud = cloud
+        self.cells = SimpleNamespace(enabled=list, broken=set, get=lambda uuid: None)
+        self.aggregates = AggregateView()
+
+    def hosts(self, candidates: Any, cell_uuid: str | None = None) -> HostTable:
+        return self.cloud.hosts(candidates)
+
+    def node_uuids(self) -> Collection[str]:
+        return self.cloud.node_uuids
+
+    def refresh(self) -> float:
+        """Return when the hosts were read: always now."""
+        return math.inf
+
+    known = refresh
+
+    def changed(self, node_uuids: Collection[str], *seen: Any, **how: Any) -> set[str]:
+        return set()
+
+    def unavailable_cells(self, *asked: Any) -> tuple[str, ...]:
+        return ()
+
+    def minimum_compute_version(self) -> int:
+        return 74
+
+    def current_aggregates(self) -> list[Any]:
+        return self.aggregates.all()
+
+    def group_members(self, group_uuid: str) -> list[str]:
+        return []
+
+    def nodes_named(
+        self, host: str | None, node: str | None, cell_uuid: str | None = None
+    ) -> list[tuple[str, str, str]]:
+        snapshot = self.cloud.snapshot()
+        names = ('host', 'nodename', 'uuid')
+        rows = zip(*(snapshot.column(n).tolist() for n in names), strict=True)
+        return [
+            row for row in rows if host in (None, row[0]) and node in (None, row[1])
+        ]
+
+
+class LabPlacement(ClaimlessPlacement):
+    """Placement, which grants claims; ``held`` are those of the last request."""
+
+    def __init__(self, cloud: LabCloud) -> None:
+        nothing: Any = SimpleNamespace(
+            answers=lambda: True, aggregates=lambda *asked: frozenset()
+        )
+        super().__init__(nothing)
+        self.cloud = cloud
+        self.held: dict[str, Candidate] = {}
+        self._decode = functools.cache(decode)
+
+    def candidates(self, context: RequestContext, query: str) -> Candidates:
+        found = self.cloud.candidates(self._decode(query))
+        # ``further``: there are no others, as nothing else happens meanwhile
+        summaries = TableSummaries(found.table)
+        return Candidates(found, VERSION, summaries, further=True)
+
+    def grant(self, wanted: ClaimRequest) -> Claimed:
+        self.held[wanted.consumer_uuid] = wanted.candidate
+        return super().grant(wanted)
+
+    def undo(self, context: RequestContext, claims: Any, *how: Any, **more: Any) -> Any:
+        for claim in claims:
+            self.held.pop(claim.consumer_uuid, None)
+        return UndoLeft()
+
+
+# -- hosts that are all alike
+
+
+def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
+    """Return a cloud of empty hosts."""
+    alike = list(itertools.chain.from_iterable([g] * g.count for g in groups))
+    count = len(alike)
+    vcpus = np.array([group.vcpus for group in alike], np.int64)
+    ram_mb = np.array([group.ram_mb for group in alike], np.int64)
+    disk_gb = np.array([group.disk_gb for group in alike], np.int64)
+    names = objects([f'host-{number:05}' for number in range(count)])
+    uuids = objects([str(uuid.uuid5(NAMESPACE, name)) for name in names])
+    none = np.zeros(count, np.int64)
+    columns: dict[str, Any] = {
+        'host': names,
+        'nodename': names,
+        'hypervisor_hostname': names,
+        'uuid': uuids,
+        'cell_uuid': _same(str(NAMESPACE), count),
+        'total_usable_ram_mb': ram_mb,
+        'free_ram_mb': ram_mb,
+        'total_usable_disk_gb': disk_gb,
+        'disk_mb_used': none,
+        'free_disk_mb': disk_gb * 1024,
+        'vcpus_total': vcpus,
+        'vcpus_used': none,
+        'num_instances': none,
+        'num_io_ops': none,
+        'failed_builds': none,
+        **{
+            f'{name}_allocation_ratio': np.ones(count)
+            for name in ('cpu', 'ram', 'disk')
+        },
+        'hypervisor_type': _same('QEMU', count),
+        'hypervisor_version': np.full(count, 8002002.0),
+        'cpu_info': _same(None, count),
+        'supported_instances': _same([['x86_64', 'kvm', 'hvm']], count),
+        'numa_topology': _same(host_topology(None), count),
+        'pci_stats': _same(HostPools(None), count),
+        'metrics': _same(None, count),
+        'aggregates': _same((), count),
+        'host_ip': objects([None] * count),
+        'stats': objects([{} for _ in range(count)]),
+        'service': objects([{'disabled': False} for _ in range(count)]),
+        'updated': objects([None] * count),
+        'instances': objects([{} for _ in range(count)]),
+        'instance_images': objects([{} for _ in range(count)]),
+        'service_disabled': np.zeros(count, bool),
+        'service_up': np.ones(count, bool),
+    }
+    rows = np.arange(count)
+    rooms = dict(zip(CLASSES, (vcpus, ram_mb, disk_gb), strict=True))
+    one = np.ones(count, np.int64)
+    table = ProviderTable(
+        ids=rows + 1,
+        uuids=uuids.tolist(),
+        parents=np.full(count, -1, np.intp),
+        roots=rows,
+        ends=rows + 1,
+        classes=frozenset(CLASSES),
+        inventories={
+            name: Inventory(rows, one, room, one, room, room, none)
+            for name, room in rooms.items()
+        },
+        traits={os_traits.OWNER_NOVA: 0, os_traits.COMPUTE_STATUS_DISABLED: 1},
+        trait_bits=np.ones((count, 1), np.uint32),  # the first one alone
+        members={},
+    )
+    return LabCloud(Snapshot(columns), table)
+
+
+def objects(values: Sequence[Any]) -> Objects:
+    """Return a column of Python objects."""
+    column: Objects = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        column[row] = value
+    return column
+
+
+def _same(value: Any, count: int) -> Categories[Any]:
+    return Categories([value], np.zeros(count, np.intp))

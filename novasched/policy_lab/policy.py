@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies by short texts: ``pack=cpu:-1,ram:-1``, or ``now=/etc/nova/nova.conf``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+from novasched import errors, plugins
+from novasched.policy_lab.results import PolicyText
+from novasched.process import opts
+from novasched.scheduler.pipeline import Profile
+
+GROUP = 'filter_scheduler'
+MULTIPLIER = '{}_weight_multiplier'
+SHORT = {
+    'subset': 'host_subset_size',
+    'shuffle': 'shuffle_best_same_weighed_hosts',
+    'filters': 'enabled_filters',
+    'weighers': 'weight_classes',
+}
+FLAVORS, MOST_FLAVORS = 'keep_room_flavors', 32
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Options, and the filters and weighers that they make."""
+
+    name: str
+    conf: cfg.ConfigOpts
+    profile: Profile
+
+
+def parse(text: str) -> PolicyText:
+    """Return the name and the text of ``name=text``. Raises errors.OptionError."""
+    name, equals, rest = text.partition('=')
+    if not equals or not name.strip() or '/' in name:
+        raise errors.OptionError(f'{text}: a policy is <name>=<options>')
+    return PolicyText(name.strip(), rest.strip())
+
+
+def policy_of(text: PolicyText, flavors: Sequence[str] = ()) -> Policy:
+    """Make a policy. ``flavors`` are for KeepRoom, if the policy names none.
+
+    A word without a colon is a configuration file; ``default`` has no options. Other
+    words are ``option:value`` of [filter_scheduler], where ``cpu`` is
+    cpu_weight_multiplier and ``+`` separates the values of a list. Raises
+    errors.SetupError, and errors.OptionError for a word that is none.
+    """
+    words = [word.strip() for word in text.text.split(',') if word.strip()]
+    files = [word for word in words if ':' not in word and word != 'default']
+    conf = _configuration(files)
+    for word in words:
+        if ':' in word:
+            _set(conf, word)
+    group = conf[GROUP]
+    if flavors and FLAVORS in group and not group[FLAVORS]:
+        conf.set_override(FLAVORS, list(flavors[:MOST_FLAVORS]), GROUP)
+    return Policy(text.name, conf, plugins.profile_from_conf(conf))
+
+
+def content_of(text: PolicyText) -> str:
+    """Return all that decides a policy: its words, and what its files hold. Raises
+    errors.OptionError."""
+    words = [word.strip() for word in text.text.split(',')]
+    try:
+        held = [
+            Path(word).read_text(encoding='utf-8')
+            for word in words
+            if word and ':' not in word and word != 'default'
+        ]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise errors.OptionError(f'policy {text.name}: {problem}') from problem
+    return '\0'.join([text.text, *held])
+
+
+def _configuration(files: Iterable[str]) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    try:
+        conf([], project='nova', default_config_files=list(files))
+    except (cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as problem:
+        raise errors.OptionError(str(problem)) from problem
+    return conf
+
+
+def _set(conf: cfg.ConfigOpts, word: str) -> None:
+    name, _, value = word.partition(':')
+    group = conf[GROUP]
+    known = [SHORT.get(name, name), MULTIPLIER.format(name)]
+    option = next((each for each in known if each in group), None)
+    if option is None:
+        raise errors.OptionError(f'{word}: [{GROUP}] has no option {name}')
+    is_list = isinstance(group[option], list)
+    given = value.split('+') if is_list else value
+    try:
+        conf.set_override(option, given, GROUP)
+    except ValueError as problem:
+        raise errors.OptionError(f'{word}: {problem}') from problem

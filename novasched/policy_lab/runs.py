@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of several policies over several parts, on all cores.
+
+A run has a directory: ``run.json``, and a file for each policy and part once that is
+done. A run that was broken off goes on with what is missing; what has changed since,
+an option or the history, is run again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from novasched import errors
+from novasched.policy_lab import intervals, sources
+from novasched.policy_lab.need import need
+from novasched.policy_lab.policy import content_of, policy_of
+from novasched.policy_lab.results import (
+    HostGroup,
+    NeededHosts,
+    PartResult,
+    PolicyText,
+    RunPlan,
+    RunResult,
+)
+from novasched.policy_lab.simulation import SEED, measure
+from novasched.policy_lab.trace import peak
+from novasched.runtime.typed_json import of_json, to_json
+
+RUN = 'run.json'
+FORM = 1
+"""Results of other forms are run again."""
+MEASURE, NEED = 'measure', 'need'
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A step that has been done, of all; ``was_there`` if it came from a file."""
+
+    done: int
+    of: int
+    policy: str
+    part: int
+    what: str  # MEASURE or NEED
+    was_there: bool
+    took_s: float
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One policy over one part; ``path`` gets the result."""
+
+    what: str
+    history: str
+    policy: PolicyText
+    part: int
+    hosts: Sequence[HostGroup]  # of a trace; none: as it has them
+    fill_s: float | None
+    path: str
+
+
+Report = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """Report nothing."""
+
+
+def run(
+    history: Path,
+    directory: Path,
+    policies: Sequence[PolicyText],
+    *,
+    parts: int | None = None,
+    hosts: Sequence[HostGroup] = (),
+    fill_s: float | None = None,
+    with_measures: bool = True,
+    with_need: bool = False,
+    processes: int | None = None,
+    report: Report = silent,
+) -> RunResult:
+    """Run policies over the first so many parts of a history, or over all.
+
+    ``hosts`` are other hosts than the history has. Results stand in a directory, which
+    may have some already. Raises errors.SetupError, such as errors.OptionError.
+    """
+    trace = sources.header(history)
+    chosen = list(trace.parts)[:parts]
+    if parts is not None and parts > len(trace.parts):
+        raise errors.OptionError(f'{history} has {len(trace.parts)} part(s)')
+    if len({policy.name for policy in policies}) < len(policies) or not policies:
+        raise errors.OptionError('policies need names of their own')
+    for policy in policies:
+        policy_of(policy)  # raises what is wrong before anything runs
+    plan = RunPlan(
+        str(history), sources.digest(history), tuple(policies), chosen, fill_s, SEED
+    )
+    kinds = [MEASURE] * with_measures + [NEED] * with_need
+    directory.mkdir(parents=True, exist_ok=True)
+    tasks = [
+        _task(what, plan, policy, part, hosts, directory)
+        for what in kinds
+        for policy in policies
+        for part in chosen
+    ]
+    found = _all_done(tasks, processes, report)
+    measured = [each for each in found if isinstance(each, PartResult)]
+    loads = [_peak(str(history), part) for part in chosen]
+    shown = tuple(hosts or trace.hosts)
+    vcpus = sum(group.count * group.vcpus for group in shown) * len(loads)
+    ram_mb = sum(group.count * group.ram_mb for group in shown) * len(loads)
+    result = RunResult(
+        plan=plan,
+        title=trace.title,
+        hosts=shown,
+        offered_vcpus_percent=100.0 * sum(load.vcpus for load in loads) / vcpus,
+        offered_ram_percent=100.0 * sum(load.ram_mb for load in loads) / ram_mb,
+        parts=measured,
+        rows=intervals.rows(measured) if measured else (),
+        overloaded=intervals.overloaded(measured) if measured else (),
+        unmodelled=trace.unmodelled,
+        needed=[each for each in found if isinstance(each, NeededHosts)],
+    )
+    _write(directory / RUN, result.as_text())
+    return result
+
+
+def read(directory: Path) -> RunResult:
+    """Read a run that is done. Raises errors.OptionError."""
+    try:
+        return RunResult.of_text((directory / RUN).read_text(encoding='utf-8'))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise errors.OptionError(f'{directory} is no run: {problem}') from problem
+
+
+def _task(
+    what: str,
+    plan: RunPlan,
+    policy: PolicyText,
+    part: int,
+    hosts: Sequence[HostGroup],
+    directory: Path,
+) -> _Task:
+    """Return a task; the name of its file has a hash of all that decides it."""
+    inputs = [
+        FORM,
+        what,
+        plan.history_hash,
+        content_of(policy),
+        part,
+        to_json(list(hosts)),
+        plan.fill_s if what == MEASURE else None,
+        plan.seed,
+    ]
+    digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12]
+    path = directory / f'{what}-{policy.name}-{part}-{digest}.json'
+    return _Task(what, plan.history, policy, part, hosts, plan.fill_s, str(path))
+
+
+def _all_done(
+    tasks: Sequence[_Task], processes: int | None, report: Report
+) -> list[PartResult | NeededHosts]:
+    """Return the results of all tasks in their order; do those that are not done."""
+    done = 0
+    missing = []
+    for task in tasks:
+        known = _known(task)
+        if known is None:
+            missing.append(task)
+        else:
+            done += 1
+            report(_progress(task, known, done, len(tasks), was_there=True))
+    for task in _run_tasks(missing, processes or os.cpu_count() or 1):
+        done += 1
+        report(_progress(task, _result(task), done, len(tasks), was_there=False))
+    return [_result(task) for task in tasks]
+
+
+def _progress(
+    task: _Task,
+    result: PartResult | NeededHosts,
+    done: int,
+    of: int,
+    *,
+    was_there: bool,
+) -> Progress:
+    return Progress(
+        done, of, task.policy.name, task.part, task.what, was_there, result.took_s
+    )
+
+
+def _run_tasks(tasks: Sequence[_Task], processes: int) -> Iterator[_Task]:
+    """Run tasks, the long ones first, and yield each when it is done."""
+    ordered = sorted(tasks, key=lambda task: task.what != NEED)
+    if processes < 2 or len(ordered) < 2:
+        for task in ordered:
+            _do(task)
+            yield task
+        return
+    count = min(processes, len(ordered))
+    with ProcessPoolExecutor(count, mp_context=get_context('spawn')) as pool:
+        running: dict[Future[None], _Task] = {
+            pool.submit(_do, task): task for task in ordered
+        }
+        try:
+            while running:
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                yield from map(_ended, ended, [running.pop(each) for each in ended])
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ended(future: Future[None], task: _Task) -> _Task:
+    future.result()
+    return task
+
+
+def _do(task: _Task) -> None:
+    """Do a task in this process, and write its result."""
+    workload = _workload(task.history, task.part, tuple(task.hosts))
+    policy = policy_of(task.policy, sources.flavor_shares(workload))
+    if task.what == NEED:
+        result: PartResult | NeededHosts = need(workload, policy)
+    else:
+        result = measure(workload, policy, task.fill_s)
+    _write(Path(task.path), json.dumps(to_json(result)))
+
+
+@functools.lru_cache(maxsize=1)
+def _workload(history: str, part: int, hosts: Sequence[HostGroup]) -> Any:
+    return sources.workload(Path(history), part, hosts)
+
+
+@functools.lru_cache(maxsize=64)
+def _peak(history: str, part: int) -> Any:
+    workload = _workload(history, part, ())
+    return peak(workload.trace.flavors, workload.batches)
+
+
+def _known(task: _Task) -> PartResult | NeededHosts | None:
+    try:
+        return _result(task)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None  # it is not done, or its file is torn
+
+
+def _result(task: _Task) -> PartResult | NeededHosts:
+    value = json.loads(Path(task.path).read_text(encoding='utf-8'))
+    if task.what == NEED:
+        return of_json(NeededHosts, value)
+    return of_json(PartResult, value)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_suffix(f'.{os.getpid()}.partial')
+    partial.write_text(f'{text}\n', encoding='utf-8')
+    partial.replace(path)
