@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 import re
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched.commands.base import ReportCommand, positive
 from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
-    from novasched.policy_lab.results import RunResult
+    from novasched.policy_lab.advice import Advice
+    from novasched.policy_lab.results import HostGroup, RunResult
+    from novasched.policy_lab.runs import Progress
     from novasched.policy_lab.trace import Trace
 
 UNITS_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
@@ -50,40 +54,84 @@ class PolicyCommand(LabCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--policy',
-            action='append',
-            default=[],
-            dest='policies',
-            metavar='NAME=POLICY',
-            help='a policy, such as now=/etc/nova/nova.conf, default= or '
-            'pack=cpu:-1,ram:-1; may be repeated. Others are compared with the first '
-            'one. See docs/reference/policy-lab.md for the words',
-        )
-        parser.add_argument(
             '--parts',
             metavar='N',
             type=positive,
-            help='run so many parts of the history (default: all of them)',
+            help='run so many parts of the history (default: all)',
         )
-        add_run_options(parser)
+        parser.add_argument(
+            '--hosts',
+            metavar='HOSTS',
+            help='other hosts than those of the history: count x vCPUs : GB, such as '
+            '24x40:96,24x64:256',
+        )
+        parser.add_argument(
+            '--jobs',
+            metavar='N',
+            type=positive,
+            help='run so many processes at once (default: one for each core)',
+        )
+        parser.add_argument(
+            '--to',
+            metavar='RUN',
+            type=Path,
+            help='directory that keeps the results: a run that is broken off goes on '
+            '(default: none is kept)',
+        )
         return parser
 
+    def add_policies(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that names policies."""
+        parser.add_argument(
+            '--policy',
+            action='append',
+            required=True,
+            dest='policies',
+            metavar='NAME=POLICY',
+            help='a policy, such as now=/etc/nova/nova.conf, default= or '
+            'pack=cpu:-1,ram:-1; may be repeated: others are compared with the first',
+        )
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of commands that run for long."""
-    parser.add_argument(
-        '--jobs',
-        metavar='N',
-        type=positive,
-        default=len(os.sched_getaffinity(0)),
-        help='run so many processes at once (default: one for each core)',
-    )
-    parser.add_argument(
-        '--hosts',
-        metavar='HOSTS',
-        help='other hosts than those of the history, such as 24x40:96,24x64:256: '
-        'count x vCPUs : GB',
-    )
+    def add_fill(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that says how often hosts are filled."""
+        parser.add_argument(
+            '--fill',
+            metavar='TIME',
+            type=span,
+            default=span('6h'),
+            help='fill the hosts so often, to find the first refusal and what is '
+            'stranded (default: 6h)',
+        )
+
+    @contextlib.contextmanager
+    def directory(self, parsed_args: argparse.Namespace) -> Iterator[Path]:
+        """Give the directory of the results."""
+        if parsed_args.to is not None:
+            yield parsed_args.to
+            return
+        with tempfile.TemporaryDirectory(prefix='novasched-lab-') as made:
+            yield Path(made)
+
+    def given(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return what all runs take. Raises errors.OptionError."""
+        from novasched.policy_lab import runs
+        from novasched.policy_lab.trace import parse_hosts
+
+        hosts: Sequence[HostGroup] = ()
+        if parsed_args.hosts:
+            load = runs.offered_peak(str(parsed_args.history), 1)
+            hosts = parse_hosts(parsed_args.hosts, load)
+        return {
+            'parts': parsed_args.parts,
+            'hosts': hosts,
+            'processes': parsed_args.jobs,
+            'report': self._report,
+        }
+
+    def _report(self, step: Progress) -> None:
+        done = 'known' if step.was_there else f'{step.took_s:.0f} s'
+        text = f'{step.what} {step.policy}, part {step.part} ({done})'
+        self.progress(f'{step.done} of {step.of} steps; the last: {text}')
 
 
 class ImportTrace(ReportCommand):
@@ -145,53 +193,155 @@ class ImportTrace(ReportCommand):
 
 
 class RunPolicies(PolicyCommand):
-    """Run policies over a history, and compare what becomes of the servers.
+    """Run policies over a history, and compare what becomes of its servers.
 
-    Each request is decided again by the scheduler itself, on the hosts as they would
-    be under that policy. A run that was broken off goes on.
+    The scheduler itself decides each request again, on the hosts as they would be under
+    that policy.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        self.add_policies(parser)
+        self.add_fill(parser)
         parser.add_argument(
-            '--to', metavar='RUN', type=Path, required=True, help='directory of the run'
+            '--need', action='store_true', help='find the hosts that are needed, too'
         )
-        parser.add_argument(
-            '--fill',
-            metavar='TIME',
-            type=span,
-            default=span('6h'),
-            help='fill the hosts so often, to see the first refusal and what is '
-            'stranded (default: 6h)',
-        )
-        parser.add_argument(
-            '--need', action='store_true', help='count the hosts that are needed, too'
-        )
-        parser.add_argument(
-            '--room',
-            action='append',
-            default=[],
-            metavar='FLAVOR',
-            help='show the room for a flavor; may be repeated',
-        )
-        parser.add_argument('--long', action='store_true', help='all figures')
+        add_shown(parser)
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
-        from novasched.policy_lab import runs
+        from novasched.policy_lab import policy, runs
 
-        return runs.run(RUN_ARGS)
+        with self.directory(parsed_args) as directory:
+            found = runs.run(
+                parsed_args.history,
+                directory,
+                list(map(policy.parse, parsed_args.policies)),
+                fill_s=parsed_args.fill,
+                with_need=parsed_args.need,
+                **self.given(parsed_args),
+            )
+        self.end_progress()
+        return found
+
+    def text(
+        self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
+    ) -> str:
+        more = f'\n\nMore: novasched lab show {parsed_args.to}'
+        return shown(answer, style, parsed_args) + (more if parsed_args.to else '')
+
+
+class FindNeededHosts(PolicyCommand):
+    """Find the fewest hosts that hold a history under each policy.
+
+    They refuse at most one server in 10,000.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_policies(parser)
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> RunResult:
+        from novasched.policy_lab import policy, runs
+
+        with self.directory(parsed_args) as directory:
+            found = runs.run(
+                parsed_args.history,
+                directory,
+                list(map(policy.parse, parsed_args.policies)),
+                with_measures=False,
+                with_need=True,
+                **self.given(parsed_args),
+            )
+        self.end_progress()
+        return found
 
     def text(
         self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.policy_lab import texts
 
-        parts = [texts.as_text(answer, style, parsed_args.room)]
-        if parsed_args.long:
-            parts.append(texts.all_figures(answer, style))
-        parts.append(f'More: novasched lab show {parsed_args.to}')
-        return '\n\n'.join(parts)
+        return texts.needed_hosts(answer, style)
+
+
+class ListFlavors(LabCommand):
+    """Print the flavors of a history as the option keep_room_flavors has them."""
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        from novasched.policy_lab import sources
+        from novasched.policy_lab.advice import flavors_line
+
+        part = sources.header(parsed_args.history).parts[0]
+        found = sources.flavor_shares(sources.workload(parsed_args.history, part))
+        return {'flavors': found, 'line': flavors_line(found)}
+
+    def text(
+        self, answer: dict[str, Any], style: Style, parsed_args: argparse.Namespace
+    ) -> str:
+        return f'[filter_scheduler]\n{answer["line"]}'
+
+
+class AdvisePolicies(PolicyCommand):
+    """Run the policies that are known to matter, and print what each would have
+    changed, with the lines of nova.conf that make it.
+
+    They are compared with the configuration that the cloud has now.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_fill(parser)
+        parser.add_argument(
+            '--now',
+            metavar='POLICY',
+            default='',
+            help='the policy now: a configuration file of nova, or words as for '
+            "--policy (default: nova's defaults)",
+        )
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> Advice:
+        from novasched.policy_lab.advice import advise
+
+        with self.directory(parsed_args) as directory:
+            found = advise(
+                parsed_args.history,
+                directory,
+                parsed_args.now,
+                fill_s=parsed_args.fill,
+                **self.given(parsed_args),
+            )
+        self.end_progress()
+        return found
+
+    def text(
+        self, answer: Advice, style: Style, parsed_args: argparse.Namespace
+    ) -> str:
+        from novasched.policy_lab.advice import as_text
+
+        return as_text(answer, style)
+
+
+def add_shown(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what of a run is shown."""
+    parser.add_argument(
+        '--room',
+        action='append',
+        default=[],
+        metavar='FLAVOR',
+        help='show the room for a flavor; may be repeated',
+    )
+    parser.add_argument('--long', action='store_true', help='show all figures, too')
+
+
+def shown(run: RunResult, style: Style, parsed_args: argparse.Namespace) -> str:
+    """Return the table of a run, with all figures if they are asked for."""
+    from novasched.policy_lab import texts
+
+    text = texts.as_text(run, style, parsed_args.room)
+    more = f'\n\n{texts.all_figures(run, style)}' if parsed_args.long else ''
+    return text + more
 
 
 class ShowRun(ReportCommand):
@@ -204,13 +354,7 @@ class ShowRun(ReportCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument('run', metavar='RUN', type=Path, help='directory of a run')
-        parser.add_argument(
-            '--room',
-            action='append',
-            default=[],
-            metavar='FLAVOR',
-            help='show the room for a flavor; may be repeated',
-        )
+        add_shown(parser)
         parser.add_argument(
             '--figure',
             action='append',
@@ -233,14 +377,12 @@ class ShowRun(ReportCommand):
                 type=Path,
                 help=f'write one figure over time as {form.upper()}',
             )
-        parser.add_argument('--long', action='store_true', help='all figures')
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
-        from novasched.policy_lab import charts, texts
-        from novasched.policy_lab.run_list import read_run
+        from novasched.policy_lab import charts, runs, texts
 
-        run = read_run(parsed_args.run)
+        run = runs.read(parsed_args.run)
         names = self._series(run, parsed_args)
         for form, path in (('csv', parsed_args.csv), ('svg', parsed_args.svg)):
             if path is None:
@@ -294,7 +436,4 @@ class ShowRun(ReportCommand):
         names = self._series(answer, parsed_args)
         if parsed_args.over or parsed_args.figure:
             return texts.over_time(answer, names or list(SERIES), style)
-        parts = [texts.as_text(answer, style, parsed_args.room)]
-        if parsed_args.long:
-            parts.append(texts.all_figures(answer, style))
-        return '\n\n'.join(parts)
+        return shown(answer, style, parsed_args)

@@ -87,11 +87,15 @@ def _configuration(files: Iterable[str]) -> cfg.ConfigOpts:
     return conf
 
 
+def option_of(name: str) -> str:
+    """Return the option of [filter_scheduler] that a word names, if there is one."""
+    return SHORT.get(name) or MULTIPLIER.format(name)
+
+
 def _set(conf: cfg.ConfigOpts, word: str) -> None:
     name, _, value = word.partition(':')
     group = conf[GROUP]
-    known = [SHORT.get(name, name), MULTIPLIER.format(name)]
-    option = next((each for each in known if each in group), None)
+    option = next((each for each in (name, option_of(name)) if each in group), None)
     if option is None:
         raise errors.OptionError(f'{word}: [{GROUP}] has no option {name}')
     is_list = isinstance(group[option], list)

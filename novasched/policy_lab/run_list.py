@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from novasched import errors
+from novasched.policy_lab import runs
 from novasched.policy_lab.results import RunResult
 from novasched.runtime.times import TIME, time_of
-
-RESULT = 'result.json'
-"""The file of a run's directory that has its result, once it is whole."""
 
 
 @dataclass(frozen=True)
@@ -32,36 +30,19 @@ class LabReport:
     run: RunResult | None = None
 
 
-def read_run(directory: Path) -> RunResult:
-    """Return the result of a run. Raises errors.OptionError if there is none, or it
-    cannot be read."""
-    try:
-        return RunResult.of_text((directory / RESULT).read_text())
-    except FileNotFoundError as problem:
-        raise errors.OptionError(
-            str(directory),
-            'there is no result of a run in it',
-            'novasched lab run --to makes it, and goes on with one that was broken off',
-        ) from problem
-    except (OSError, LookupError, TypeError, ValueError) as problem:
-        raise errors.OptionError(
-            str(directory / RESULT), str(problem), 'Run novasched lab run once more'
-        ) from problem
-
-
 def lab_report(directory: str, name: str) -> LabReport:
     """Return the runs of a directory, and the result of the one of this name; '' is the
     newest. Raises errors.OptionError for a name that is none of them."""
-    found = [] if not directory else list(Path(directory).glob(f'*/{RESULT}'))
+    found = [] if not directory else list(Path(directory).glob(f'*/{runs.RUN}'))
     found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    runs = [
+    listed = [
         ListedRun(path.parent.name, time_of(int(path.stat().st_mtime * 1e6), TIME))
         for path in found
     ]
-    if not name and runs:
-        name = runs[0].name
+    if not name and listed:
+        name = listed[0].name
     if not name:
-        return LabReport(runs)
-    if name not in {each.name for each in runs}:
+        return LabReport(listed)
+    if name not in {each.name for each in listed}:
         raise errors.OptionError('run', f'{name!r} is not known', 'Choose one of them')
-    return LabReport(runs, name, read_run(Path(directory) / name))
+    return LabReport(listed, name, runs.read(Path(directory) / name))

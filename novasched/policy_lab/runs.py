@@ -32,7 +32,7 @@ from novasched.policy_lab.results import (
     RunResult,
 )
 from novasched.policy_lab.simulation import SEED, measure
-from novasched.policy_lab.trace import peak
+from novasched.policy_lab.trace import Load, peak
 from novasched.runtime.typed_json import of_json, to_json
 
 RUN = 'run.json'
@@ -113,7 +113,7 @@ def run(
     ]
     found = _all_done(tasks, processes, report)
     measured = [each for each in found if isinstance(each, PartResult)]
-    loads = [_peak(str(history), part) for part in chosen]
+    loads = [offered_peak(str(history), part) for part in chosen]
     shown = tuple(hosts or trace.hosts)
     vcpus = sum(group.count * group.vcpus for group in shown) * len(loads)
     ram_mb = sum(group.count * group.ram_mb for group in shown) * len(loads)
@@ -240,7 +240,8 @@ def _workload(history: str, part: int, hosts: Sequence[HostGroup]) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _peak(history: str, part: int) -> Any:
+def offered_peak(history: str, part: int) -> Load:
+    """Return the largest load that a part offers. Raises errors.OptionError."""
     workload = _workload(history, part, ())
     return peak(workload.trace.flavors, workload.batches)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 
+from novasched import errors
 from novasched.inspection.texts.lines import BOLD, Style, columns, counted
 from novasched.policy_lab.results import (
     FIGURES,
@@ -35,6 +36,9 @@ LEAST_SHARE = 0.005
 """A flavor that is rarer is no column of the table unless it is named."""
 ROOMS = 2
 """Flavors whose room the table shows."""
+NOT_SAME_LOAD = (
+    'it refuses more or less by over 1 point, so it does not hold the same load'
+)
 BARS = '▁▂▃▄▅▆▇█'
 HOUR_S = 3600.0
 GB = 1024
@@ -47,7 +51,7 @@ def as_text(run: RunResult, style: Style, rooms: Sequence[str] = ()) -> str:
     rooms = rooms or shown_rooms(run)
     names = [each.name for each in run.plan.policies]
     has_needed = bool(run.needed)
-    heads = ['Policy', *MAIN.values(), *(f'Room {flavor}' for flavor in rooms)]
+    heads = ['Policy', *MAIN.values(), *(f'Room {size(run, flavor)}' for flavor in rooms)]
     rows = [_means(run, name, rooms) for name in names]
     if has_needed:
         heads.append('Hosts needed')
@@ -56,22 +60,23 @@ def as_text(run: RunResult, style: Style, rooms: Sequence[str] = ()) -> str:
     for name in names[1:] if len(run.plan.parts) > 1 else ():
         row = [f'{name} - {names[0]}', *(difference(run, each, name) for each in MAIN)]
         rows.append(row + [''] * (len(heads) - len(row)))
-    head, *lines = columns(heads, rows, {'Policy'})
+    names_line, *lines = columns(heads, rows, {'Policy'})
     wide = max(map(len, names))
     return '\n'.join(
         [
-            *_head(run, style),
+            *head(run, style),
             '',
             *(f'{e.name:<{wide}}  {e.text or "defaults"}' for e in run.plan.policies),
             '',
-            style.paint(head, BOLD),
+            style.paint(names_line, BOLD),
             *lines,
             *_remarks(run, style),
         ]
     )
 
 
-def _head(run: RunResult, style: Style) -> list[str]:
+def head(run: RunResult, style: Style) -> list[str]:
+    """Return the lines about a history and its hosts."""
     load = max(
         ('vCPUs', run.offered_vcpus_percent),
         ('RAM', run.offered_ram_percent),
@@ -102,6 +107,16 @@ def shown_rooms(run: RunResult) -> list[str]:
     usual = [each for each in counts if each.share >= LEAST_SHARE] or counts
     usual = sorted(usual, key=lambda each: (each.vcpus, each.ram_mb), reverse=True)
     return [each.flavor for each in usual[:ROOMS]]
+
+
+def size(run: RunResult, flavor: str) -> str:
+    """Return the vCPUs and GB of a flavor: 8/56. Raises errors.OptionError for a flavor
+    that the run has not."""
+    for part in run.parts:
+        for each in part.flavors:
+            if each.flavor == flavor:
+                return f'{each.vcpus}/{each.ram_mb / GB:g}'
+    raise errors.OptionError('--room', f'{flavor!r} is not known', 'See --refused')
 
 
 def _means(run: RunResult, policy: str, rooms: Sequence[str]) -> list[str]:
@@ -163,6 +178,27 @@ def needed(run: RunResult, policy: str) -> str:
     if first and policy != run.plan.policies[0].name:
         more = f' {100 * (means[policy] / first - 1):+.1f} %'
     return f'{means[policy]:.0f}{more}'
+
+
+def needed_hosts(run: RunResult, style: Style) -> str:
+    """Return the hosts that each policy needs, part by part."""
+    rows = [
+        [
+            each.policy,
+            str(each.part),
+            str(each.hosts),
+            f'{each.over_bound_percent:+.1f} %',
+            str(each.bound),
+            str(each.refused_vms),
+        ]
+        for each in run.needed
+    ]
+    names = ['Policy', 'Part', 'Hosts', 'Over bound', 'Bound', 'Refused VMs']
+    names_line, *lines = columns(names, rows, {'Policy'})
+    means = [f'{e.name}: {needed(run, e.name)} hosts' for e in run.plan.policies]
+    return '\n'.join(
+        [*head(run, style), '', style.paint(names_line, BOLD), *lines, '', *means]
+    )
 
 
 def _remarks(run: RunResult, style: Style) -> Iterator[str]:
@@ -253,8 +289,8 @@ def refused(run: RunResult, style: Style) -> str:
     if not rows:
         return 'No policy refused a VM.'
     names = ['Policy', 'Flavor', 'Asked', 'Refused', 'Share', 'Last step']
-    head, *lines = columns(names, rows, {'Policy', 'Flavor', 'Last step'})
-    return '\n'.join([style.paint(head, BOLD), *lines])
+    names_line, *lines = columns(names, rows, {'Policy', 'Flavor', 'Last step'})
+    return '\n'.join([style.paint(names_line, BOLD), *lines])
 
 
 def all_figures(run: RunResult, style: Style) -> str:
@@ -269,8 +305,8 @@ def all_figures(run: RunResult, style: Style) -> str:
         for row in run.rows
     ]
     heads = ['Figure', *names, *(f'{name} - {names[0]}' for name in names[1:])]
-    head, *lines = columns(heads, rows, {'Figure'})
-    return '\n'.join([style.paint(head, BOLD), *lines])
+    names_line, *lines = columns(heads, rows, {'Figure'})
+    return '\n'.join([style.paint(names_line, BOLD), *lines])
 
 
 # -- over time
