@@ -32,6 +32,7 @@ from novasched.runtime.times import TIME, time_of
 from novasched.runtime.typed_json import to_json
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.columns import Categories, Lazy, PerHost
+from novasched.scheduler.flavor_sizes import FlavorSize
 from novasched.scheduler.hosts import HostTable, Member, Snapshot
 from novasched.scheduler.trace import Decision
 
@@ -261,8 +262,10 @@ def _flavor(instance: Any) -> Any:
 
 _WRITERS: Mapping[str, Callable[[Any], Any]] = {
     'instances': _flavors,
+    'is_source': lambda is_source: is_source or None,
     'numa_topology': lambda topology: None if topology is None else topology.text,
     'pci_stats': lambda pools: None if pools is None else pools.text,
+    'public_flavors': lambda sizes: sizes or None,
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     'host_ip': ipaddress.ip_address,
@@ -325,7 +328,20 @@ def hosts_of(kept: Document) -> HostTable:
     }
     for name in ('service_disabled', 'service_up'):
         columns[name] = np.array([row[name] for row in rows], bool)
+    columns |= columns_of_weighers(rows)
     return HostTable(Snapshot(columns))
+
+
+def columns_of_weighers(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the columns that only weighers of ours read."""
+    listed = rows[0].get('public_flavors', ()) if rows else ()
+    sizes = tuple(map(FlavorSize._make, listed))
+    recent = [row.get('recent_failed_builds', row['failed_builds']) for row in rows]
+    return {
+        'is_source': np.array([row.get('is_source', False) for row in rows], bool),
+        'public_flavors': Categories([sizes], np.zeros(len(rows), np.intp)),
+        'recent_failed_builds': np.array(recent, np.int64),
+    }
 
 
 def _value(name: str, row: Mapping[str, Any], texts: Sequence[str]) -> Any:

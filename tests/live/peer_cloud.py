@@ -39,9 +39,11 @@ FLAVORS = (('small', 1, 512, 1), ('bigger', 2, 1024, 2), ('half', 6, 4096, 10))
 def scheduling(cloud, name):
     """Run the scheduler under test; no service of its name is left.
 
-    Its copy of placement is never long behind.
+    Its copy of placement is never long behind, and servers return to their hosts.
     """
-    conf = cloud.write_scheduler_conf(name, novasched={'mirror_api_share': 1.0})
+    own = {'mirror_api_share': 1.0}
+    weights = {'same_host_weight_multiplier': 1000.0}
+    conf = cloud.write_scheduler_conf(name, novasched=own, filter_scheduler=weights)
     process = cloud.start_scheduler(conf, name=name)
     cloud.wait_ready(process)
     with contextlib.closing(PeerApi(cloud.port)) as api:

@@ -99,6 +99,20 @@ def test_a_resize_holds_both_hosts_until_it_is_reverted_or_confirmed(
         eventually(lambda move=move: peer_cloud.held(move) == {}, 'its end')
 
 
+@pytest.mark.ours
+def test_an_unshelved_server_returns_to_its_host(api, peer_cloud, eventually):
+    uuid, other = (api.boot(host='peer-1')[0] for _ in range(2))
+    api.active(other)
+    api.active(uuid)
+    api.act(uuid, 'shelve')
+    api.becomes(uuid, 'SHELVED_OFFLOADED')
+    eventually(lambda: peer_cloud.instance(uuid)[0]['host'] is None, 'its end', 60)
+    # The weighers prefer the emptier host, but for SameHostWeigher.
+    api.act(uuid, 'unshelve')
+    api.active(uuid)
+    assert peer_cloud.instance(uuid)[0]['host'] == 'peer-1'
+
+
 def test_a_resize_that_fits_nowhere_leaves_all_as_it_was(api, peer_cloud):
     (uuid,) = api.boot(host='peer-3')
     api.active(uuid)

@@ -21,10 +21,22 @@ from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.fit.claim import book
+from novasched.scheduler.flavor_sizes import FlavorSize
 from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.successive import decide_next
-from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
+from novasched.scheduler.weighers.keep_room import KeepRoomWeigher
+from novasched.scheduler.weighers.resources import (
+    BuildFailureWeigher,
+    CPUWeigher,
+    RAMWeigher,
+    SameHostWeigher,
+)
+from novasched.scheduler.weighers.shares import (
+    CPUShareWeigher,
+    DiskShareWeigher,
+    RAMShareWeigher,
+)
 from tests.properties.installed import FILTERS, WEIGHERS
 from tests.properties.strategies import host_tables, naming_requests, requests
 from tests.support.clouds import factories
@@ -41,13 +53,16 @@ AFFINITY = (ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter())
 LIMITS = (IoOpsFilter(9), AggregateNumInstancesFilter(30))
 FITTING = (NUMATopologyFilter(), PciPassthroughFilter())
 PACKING = (RAMWeigher(-1.0), CPUWeigher())
+SHARES = (CPUShareWeigher(1.0), DiskShareWeigher(2.0), RAMShareWeigher(-1.0))
+MORE = (BuildFailureWeigher(1.0, forgets=True), SameHostWeigher(3.0), *SHARES)
+ROOM = (KeepRoomWeigher(10.0, [FlavorSize(2, 512), FlavorSize(1, 64)]), *PACKING)
 
 profiles = st.builds(
     Profile,
     filters=st.sampled_from(
         [(), AFFINITY, LIMITS, FITTING, AFFINITY + LIMITS + FITTING, tuple(FILTERS)]
     ),
-    weighers=st.sampled_from([tuple(WEIGHERS), PACKING, ()]),
+    weighers=st.sampled_from([tuple(WEIGHERS), PACKING, MORE, ROOM, ()]),
     host_subset_size=st.integers(1, 4),
     shuffle_best=st.booleans(),
 )

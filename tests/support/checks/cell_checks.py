@@ -361,6 +361,32 @@ def images_of_the_instances_of_many_hosts_come_in_one_call(databases):
     assert store.images_on([]) == []
 
 
+def host_of_an_instance_is_kept_while_it_is_shelved(databases):
+    databases.add(
+        tables.instances,
+        instance(uuid='here', host='h1'),
+        instance(uuid='shelved', host=None),
+        instance(uuid='nowhere', host=None),
+        instance(uuid='gone', host='h1', deleted=3),
+    )
+    texts = [
+        ('here', 'shelved_host', 'h2', 0),
+        ('shelved', 'shelved_host', 'h3', 0),
+        ('shelved', 'shelved_at', 'h4', 0),
+        ('nowhere', 'shelved_host', 'h5', 9),
+    ]
+    databases.add(
+        tables.instance_system_metadata,
+        *(
+            {'instance_uuid': uuid, 'key': key, 'value': value, 'deleted': deleted}
+            for uuid, key, value, deleted in texts
+        ),
+    )
+    store = SqlCellStore(databases.cell)
+    uuids = 'here', 'shelved', 'nowhere', 'gone', 'unknown'
+    assert [store.source_hosts(uuid) for uuid in uuids] == [['h1'], ['h3'], [], [], []]
+
+
 def a_read_sees_what_was_committed_before_it(databases):
     store = SqlCellStore(databases.cell)
     assert store.compute_nodes() == []
@@ -410,5 +436,6 @@ CHECKS = [
     the_minimum_version_ignores_the_forced_down_and_the_unversioned,
     instances_of_many_hosts_come_in_one_call,
     images_of_the_instances_of_many_hosts_come_in_one_call,
+    host_of_an_instance_is_kept_while_it_is_shelved,
     a_read_sees_what_was_committed_before_it,
 ]

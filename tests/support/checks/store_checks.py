@@ -12,9 +12,11 @@ import pytest
 
 from novasched import errors
 from novasched.db import admin, cells, tables
+from novasched.db.server_tables import flavors
 from novasched.db.stores import SqlApiStore, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
+from novasched.scheduler.flavor_sizes import FlavorSize
 from novasched_lab.db import schema, server_tables
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from tests.support.checks import aggregate_checks, cell_checks
@@ -293,6 +295,29 @@ def a_host_that_a_sibling_maps_meanwhile_is_told_apart(databases):
     assert databases.rows(tables.compute_nodes)[0]['mapped'] == 0
 
 
+def public_flavors_are_counted_by_size(databases):
+    store = SqlApiStore(databases.api)
+    assert store.public_flavors() == ()
+    sizes = [(1, 512, True, False), (4, 8192, True, None), (1, 512, True, False)]
+    sizes += [(2, 512, False, False), (8, 512, True, True), (0, 512, True, False)]
+    databases.add(
+        flavors,
+        *(
+            {
+                'name': f'f{number}',
+                'flavorid': f'f{number}',
+                'vcpus': vcpus,
+                'memory_mb': memory_mb,
+                'swap': 0,
+                'is_public': is_public,
+                'disabled': is_disabled,
+            }
+            for number, (vcpus, memory_mb, is_public, is_disabled) in enumerate(sizes)
+        ),
+    )
+    assert store.public_flavors() == (FlavorSize(4, 8192, 1), FlavorSize(1, 512, 2))
+
+
 def making_the_tables_again_changes_nothing(databases):
     assert schema.create_api(Database(databases.api), 'api') == []
     assert schema.create_cell(Database(databases.cell), 'cell') == []
@@ -318,5 +343,6 @@ CHECKS = [
     discovery_by_service_maps_hosts_without_nodes,
     discovery_goes_on_without_a_cell_that_fails,
     a_host_that_a_sibling_maps_meanwhile_is_told_apart,
+    public_flavors_are_counted_by_size,
     making_the_tables_again_changes_nothing,
 ]

@@ -24,6 +24,8 @@ from novasched.objects.request_spec import (
 from novasched.plugins import profile_from_conf
 from novasched.releases import NEWEST
 from novasched.runtime.typed_json import of_json
+from novasched.scheduler.flavor_sizes import FlavorSize
+from novasched.scheduler.weighers.keep_room import KeepRoomWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.factories import INSTANCE
@@ -243,3 +245,20 @@ def test_document_loads_classes_that_the_configuration_names(document, file, nov
         conf.write(f'[filter_scheduler]\navailable_filters = {NEIGHBOURS}\n')
     code, found, _ = run(ReplayDecision, *file(document), app=App([nova_conf]))
     assert (code, found['is_equal']) == (ANSWERED, True)
+
+
+def test_columns_of_weighers_of_ours_are_kept():
+    sizes = (FlavorSize(4, 8192, 2), FlavorSize(1, 512, 0.5))
+    columns = {
+        'failed_builds': [3, 1],
+        'recent_failed_builds': [0, 1],
+        'is_source': [False, True],
+        'public_flavors': [sizes, sizes],
+    }
+    flavors = KeepRoomWeigher(1.0)
+    made = Recorded(factories.hosts(**columns), filters=[], weighers=[flavors])
+    made.ask(request=factories.request())
+    (recorder,) = made.log.requests
+    whole = history.encoded(recorder, history.decisive_options(make_conf()), NEWEST)
+    hosts = history.hosts_of(history.decoded(whole))
+    assert {name: getattr(hosts, name).tolist() for name in columns} == columns

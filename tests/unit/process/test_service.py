@@ -14,6 +14,7 @@ from novasched.process.service import Scheduler
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
+from novasched.scheduler.weighers.shares import RAMShareWeigher
 from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.fakes import Part
 from tests.support.tables.cases import cases
@@ -84,7 +85,8 @@ def test_a_report_shows_cells_hosts_and_requests(told):
         hosts=lambda candidates: ['h1', 'h2'],
     )
     server = SimpleNamespace(requests=SimpleNamespace(under_way=lambda: [1.26]))
-    profile = Profile((NumInstancesFilter(limit=5),), (RAMWeigher(-1.5),))
+    weighers = RAMWeigher(-1.5), RAMShareWeigher(0.0)
+    profile = Profile((NumInstancesFilter(limit=5),), weighers)
     made = scheduler(told, view=view, server=server, profile=profile)
     found = made.state()
     assert found['hosts'] == 2

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from novasched.compat.plugin_adapter import adapted
+from novasched.plugins import profile_from_conf
+from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
     WeighedHost,
@@ -12,6 +14,7 @@ from novasched.scheduler.weighers import (
     normalize,
 )
 from novasched.scheduler.weighers.resources import BuildFailureWeigher, RAMWeigher
+from novasched.scheduler.weighers.shares import RAMShareWeigher
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
 from tests.support.tables.cases import cases
@@ -201,3 +204,44 @@ def test_a_plugin_weighs_the_whole_set_with_multipliers_of_its_own():
     hosts = factories.hosts(host=['a', 'ccc', 'b'])
     assert ByPlace().weigh(hosts, factories.request()).tolist() == [0, 2, 1]
     assert adapted(ByPlace()).multipliers(hosts).tolist() == [3.0, 3.0, 2.0]
+
+
+SHARE = 'ram_share_weight_multiplier'
+
+
+def test_weigher_of_ours_takes_no_part_while_its_multiplier_is_zero():
+    profile = profile_from_conf(make_conf())
+    off = {each.name for each in profile.weighers} - {
+        each.name for each in profile.shown_weighers
+    }
+    assert off == {
+        'CPUShareWeigher',
+        'DiskShareWeigher',
+        'KeepRoomWeigher',
+        'RAMShareWeigher',
+        'SameHostWeigher',
+    }
+    hosts, request = factories.hosts(2), factories.request()
+    weighed = weigh(profile.weighers, hosts, request)
+    assert [w.name for w in weighed.weighings] == [
+        each.name for each in profile.shown_weighers
+    ]
+
+
+@cases(
+    'multiplier, metadata, totals',
+    ('off', 0.0, {}, [0, 0]),
+    ('on', 2.0, {}, [0, 2]),
+    ('on in an aggregate', 0.0, {SHARE: '3'}, [0, 3]),
+    ('off in an aggregate', 2.0, {SHARE: '0'}, [0, 0]),
+)
+def test_option_or_aggregate_turns_a_weigher_of_ours_on(multiplier, metadata, totals):
+    hosts = factories.hosts(
+        free_ram_mb=[1024, 4096], aggregates=[(), (factories.aggregate(**metadata),)]
+    )
+    weighed = weigh([RAMShareWeigher(multiplier)], hosts, factories.request())
+    assert weighed.totals.tolist() == totals
+    assert len(weighed.weighings) == bool(multiplier or metadata)
+    other = hosts.with_columns(aggregates=factories.hosts(2).aggregates)
+    again = weigh([RAMShareWeigher(multiplier)], other, factories.request())
+    assert len(again.weighings) == bool(multiplier)
