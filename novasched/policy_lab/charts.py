@@ -9,9 +9,8 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 30, 34
-COLOURS = ('#0b62a4', '#c2410c', '#15803d', '#7e22ce', '#a16207', '#be123c', '#334155')
-"""Readable on white and by people who tell few colours apart; lines differ in dashes,
-too."""
+COLOURS = ('#2b7fc4', '#d9622b', '#2f9e5b', '#9b59d0', '#b8860b', '#d6457a', '#7a8899')
+"""Seen on white and on black. Lines differ in dashes, too."""
 DASHES = ('', '6 3', '2 2', '8 3 2 3', '1 3', '10 4', '4 4')
 HOUR_S, DAY_S = 3600.0, 86400.0
 MOST_TICKS = 7

@@ -220,7 +220,12 @@ class LabView:
         self.cells = SimpleNamespace(enabled=list, broken=set, get=lambda uuid: None)
         self.aggregates = AggregateView()
 
-    def hosts(self, candidates: Any, cell_uuid: str | None = None) -> HostTable:
+    def hosts(
+        self,
+        candidates: Any,
+        cell_uuid: str | None = None,
+        moved_uuid: str | None = None,
+    ) -> HostTable:
         return self.cloud.hosts(candidates)
 
     def node_uuids(self) -> Collection[str]:
