@@ -55,8 +55,10 @@ _NUMBERS: dict[str, float] = {
     'num_instances': 0,
     'num_io_ops': 0,
     'failed_builds': 0,
+    'recent_failed_builds': 0,
     'service_disabled': False,
     'service_up': True,
+    'is_source': False,
 }
 """Each has the type of its column."""
 _CATEGORIES: dict[str, Any] = {
@@ -68,6 +70,7 @@ _CATEGORIES: dict[str, Any] = {
     'pci_stats': None,
     'metrics': None,
     'aggregates': (),
+    'public_flavors': (),
 }
 _OBJECTS: dict[str, Any] = {
     'host_ip': None,

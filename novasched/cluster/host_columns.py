@@ -386,6 +386,10 @@ class HostColumns:
                     self.duplicate_uuids.setdefault(uuid, []).append(place)
         self.by_uuid, self.uuids = found, found.keys()
 
+    def places(self, keys: Iterable[NodeKey]) -> list[int]:
+        """Return the places of the hosts that there are."""
+        return [self._position[key] for key in keys if key in self._position]
+
     def columns(self) -> dict[str, Any]:
         """Return the columns by name, as scheduler.hosts declares them."""
         return {

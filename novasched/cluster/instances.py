@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from oslo_config import cfg
 
 from novasched import errors, outages
 from novasched.cluster.cells import Cells
 from novasched.cluster.snapshot import hosts_of, object_column
 from novasched.ports import CellStore, ImageRow, InstanceRow
-from novasched.scheduler.hosts import HostTable, Objects
+from novasched.scheduler.hosts import HostTable, Mask, Objects
 
 LOG = logging.getLogger(__name__)
 
@@ -242,6 +243,23 @@ class InstanceReader:
         )
         _put_in(found, read, image)
         return object_column(table, map(found.__getitem__, hosts_of(table)))
+
+    def is_source(self, table: HostTable, uuid: str | None) -> Mask:
+        """Return the host that an instance is on, or was on until it was shelved.
+
+        Raises errors.StoreFailed if a cell does not answer.
+        """
+        found: Mask = np.zeros(len(table.snapshot), bool)
+        if uuid is not None:
+            by_cell: dict[str, list[str]] = {}
+            for cell, host in hosts_of(table):
+                by_cell.setdefault(cell, []).append(host)
+            read = self._ask(
+                by_cell, lambda store, _: store.source_hosts(uuid), 'moved instance'
+            )
+            sources = {(cell, host) for cell, hosts in read.items() for host in hosts}
+            found[table.rows] = [key in sources for key in hosts_of(table)]
+        return found
 
     def _ask(
         self,

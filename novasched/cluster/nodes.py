@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from novasched.cluster.build_failures import BuildFailures
 from novasched.cluster.cell_query import CellAnswer, CellQuery, NodesNow, QueryTime
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import log_stamps
@@ -20,7 +21,7 @@ from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from novasched.cluster.invalid_rows import log_invalid
 from novasched.cluster.services import Services, Window
 from novasched.ports import Cell, ComputeNodeRow, Heartbeats, ServiceRow
-from novasched.runtime.clock import Clock
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
 
 SERVICES_AGE_S = 5.0
@@ -229,9 +230,14 @@ class ComputeNodes:
     """
 
     def __init__(
-        self, ratios: Ratios, overlap_s: float, heartbeats: Heartbeats | None = None
+        self,
+        ratios: Ratios,
+        overlap_s: float,
+        heartbeats: Heartbeats | None = None,
+        failures: BuildFailures | None = None,
     ) -> None:
         self._ratios = ratios
+        self.failures = failures or BuildFailures(SYSTEM_CLOCK)
         self._heartbeats = heartbeats
         self._overlap = datetime.timedelta(seconds=overlap_s)
         self._numbers = itertools.count(1)
@@ -332,7 +338,9 @@ class ComputeNodes:
                 invalid.append(key)
             else:
                 values[key] = host_values(row, self._ratios)
+                self.failures.see(key, values[key]['failed_builds'])
         self.hosts.apply(values, [*gone, *invalid])
+        self.failures.remove([*gone, *invalid])
         self.changes += 1
 
     def named(

@@ -11,16 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from novasched.cluster.aggregates import AggregateView
+from novasched.cluster.host_columns import NodeKey
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Services, Window
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.table import ProviderTable
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerHost, Rows, column_identity
-from novasched.scheduler.hosts import Categories, HostTable, Mask, Objects, Snapshot
+from novasched.scheduler.flavor_sizes import FlavorSizes
+from novasched.scheduler.hosts import (
+    Categories,
+    HostTable,
+    Ints,
+    Mask,
+    Objects,
+    Snapshot,
+)
 
-WRITTEN_ALWAYS = {'updated'}
-"""Columns that each write of a compute changes."""
+UNVERIFIED = {'updated', 'public_flavors', 'recent_failed_builds'}
+"""Columns of which no filter asks; a compute changes the first with each write."""
 
 LOG = logging.getLogger(__name__)
 
@@ -63,7 +72,7 @@ class Composed(NamedTuple):
         now = self.snapshot
         others = [
             name
-            for name in now.names - WRITTEN_ALWAYS
+            for name in now.names - UNVERIFIED
             if column_identity(now.column(name))
             is not column_identity(seen.column(name))
         ]
@@ -105,6 +114,7 @@ class Composer:
     def __init__(self, nodes: ComputeNodes, aggregates: AggregateView) -> None:
         self._nodes = nodes
         self._aggregates = aggregates
+        self.public_flavors: FlavorSizes = ()
         self._kept: dict[str, tuple[Any, Any]] = {}
 
     def compose(self, cell_uuids: frozenset[str]) -> Composed:
@@ -114,10 +124,11 @@ class Composer:
         """
         nodes, aggregates = self._nodes, self._aggregates.version
         services = tuple((u, c.services_version) for u, c in nodes.cells.items())
+        forgotten, flavors = nodes.failures.forgotten(), self.public_flavors
         snapshot, usable = self._keep(
             'snapshot',
-            (nodes.changes, aggregates, services),
-            lambda: self._compose(aggregates, services),
+            (nodes.changes, aggregates, services, forgotten, flavors),
+            lambda: self._compose(aggregates, services, forgotten),
         )
         cells: Categories[str] = snapshot.column('cell_uuid')
         usable = self._keep(
@@ -154,8 +165,15 @@ class Composer:
             kept = self._kept[name] = (made_of, make())
         return kept[1]
 
-    def _compose(self, aggregates: int, services: Any) -> tuple[Snapshot, Mask]:
+    def _compose(
+        self, aggregates: int, services: Any, forgotten: Iterable[NodeKey]
+    ) -> tuple[Snapshot, Mask]:
         columns = self._nodes.hosts.columns()
+        columns['recent_failed_builds'] = self._recent_failures(
+            columns['failed_builds'], forgotten
+        )
+        one_for_all = np.zeros(len(self._nodes.hosts), np.intp)
+        columns['public_flavors'] = Categories([self.public_flavors], one_for_all)
         hosts, cells = columns['host'], columns['cell_uuid']
         members = self._nodes.hosts.members
         columns['aggregates'] = self._keep(
@@ -170,6 +188,14 @@ class Composer:
         )
         columns['service_disabled'], columns['service_up'] = disabled, up
         return Snapshot(columns), usable
+
+    def _recent_failures(self, counts: Ints, forgotten: Iterable[NodeKey]) -> Ints:
+        """Return the counts of failed builds, 0 where they are forgotten."""
+        places = self._nodes.hosts.places(forgotten)
+        if places:
+            counts = counts.copy()
+            counts[places] = 0
+        return counts
 
     def _service_columns(
         self, hosts: Objects, cells: Categories[str]

@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, KeysView, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    KeysView,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -19,6 +27,7 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched.cluster.aggregates import AggregateReader, AggregateView
+from novasched.cluster.build_failures import BuildFailures
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
 from novasched.cluster.group_members import GroupMembers
@@ -35,6 +44,7 @@ from novasched.runtime.clock import Clock
 from novasched.runtime.periodic import PeriodicTask
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy, Snapshot
+from novasched.scheduler.weighers.keep_room import KeepRoomWeigher
 
 LOG = logging.getLogger(__name__)
 
@@ -93,6 +103,8 @@ class ClusterView:
         measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
         heartbeats: Heartbeats | None = None,
         idle_s: float = IDLE_S,
+        forget_failures_s: float | None = None,
+        needs_public_flavors: Callable[[Iterable[Aggregate]], bool] = lambda _: False,
     ) -> None:
         self._api = api
         self.cells = cells
@@ -104,10 +116,12 @@ class ClusterView:
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self._group_members = GroupMembers(api, clock)
         self.instances = InstanceView(tracks_instances)
-        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s, heartbeats)
+        failures = BuildFailures(clock, forget_failures_s)
+        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s, heartbeats, failures)
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
+        self._needs_public_flavors = needs_public_flavors
         self._shared_refresh = Refresh(self._refresh, clock)
         self._verifications: dict[str, SharedVerification] = {}
         self._looks = 0
@@ -131,6 +145,7 @@ class ClusterView:
     ) -> Self:
         """Read the options."""
         down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
+        keep_room = KeepRoomWeigher.from_conf(conf)
         return cls(
             api,
             cells,
@@ -143,6 +158,8 @@ class ClusterView:
             heartbeat_grace=HeartbeatGrace.from_conf(conf, clock),
             measure_refresh=measure_refresh,
             heartbeats=heartbeats,
+            forget_failures_s=conf.filter_scheduler.build_failure_forget_after,
+            needs_public_flavors=keep_room.needs_public_flavors,
         )
 
     def load(self) -> None:
@@ -166,7 +183,8 @@ class ClusterView:
         )
 
     def check(self, *, judges: bool = False) -> None:
-        """Read the cells and aggregates again, and the lowest compute version.
+        """Read the cells and aggregates again, and the lowest compute version; public
+        flavors, too, if decisions need them.
 
         ``judges``: a cell that is late with the latter is unavailable from then on.
         Raises errors.StoreFailed when the API database cannot be asked.
@@ -178,6 +196,8 @@ class ClusterView:
                 for uuid in changed:
                     self._verifications.pop(uuid, None)
         self._aggregate_reader.read()
+        if self._needs_public_flavors(self.aggregates.all()):
+            self._composer.public_flavors = self._api.public_flavors()
         self._read_versions(judges)
 
     def _read_versions(self, judges: bool) -> None:
@@ -398,14 +418,18 @@ class ClusterView:
         return found
 
     def hosts(
-        self, candidates: Mapping[str, list[Any]] | None, cell_uuid: str | None = None
+        self,
+        candidates: Mapping[str, list[Any]] | None,
+        cell_uuid: str | None = None,
+        moved_uuid: str | None = None,
     ) -> HostTable:
         """Return the hosts that have candidates, in the order of ``candidates``.
 
         ``candidates`` are lists of allocation candidates by provider uuid; None returns
         all hosts, without candidates. ``cell_uuid`` replaces the enabled cells by one
-        cell, even a disabled one. Unavailable cells give no hosts. Call ``refresh()``
-        first. Raises errors.StoreFailed if that cell cannot be found.
+        cell, even a disabled one. ``moved_uuid`` is the instance that a request moves.
+        Unavailable cells give no hosts. Call ``refresh()`` first. Raises
+        errors.StoreFailed if that cell cannot be found.
         """
         wanted = self._wanted(cell_uuid)
         with self._lock:
@@ -422,6 +446,7 @@ class ClusterView:
             service=Lazy(lambda: composed.service_column(table, window)),
             instances=Lazy(lambda: self.instances.column(table, reader.instances)),
             instance_images=Lazy(lambda: reader.images(table)),
+            is_source=Lazy(lambda: reader.is_source(table, moved_uuid)),
         )
 
     def unavailable_cells(

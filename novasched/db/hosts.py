@@ -234,6 +234,15 @@ _INSTANCES = sa.select(_i.uuid, _i.host, _i.instance_type_id).where(
     _i.deleted == 0, _i.host.is_not(None)
 )
 
+_SHELVED = sa.and_(
+    _m.instance_uuid == _i.uuid, _m.key == 'shelved_host', _m.deleted == 0
+)
+_SOURCE = (
+    sa.select(_i.host, _m.value)
+    .outerjoin_from(tables.instances, tables.instance_system_metadata, _SHELVED)
+    .where(_i.uuid == sa.bindparam('uuid'), _i.deleted == 0)
+)
+
 
 def instances_on(connection: sa.Connection, hosts: Sequence[str]) -> list[InstanceRow]:
     """Return the instances with deleted = 0 on any of the hosts.
@@ -262,6 +271,15 @@ def images_on(connection: sa.Connection, hosts: Sequence[str]) -> list[ImageRow]
                 properties = found.setdefault((uuid, host), {})
                 properties[key.removeprefix(IMAGE_PREFIX)] = value
     return [ImageRow(*of, properties) for of, properties in found.items()]
+
+
+def source_hosts(connection: sa.Connection, uuid: str) -> list[str]:
+    """Return the host of an instance, or its last host while it is shelved.
+
+    Nova keeps the latter in its system metadata until it is unshelved.
+    """
+    hosts = [row[0] or row[1] for row in connection.execute(_SOURCE, {'uuid': uuid})]
+    return [host for host in hosts if host]
 
 
 def chunks(values: Sequence[Value]) -> Iterator[Sequence[Value]]:

@@ -14,7 +14,15 @@ from oslo_utils import uuidutils
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered
-from novasched.db import admin, hosts, server_groups, services, tables, transactions
+from novasched.db import (
+    admin,
+    flavors,
+    hosts,
+    server_groups,
+    services,
+    tables,
+    transactions,
+)
 from novasched.db import aggregates as aggregate_rows
 from novasched.db import cells as cell_rows
 from novasched.db.engines import engine_of, label
@@ -65,6 +73,7 @@ class SqlApiStore:
     group_members = _asking(server_groups.members_of)
     aggregates = _asking(aggregate_rows.read)
     aggregates_mark = _asking(aggregate_rows.mark)
+    public_flavors = _asking(flavors.public)
 
     def map_new_hosts(self, make_engine: Callable[[str], sa.Engine]) -> Discovered:
         """Map the new hosts of all cells to their cells.
@@ -122,6 +131,7 @@ class SqlCellStore:
     computes_seen_after = _asking(services.read_seen_after)
     instances_on = _asking(hosts.instances_on)
     images_on = _asking(hosts.images_on)
+    source_hosts = _asking(hosts.source_hosts)
     utcnow = _asking(transactions.utcnow)
 
     def close(self) -> None:

@@ -107,7 +107,7 @@ def profile_summary(profile: Profile, conf: Any = None) -> dict[str, Any]:
     return {
         'driver': conf.scheduler.driver if conf is not None else '',
         'filters': [each.name for each in profile.filters],
-        'weighers': {each.name: _multiplier(each) for each in profile.weighers},
+        'weighers': {each.name: _multiplier(each) for each in profile.shown_weighers},
         'options': {name: str(options[name]) for name in sorted(options)},
         'version': importlib.metadata.version('novasched'),
     }

@@ -168,7 +168,9 @@ class RequestPlacement:
         freshness.use_cached()  # the lock of a group may have been long in coming
         roots = self._roots.uuids()
         offered = by_provider(self._request.candidates, self._nodes, roots)
-        hosts = self._context.view.hosts(offered, cell_uuid)
+        spec = self._request.spec
+        moved_uuid = spec.if_set('instance_uuid') if spec.is_move else None
+        hosts = self._context.view.hosts(offered, cell_uuid, moved_uuid)
         freshness.seen, freshness.cell_uuid = hosts.snapshot, cell_uuid
         filters = self._context.profile.filters
         freshness.reads_aggregates = any(each.reads_aggregates for each in filters)

@@ -14,6 +14,7 @@ from novasched.providers.contents import Contents
 from novasched.providers.generation_cache import GenerationCache
 from novasched.providers.hints import NO_HINTS, CloudHints
 from novasched.scheduler.aggregates import Aggregate
+from novasched.scheduler.flavor_sizes import FlavorSizes
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 
@@ -159,6 +160,10 @@ class ApiStore(Protocol):
     def aggregates_mark(self) -> AggregatesMark:
         """Return a value that changes when an aggregate does."""
 
+    def public_flavors(self) -> FlavorSizes:
+        """Return the sizes of the public flavors that are not disabled, the largest
+        first, MOST_SIZES at most. ``share`` is the number of flavors of a size."""
+
 
 class CellStore(Protocol):
     """The database of one cell."""
@@ -226,6 +231,10 @@ class CellStore(Protocol):
 
     def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
         """Return the instances on the hosts that keep image properties."""
+
+    def source_hosts(self, uuid: str) -> list[str]:
+        """Return the host of an instance, or its last host while it is shelved; empty
+        if there is none."""
 
 
 class CellStores(Protocol):

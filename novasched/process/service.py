@@ -110,7 +110,7 @@ def _plugins(profile: Profile | None) -> dict[str, list[str]]:
     """Return the names of filters, and of weighers with their multipliers."""
     if profile is None:
         return {}
-    weighers = [f'{w.name}={w.multiplier:g}' for w in profile.weighers]
+    weighers = [f'{w.name}={w.multiplier:g}' for w in profile.shown_weighers]
     filters = [each.name for each in profile.filters]
     return {'filters': filters, 'weighers': weighers}
 

@@ -32,6 +32,7 @@ from novasched.scheduler.columns import (
     Objects,
     Rows,
 )
+from novasched.scheduler.flavor_sizes import FlavorSizes
 from novasched.scheduler.snapshot import Snapshot
 
 __all__ = [
@@ -148,6 +149,9 @@ class Columns:
     num_instances = Column[Ints, int]('Instances on the host.')
     num_io_ops = Column[Ints, int]('Builds, resizes and other heavy tasks under way.')
     failed_builds = Column[Ints, int]('Builds failed since the last that succeeded.')
+    recent_failed_builds = Column[Ints, int](
+        'As failed_builds; 0 after [filter_scheduler] build_failure_forget_after.'
+    )
     cpu_allocation_ratio = Column[Floats, float | None](
         'Virtual per physical CPU; NaN on a table and None on a host: unknown.',
         optional_float,
@@ -201,6 +205,13 @@ class Columns:
     instance_images = Column[Objects, dict[str, Mapping[str, str]]](
         'Properties of the images of its instances, by uuid, as texts; read when a '
         'weigher first asks.'
+    )
+    is_source = Column[Mask, bool](
+        'The instance to be moved is on the host, or was until it was shelved; read '
+        'when a weigher first asks.'
+    )
+    public_flavors = Column[Categories[FlavorSizes], FlavorSizes](
+        'Sizes of the public flavors, alike for all hosts; empty if no weigher asks.'
     )
     limits = Column[Objects, dict[str, Any]](
         'What the compute must enforce; written by filters, new per request.'

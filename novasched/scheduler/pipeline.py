@@ -62,6 +62,11 @@ class Profile:
     fitting: Fitting = field(default_factory=Fitting)
     release: Release = NEWEST  # whose rules the filters and the fitting follow
 
+    @property
+    def shown_weighers(self) -> list[Weigher]:
+        """The weighers that nova has, and those of ours that an option turns on."""
+        return [w for w in self.weighers if not w.is_optional or w.multiplier]
+
     def of_release(self, release: Release) -> Profile:
         """Return the profile by the rules of a release of nova."""
         filters = tuple(each.of_release(release) for each in self.filters)
@@ -167,6 +172,8 @@ def weigh(
         return Weighed(hosts, (), totals)
     weighings, score = [], np.empty(len(hosts))
     for weigher in weighers:
+        if not weigher.takes_part(hosts):
+            continue
         with (
             watch('Weigher', weigher.name, len(hosts)),
             named(weigher),

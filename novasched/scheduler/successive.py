@@ -123,8 +123,10 @@ def _weighed_again(
         return None
     places = last.order if before.places is None else before.places[last.order]
     changed = places[np.flatnonzero(hosts.rows == changes.row)]
-    scored = []
-    for weigher, weighing in zip(weighers, before.scored, strict=True):
+    scored, used = [], [each for each in weighers if each.takes_part(hosts)]
+    if len(used) != len(before.scored):
+        return None  # a plugin changed the aggregates
+    for weigher, weighing in zip(used, before.scored, strict=True):
         columns = weigher.depends_on(request)
         if columns is None:
             return None

@@ -155,6 +155,8 @@ host = st.fixed_dictionaries(
         'num_instances': counters,
         'num_io_ops': counters,
         'failed_builds': counters,
+        'recent_failed_builds': counters,
+        'is_source': st.booleans(),
         'cpu_allocation_ratio': known_ratios,
         'ram_allocation_ratio': ratios,
         'disk_allocation_ratio': ratios,

@@ -100,6 +100,7 @@ class ChangedApiStore:
         self._inner = inner
         self._cloud = cloud
         self.cells, self.group_members = inner.cells, inner.group_members
+        self.public_flavors = inner.public_flavors
 
     def host_cell(self, host: str) -> str | None:
         return self._inner.host_cell(self._cloud.rows().like.get(host, host))
@@ -141,6 +142,7 @@ class ChangedCellStore:
         self.utcnow = inner.utcnow
         self.minimum_compute_version = inner.minimum_compute_version
         self.instances_on, self.images_on = inner.instances_on, inner.images_on
+        self.source_hosts = inner.source_hosts
 
     @contextlib.contextmanager
     def together(self) -> Iterator[CellStore]:

@@ -56,6 +56,9 @@ class Weigher(abc.ABC):
     """Names the multiplier in group filter_scheduler; aggregates may override it."""
     multiplier: float = 1.0
     columns: ClassVar[Collection[str] | None] = None  # see depends_on()
+    is_optional: ClassVar[bool] = False
+    """Nova has no such weigher: it takes no part while no multiplier but 0 applies."""
+    _looked_up: tuple[Any, bool] = (None, False)  # lists of aggregates; one sets option
 
     def __init__(self, multiplier: float | None = None) -> None:
         if multiplier is not None:
@@ -96,7 +99,7 @@ class Weigher(abc.ABC):
     def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host: the lowest that its aggregates set."""
         option = self.multiplier_option()
-        if option is None or not _sets(option, hosts):
+        if option is None or not self._is_overridden(option, hosts):
             return np.broadcast_to(np.float64(self.multiplier), len(hosts))
 
         def lowest(of_host: Aggregates) -> float:
@@ -104,6 +107,25 @@ class Weigher(abc.ABC):
             return aggregates.lowest(values, float, self.multiplier)
 
         return hosts.aggregates.map(lowest, float)
+
+    def _is_overridden(self, option: str, hosts: HostTable) -> bool:
+        """Return whether an aggregate may set the option; asks no host.
+
+        The answer is kept while the lists of aggregates are the same object.
+        """
+        known, found = self._looked_up
+        lists = hosts.snapshot.column('aggregates').values
+        if known is not lists:
+            found = any(aggregates.values(of_host, option) for of_host in lists)
+            self._looked_up = lists, found
+        return found
+
+    def takes_part(self, hosts: HostTable) -> bool:
+        """Return whether the weigher belongs to the decision about these hosts."""
+        if not self.is_optional or self.multiplier:
+            return True
+        option = self.multiplier_option()
+        return option is not None and self._is_overridden(option, hosts)
 
     def weight_multiplier(self, host_state: HostState | None = None) -> float:
         """Return the multiplier of one host; without a host, the option's."""
@@ -180,12 +202,6 @@ def _number(value: object) -> float:
     if isinstance(value, Real):
         return float(value)
     raise TypeError(f'{value!r} is no number')
-
-
-def _sets(option: str, hosts: HostTable) -> bool:
-    """Return whether an aggregate may set the option; asks no host."""
-    known = hosts.snapshot.column('aggregates').values
-    return any(aggregates.values(of_host, option) for of_host in known)
 
 
 def clamp(raw: NDArray[Any], low: float | None, high: float | None) -> Floats:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Collection
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import PerValue
@@ -22,6 +24,15 @@ OPTS = {
             1000000.0,
             'Weight against builds that failed since the last that succeeded. '
             'Positive avoids hosts where builds fail; 0 does not mind.',
+        ),
+        cfg.IntOpt(
+            'build_failure_forget_after',
+            min=1,
+            help='Seconds after which the failed builds of a host are forgotten, if '
+            'no other build fails there. They are counted from when the scheduler '
+            'saw the last failure, or from its start. Unset, as in nova: a host '
+            'that got no server since its last failure is avoided until its '
+            'compute restarts.',
         ),
         multiplier_opt(
             'cpu_weight_multiplier',
@@ -73,6 +84,14 @@ OPTS = {
             'Weight of free RAM. Positive spreads instances, negative stacks them.',
             deprecated_group='DEFAULT',
         ),
+        multiplier_opt(
+            'same_host_weight_multiplier',
+            0.0,
+            'Weight of staying on the host when an instance is resized, if '
+            '``allow_resize_to_same_host`` lets it stay, and of going back to the '
+            'last host when it is unshelved. Positive prefers that host; 0 does not '
+            'look for it.',
+        ),
     ]
 }
 
@@ -88,16 +107,33 @@ class _ColumnWeigher(Weigher):
         return column
 
 
-class BuildFailureWeigher(_ColumnWeigher):
+class BuildFailureWeigher(Weigher):
     """Avoid hosts where builds fail, the more the more of them failed.
 
     The multiplier, also one that an aggregate sets, counts with its sign changed.
+    Failures are forgotten after a time only if the option says so.
     Nova: scheduler/weights/compute.py.
     """
 
     option = 'build_failure_weight_multiplier'
-    columns = ('failed_builds',)
     multiplier = 1000000.0
+
+    def __init__(self, multiplier: float | None = None, forgets: bool = False) -> None:
+        super().__init__(multiplier)
+        self._column = 'recent_failed_builds' if forgets else 'failed_builds'
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        group = conf.filter_scheduler
+        forgets = group.build_failure_forget_after is not None
+        return cls(group.build_failure_weight_multiplier, forgets)
+
+    def depends_on(self, request: RequestSpec) -> Collection[str]:
+        return (self._column,)
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
+        failures: Ints = getattr(hosts, self._column)
+        return failures
 
     def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         return -super().aggregate_multipliers(hosts)
@@ -214,3 +250,28 @@ class RAMWeigher(_ColumnWeigher):
     minval = 0
     option = 'ram_weight_multiplier'
     columns = ('free_ram_mb',)
+
+
+class SameHostWeigher(Weigher):
+    """Prefer the host that a resized instance is on, or an unshelved one was on.
+
+    Requests that ignore the host of the instance, such as migrations, are not affected.
+    The host is read from the cell of the instance, once per request.
+    """
+
+    option = 'same_host_weight_multiplier'
+    multiplier = 0.0
+    is_optional = True
+
+    def depends_on(self, request: RequestSpec) -> Collection[str]:
+        return ('is_source',) if _may_stay(request) else ()
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
+        if not _may_stay(request):
+            return np.zeros(len(hosts), np.int64)
+        return hosts.is_source.astype(np.int64)
+
+
+def _may_stay(request: RequestSpec) -> bool:
+    """Return whether an instance is moved that may end on the host where it was."""
+    return request.is_move and not request.if_set('ignore_hosts')

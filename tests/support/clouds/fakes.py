@@ -383,7 +383,7 @@ class FakeView:
         self.aggregates.looks += 1
         return self.aggregates.all()
 
-    def hosts(self, candidates, cell_uuid):
+    def hosts(self, candidates, cell_uuid, moved_uuid=None):
         self.cells_asked.append(cell_uuid)
         if candidates is None:
             return self._hosts

@@ -39,6 +39,7 @@ class FakeCellStore:
         self.deleted_services = []
         self.instances = []
         self.images = []
+        self.sources = {}
         self.calls = []
         self.since = []
         self.told = []
@@ -189,6 +190,9 @@ class FakeCellStore:
     def images_on(self, hosts):
         return self._answer('images_on', lambda: list(self.images))
 
+    def source_hosts(self, uuid):
+        return self._answer('source_hosts', lambda: self.sources.get(uuid, []))
+
 
 class FakeCellStores:
     """Gives each cell its store, by uuid, as it was opened first."""
@@ -216,6 +220,8 @@ class FakeApiStore:
         self.on_aggregates = lambda: None
         self.mark = AggregatesMark((), None)
         self.aggregates_read = 0
+        self.flavors = ()
+        self.flavors_read = 0
 
     def cells(self):
         return list(self.found_cells)
@@ -228,6 +234,10 @@ class FakeApiStore:
         found = list(self.found_aggregates)
         self.on_aggregates()
         return found
+
+    def public_flavors(self):
+        self.flavors_read += 1
+        return self.flavors
 
     def aggregates_mark(self):
         if isinstance(self.mark, Exception):

@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.scheduler.flavor_sizes import FlavorSize
+from novasched.scheduler.weighers.keep_room import KeepRoomWeigher
 from tests.support.clouds.fakes import NOON, SECOND
 from tests.support.databases.fake_databases import (
     aggregate,
@@ -387,3 +389,90 @@ def test_the_uuids_of_the_nodes_are_known_usable_or_not(cloud):
     cloud.a.put(node(9, created_at=NOON))
     cloud.view.refresh()
     assert cloud.view.node_uuids() is not known
+
+
+FAILED = {'stats': '{"failed_builds": "2"}'}
+
+
+def failures(cloud):
+    """The failed builds of h1, h2 and h3: all, and those that are not forgotten."""
+    hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (1, 2, 3)})
+    return hosts.failed_builds.tolist(), hosts.recent_failed_builds.tolist()
+
+
+def test_failed_builds_are_forgotten_after_the_time(cloud):
+    cloud.view = cloud.new_view(forget_failures_s=50.0)
+    cloud.a.change(1, NOON, **FAILED)
+    cloud.view.load()
+    cloud.clock.advance(20)
+    cloud.a.change(2, cloud.clock.now, **FAILED)
+    cloud.view.refresh()
+    assert failures(cloud) == ([2, 2, 0], [2, 2, 0])
+    seen = cloud.view.hosts(None).snapshot
+    cloud.clock.advance(30)
+    assert failures(cloud) == ([2, 2, 0], [0, 2, 0])
+    assert cloud.view.changed([node(1).uuid], seen) == set()
+    restarted = cloud.new_view(forget_failures_s=50.0)
+    restarted.load()
+    cloud.view = restarted
+    assert failures(cloud) == ([2, 2, 0], [2, 2, 0])
+
+
+def test_failed_builds_stay_as_in_nova_without_the_option(cloud):
+    cloud.a.change(1, NOON, **FAILED)
+    cloud.view.refresh()
+    cloud.clock.advance(10**6)
+    assert failures(cloud) == ([2, 0, 0], [2, 0, 0])
+
+
+def test_source_host_is_read_once_when_it_is_first_asked_for(cloud):
+    cloud.a.sources = {'x': ['h2']}
+    cloud.b.sources = {'y': ['h1']}  # a host of the other cell
+    hosts = cloud.view.hosts(None, moved_uuid='x')
+    assert 'source_hosts' not in cloud.a.calls
+    assert [host.host for host in hosts.states() if host.is_source] == ['h2']
+    assert hosts.is_source.tolist() == [False, True, False]
+    assert cloud.a.calls.count('source_hosts') == 1
+    assert not cloud.view.hosts(None, moved_uuid='y').is_source.any()
+
+
+def test_boot_has_no_source_host_and_reads_none(cloud):
+    assert not cloud.view.hosts(None).is_source.any()
+    assert 'source_hosts' not in cloud.a.calls
+
+
+def test_source_host_of_an_unavailable_cell_fails_the_request(cloud):
+    hosts = cloud.view.hosts(None, moved_uuid='x')
+    cloud.a.fail()
+    with pytest.raises(errors.StoreFailed, match='no list of its moved instance'):
+        _ = hosts.is_source
+
+
+def test_public_flavors_are_read_periodically_if_they_are_needed(cloud):
+    assert cloud.api.flavors_read == 0
+    cloud.api.flavors = (FlavorSize(1, 512),)
+    weigher = KeepRoomWeigher(10.0)
+    cloud.view = cloud.new_view(needs_public_flavors=weigher.needs_public_flavors)
+    cloud.view.load()
+    cloud.shown()
+    cloud.shown()
+    assert cloud.api.flavors_read == 1
+    assert cloud.view.hosts(None).state(0).public_flavors == (FlavorSize(1, 512),)
+    seen = cloud.view.hosts(None).snapshot
+    cloud.api.flavors = (FlavorSize(2, 1024), FlavorSize(1, 512))
+    cloud.view.check()
+    assert len(cloud.view.hosts(None).state(2).public_flavors) == 2
+    assert cloud.view.changed([node(1).uuid], seen) == set()
+
+
+def test_public_flavors_are_not_read_where_no_weigher_needs_them(cloud):
+    cloud.view = cloud.new_view(
+        needs_public_flavors=KeepRoomWeigher(0.0).needs_public_flavors
+    )
+    cloud.view.load()
+    assert cloud.api.flavors_read == 0
+    metadata = {'keep_room_weight_multiplier': '10'}
+    cloud.view.aggregates.update([aggregate(1, 'h1', **metadata)])
+    cloud.api.found_aggregates = cloud.view.aggregates.all()
+    cloud.view.check()
+    assert cloud.api.flavors_read == 1

@@ -7,10 +7,12 @@ from novasched import errors
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.resources import (
+    BuildFailureWeigher,
     CPUWeigher,
     CrossCellWeigher,
     HypervisorVersionWeigher,
     NumInstancesWeigher,
+    SameHostWeigher,
 )
 from tests.support.clouds import factories
 from tests.support.clouds.configuration import make_conf
@@ -70,3 +72,34 @@ AWAY = {'allow_cross_cell_move': True}
 def test_cells(destination, cells, weights):
     request = factories.request(requested_destination=destination)
     assert totals(CrossCellWeigher(), request, cell_uuid=cells) == weights
+
+
+@cases(
+    'seconds, weights',
+    ('as in nova', None, [-1, 0, -0.5]),
+    ('forgotten', 3600, [0, 0, -1]),
+)
+def test_failed_builds_are_forgotten_if_the_option_says_so(seconds, weights):
+    conf = make_conf()
+    conf.set_override('build_failure_weight_multiplier', 1.0, 'filter_scheduler')
+    conf.set_override('build_failure_forget_after', seconds, 'filter_scheduler')
+    columns = {'failed_builds': [2, 0, 1], 'recent_failed_builds': [0, 0, 1]}
+    assert totals(BuildFailureWeigher.from_conf(conf), **columns) == weights
+
+
+IN_CELL = Destination(cell=CELL)
+
+
+@cases(
+    'asked, weights',
+    ('a resize that may stay', {'requested_destination': IN_CELL}, [0, 5]),
+    ('an unshelve', {'requested_destination': IN_CELL, 'ignore_hosts': []}, [0, 5]),
+    ('a move away', {'requested_destination': IN_CELL, 'ignore_hosts': ['h2']}, [0, 0]),
+    ('a boot', {}, [0, 0]),
+    ('a boot on a host', {'requested_destination': Destination(host='h2')}, [0, 0]),
+)
+def test_the_host_of_a_moved_instance_is_preferred(asked, weights):
+    request = factories.request(**asked)
+    assert totals(SameHostWeigher(5.0), request, is_source=[False, True]) == weights
+    columns = SameHostWeigher(5.0).depends_on(request)
+    assert columns == (('is_source',) if any(weights) else ())

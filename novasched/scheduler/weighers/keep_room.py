@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigh hosts by the room for all flavors that an instance would take there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.aggregates import Aggregate
+from novasched.scheduler.columns import PerValue
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.requirements import FitRequirements
+from novasched.scheduler.fit.topology import Guest
+from novasched.scheduler.flavor_sizes import FlavorSize, FlavorSizes, parse_sizes
+from novasched.scheduler.hosts import Floats, HostTable
+from novasched.scheduler.weighers import Weigher, multiplier_opt
+
+MOST_NODES = 16
+"""NUMA nodes of a host that are counted."""
+AMOUNTS = 5
+"""Amounts of a node: CPUs and their usage, MiB and their usage, CPUs free to pin."""
+
+OPTS = {
+    'filter_scheduler': [
+        multiplier_opt(
+            'keep_room_weight_multiplier',
+            0.0,
+            'Weight of the room for all flavors that the instance leaves. Positive '
+            'prefers the host where the instance takes the least room from the '
+            'flavors of keep_room_flavors.',
+        ),
+        cfg.ListOpt(
+            'keep_room_flavors',
+            default=[],
+            help='Flavors to keep room for, 32 at most, as ``vcpus:ram_mb`` or '
+            '``vcpus:ram_mb=share``; the share is the weight of the flavor, 1 by '
+            'default. List every flavor that is in use: others lose room. Empty: all '
+            'public flavors of the API database, the 32 largest sizes at most.',
+        ),
+    ]
+}
+
+
+class KeepRoomWeigher(Weigher):
+    """Prefer the host where the instance takes the least room from the flavors.
+
+    A slot is room for one instance of a flavor, by CPUs and RAM after over-commit. The
+    weight is the share of the slots on all candidates that the instance takes, summed
+    over the flavors. An instance with NUMA nodes is weighed by the slots within each
+    node of a host, other instances by the slots of the whole host.
+    """
+
+    option = 'keep_room_weight_multiplier'
+    multiplier = 0.0
+    is_optional = True
+
+    def __init__(
+        self,
+        multiplier: float | None = None,
+        flavors: Iterable[FlavorSize] = (),
+        fitting: Fitting | None = None,
+    ) -> None:
+        super().__init__(multiplier)
+        self.flavors: FlavorSizes = tuple(flavors)
+        self._fitting = fitting or Fitting()
+        self._nodes = PerValue[HostTopology | None](
+            _amounts, np.float64, (AMOUNTS, MOST_NODES)
+        )
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        """Read the options. Raises errors.OptionError."""
+        group = conf.filter_scheduler
+        try:
+            flavors = parse_sizes(group.keep_room_flavors)
+        except ValueError as problem:
+            raise errors.OptionError(
+                '[filter_scheduler] keep_room_flavors',
+                str(problem),
+                'List flavors as vcpus:ram_mb or vcpus:ram_mb=share',
+            ) from problem
+        fitting = Fitting.from_conf(conf)
+        return cls(group.keep_room_weight_multiplier, flavors, fitting)
+
+    def needs_public_flavors(self, aggregates: Iterable[Aggregate]) -> bool:
+        """Return whether decisions may need the public flavors of the API database."""
+        if self.flavors:
+            return False
+        return bool(self.multiplier) or any(
+            self.option in each.metadata for each in aggregates
+        )
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
+        lost = np.zeros(len(hosts))
+        flavors = self.flavors or _public_flavors(hosts)
+        if not flavors:
+            return lost
+        before, after = self._room(hosts, request)
+        for flavor in flavors:
+            slots = before.slots(flavor)
+            taken = slots - after.slots(flavor)
+            lost += flavor.share * taken / (1 + slots.sum())
+        return -lost
+
+    def _room(self, hosts: HostTable, request: RequestSpec) -> tuple[Room, Room]:
+        """Return the room on the hosts before and after the instance."""
+        guest = FitRequirements.of(request, self._fitting).guest
+        whole = Room.of_hosts(hosts)
+        if guest is None:
+            after = Room(whole.cpus - request.vcpus, whole.ram_mb - request.memory_mb)
+            return whole, after
+        nodes = self._nodes.of(hosts.numa_topology)
+        room = _room_of_nodes(nodes, hosts, whole, guest)
+        return room, room.less(_needs(guest), self._fitting.pack)
+
+
+class Room(NamedTuple):
+    """Free CPUs and MiB; shape (places, hosts): one place, or one for each node."""
+
+    cpus: Floats
+    ram_mb: Floats
+
+    @classmethod
+    def of_hosts(cls, hosts: HostTable) -> Room:
+        """Return the room of whole hosts; none if a ratio is unknown."""
+        cpus = hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used
+        more_ram = hosts.total_usable_ram_mb * (hosts.ram_allocation_ratio - 1)
+        ram_mb = hosts.free_ram_mb + more_ram
+        return cls(np.nan_to_num(cpus)[np.newaxis], np.nan_to_num(ram_mb)[np.newaxis])
+
+    def slots(self, flavor: FlavorSize) -> Floats:
+        """Return how many instances of a flavor each host has room for."""
+        by_cpus = np.floor(self.cpus / flavor.vcpus)
+        by_ram = np.floor(self.ram_mb / flavor.memory_mb)
+        slots = np.maximum(np.minimum(by_cpus, by_ram), 0)
+        total: Floats = slots[0] if len(slots) == 1 else slots.sum(axis=0)
+        return total
+
+    def less(self, needs: Sequence[tuple[int, int]], pack: bool) -> Room:
+        """Return what is left after each need took a place of its own on every host.
+
+        ``pack``: the fullest place that has room, else the emptiest.
+        """
+        cpus, ram_mb = self.cpus.copy(), self.ram_mb.copy()
+        is_taken, hosts = np.zeros(cpus.shape, bool), np.arange(cpus.shape[1])
+        for vcpus, memory_mb in needs:
+            fits = ~is_taken & (cpus >= vcpus) & (ram_mb >= memory_mb)
+            if pack:
+                places = np.where(fits, cpus, np.inf).argmin(axis=0)
+            else:
+                places = np.where(fits, cpus, -np.inf).argmax(axis=0)
+            cpus[places, hosts] -= vcpus
+            ram_mb[places, hosts] -= memory_mb
+            is_taken[places, hosts] = True
+        return Room(cpus, ram_mb)
+
+
+def _amounts(topology: HostTopology | None) -> Floats:
+    """Return the amounts of the nodes of a host; shape (AMOUNTS, MOST_NODES)."""
+    found = np.zeros((AMOUNTS, MOST_NODES))
+    cells = topology.cells[:MOST_NODES] if topology else ()
+    for node, cell in enumerate(cells):
+        found[:, node] = (
+            len(cell.cpuset),
+            cell.cpu_usage,
+            cell.memory,
+            cell.memory_usage,
+            len(cell.free_cpus),
+        )
+    return found
+
+
+def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -> Room:
+    """Return the room of each node; of hosts without nodes, the room of the host.
+
+    ``nodes`` has shape (hosts, amounts, nodes). Dedicated CPUs and the memory beside
+    them are not over-committed.
+    """
+    used = np.flatnonzero(nodes.any(axis=(0, 1)))
+    count = int(used[-1]) + 1 if len(used) else 1
+    cpus, cpu_usage, ram_mb, ram_usage, dedicated = nodes[:, :, :count].transpose(
+        1, 2, 0
+    )
+    if any(cell.pins for cell in guest.cells):
+        cpus, ram_mb = dedicated, ram_mb - ram_usage
+    else:
+        cpus = cpus * np.nan_to_num(hosts.cpu_allocation_ratio) - cpu_usage
+        ram_mb = ram_mb * np.nan_to_num(hosts.ram_allocation_ratio) - ram_usage
+    has_nodes = nodes.any(axis=(1, 2))
+    is_first = np.arange(count)[:, np.newaxis] == 0
+    spare = Room(whole.cpus * is_first, whole.ram_mb * is_first)
+    return Room(
+        np.where(has_nodes, cpus, spare.cpus), np.where(has_nodes, ram_mb, spare.ram_mb)
+    )
+
+
+def _needs(guest: Guest) -> list[tuple[int, int]]:
+    """Return CPUs and MiB of the nodes of a guest, the largest first."""
+    needs = [
+        (len(cell.pcpuset) if cell.pins else len(cell.cpuset), cell.memory)
+        for cell in guest.cells
+    ]
+    return sorted(needs, reverse=True)
+
+
+def _public_flavors(hosts: HostTable) -> FlavorSizes:
+    if not len(hosts):
+        return ()
+    flavors: FlavorSizes = hosts.snapshot.column('public_flavors').item(hosts.rows[0])
+    return flavors
