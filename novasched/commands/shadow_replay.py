@@ -57,7 +57,9 @@ class ReplayDecision(ReportCommand):
         kept = self._document(parsed_args)
         try:
             if parsed_args.file:
-                self._check_classes(parsed_args.file, replay.foreign_classes(kept))
+                self._check_classes(
+                    parsed_args.file, replay.foreign_classes(kept['profile'])
+                )
             answer = replay.replay(kept)
             if parsed_args.anonymous:
                 from novasched.decisions.anonymous import anonymous
