@@ -250,13 +250,14 @@ class RecordedRequest:
         found['candidates'] = [self.candidates(row) for row in self.rows.tolist()]
         for name in ('request', 'view', 'profile', 'hosts'):
             del found[name]
-        return {
+        kept = {
             'history': history.FORM,
             'novasched': self.profile.get('novasched'),
             'profile': dict(self.profile),
             'state': history.state_of(self.hosts()),
             'requests': [found],
         }
+        return history.read(json.dumps(kept, default=history.plain))
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from novasched.history import reading
 from novasched.history.reading import Gap, RecordedRequest
+from novasched.inspection.questions import replay
 from novasched.inspection.questions.replay import Replayer, ReplayReport
 
 FEW_FILES = 4
@@ -52,7 +53,8 @@ class _Share(NamedTuple):
 class _Shared:
     """What the processes know of each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: Collection[str]) -> None:
+        self.trusted = trusted
         self.bytes = multiprocessing.Value('q', 0)
         self.requests = multiprocessing.Value('q', 0)
         self.first = multiprocessing.Value('q', 1 << 62)
@@ -68,8 +70,11 @@ class _Shared:
             self.first.value = min(self.first.value, place)
 
 
-def check(path: Path, jobs: int, progress: Progress) -> HistoryReport:
-    """Decide all requests of a history again. Raises OSError and ValueError for what is
+def check(
+    path: Path, jobs: int, progress: Progress, trusted: Collection[str] = ()
+) -> HistoryReport:
+    """Decide all requests of a history again. Only classes of ours are loaded, and
+    those that are ``trusted``. Raises OSError and ValueError for what is
     no history, and errors.NovaschedError where a decision cannot be made."""
     files = reading.files_of(path)
     step = jobs if len(files) < FEW_FILES * jobs else 1
@@ -79,7 +84,7 @@ def check(path: Path, jobs: int, progress: Progress) -> HistoryReport:
         for start in range(step)
     ]
     total = sum(file.stat().st_size for file in files) * step
-    shared, parts = _Shared(), []
+    shared, parts = _Shared(trusted), []
     for part in _parts(shares, jobs, shared):
         if part is not None:
             parts.append(part)
@@ -138,7 +143,7 @@ def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:
         found.requests += 1
         shared.add(0, 1)
         if item.is_decided:
-            found.difference = _difference(item, replayers, found)
+            found.difference = _difference(item, replayers, found, shared.trusted)
         else:
             found.refused += 1
         if found.difference is not None:
@@ -149,11 +154,16 @@ def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:
 
 
 def _difference(
-    item: RecordedRequest, replayers: dict[str, Replayer], found: HistoryReport
+    item: RecordedRequest,
+    replayers: dict[str, Replayer],
+    found: HistoryReport,
+    trusted: Collection[str],
 ) -> ReplayReport | None:
     """Decide a request again; return the comparison if it differs."""
     replayer = replayers.get(item.profile_name)
     if replayer is None:
+        foreign = replay.foreign_classes(item.profile)
+        replay.check_trusted(found.file, foreign, trusted)
         replayer = replayers[item.profile_name] = Replayer(item.profile)
         found.foreign += item.profile.get('foreign', ())
     request = item.request()

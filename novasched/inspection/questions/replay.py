@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -108,6 +108,19 @@ def named_classes(conf: Any) -> set[str]:
     """Return the paths and names of the classes that a configuration loads."""
     group, driver = conf.filter_scheduler, conf.scheduler.driver
     return {*group.available_filters, *group.weight_classes, driver}
+
+
+def check_trusted(file: str, foreign: set[str], trusted: Collection[str]) -> None:
+    """Raise errors.OptionError for classes of others that are not trusted: who wrote a
+    file must not choose what code runs here."""
+    if unknown := foreign.difference(trusted):
+        raise errors.OptionError(
+            file,
+            f'it would load {", ".join(sorted(unknown))}, which the configuration '
+            'of this machine does not name',
+            'If you trust that code, name it in [filter_scheduler] available_filters '
+            'or weight_classes, or in [scheduler] driver, of a file for --config-file',
+        )
 
 
 @dataclass(eq=False)
