@@ -7,7 +7,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from novasched.scheduler.columns import (
     PerHost,
     column_identity,
 )
-from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.hosts import HostTable, Mask, Snapshot
 from novasched.scheduler.trace import Decision
 
 FORM = 1
@@ -109,7 +109,7 @@ def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -
     if recorder.error is not None:
         line['error'] = type(recorder.error).__name__
     request = recorder.request if first is None else first.request
-    line['spec'] = history.without_private(request.obj_to_primitive())
+    line['spec'] = history.primitive_of(request)
     if first is not None:
         line |= {
             'seed': first.seed,
@@ -188,69 +188,45 @@ def own_candidate(uuid: str, amounts: Mapping[str, int]) -> Candidate:
 # -- state
 
 
-class _Kept(NamedTuple):
-    """A column as it was encoded last, and the array that shows whether it is still
-    the same."""
-
-    column: Any
-    identity: Any
-
-
 class StateEncoder:
     """Encodes what has changed of the hosts since the last request."""
 
     def __init__(self) -> None:
         self.view = 0
         """Number of the state."""
-        self._kept: dict[str, _Kept] = {}
-        self._read: dict[str, dict[int, Any]] = {}  # lazy columns, by row
+        self._columns: dict[str, Any] = {}  # as they were encoded last
+        self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
 
     def lines(self, hosts: HostTable) -> list[Line]:
         """Return the lines after which the state is that of a request."""
-        columns, lazy = {}, {}
-        snapshot = hosts.snapshot
-        for name in sorted(snapshot.names - history.PER_REQUEST):
-            raw = snapshot.raw(name)
-            if isinstance(raw, Lazy):
-                if raw.is_made:
-                    lazy[name] = raw.column()
-            elif isinstance(raw, ByRow):
-                lazy[name] = raw
-            else:
-                columns[name] = raw
-        changed = self._changed(columns)
-        lines = []
+        snapshot, changed, lines = hosts.snapshot, self._changed(hosts.snapshot), []
         if changed is None:
             self.view += 1
-            self._read = {}
-            lines.append(self._whole(columns))
-            changed = {}
-        for name, column in lazy.items():
-            self._compare_read(name, column, hosts.rows.tolist(), changed)
-        self._kept = {
-            name: _Kept(column, column_identity(column))
-            for name, column in columns.items()
-        }
+            self._read, changed = {}, {}
+            lines.append(self._whole(snapshot))
+        for name in snapshot.names - history.PER_REQUEST:
+            column = snapshot.raw(name)
+            if _is_read(column):
+                self._compare_read(name, column, hosts.rows.tolist(), changed)
         if changed:
             self.view += 1
             lines.append({'rows': self.view, 'changed': changed})
         return lines
 
-    def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
+    def _changed(self, snapshot: Snapshot) -> dict[int, Line] | None:
         """Return the new values by row and column; None if all is to be encoded."""
-        if columns.keys() != self._kept.keys():
-            return None
         found: dict[int, Line] = {}
-        for name, column in columns.items():
-            before = self._kept[name]
-            if column_identity(column) is before.identity:
+        for name in snapshot.names - history.PER_REQUEST:
+            column, before = snapshot.raw(name), self._columns.get(name)
+            if column is before or isinstance(column, Lazy | ByRow):
+                continue
+            self._columns[name] = column
+            if column_identity(column) is column_identity(before):
                 continue
             write = history.WRITERS.get(name, history.unless_nan)
-            differs = _differing(before.column, column, write)
-            if differs is None:
-                return None
-            places = np.flatnonzero(differs).tolist()
-            if places and name in IDENTITIES:
+            differs = _differing(before, column, write)
+            places = [] if differs is None else np.flatnonzero(differs).tolist()
+            if differs is None or (places and name in IDENTITIES):
                 return None
             if name == 'aggregates' and len(places) > 1 + len(differs) // 4:
                 return None  # each row would name all members
@@ -263,6 +239,8 @@ class StateEncoder:
         self, name: str, column: Any, rows: Sequence[int], changed: dict[int, Line]
     ) -> None:
         """Note the rows of a column of objects that were read, and are others now."""
+        if isinstance(column, Lazy):
+            column = column.column()
         known = self._read.setdefault(name, {})
         for row in rows:
             value = column.item(row)
@@ -270,11 +248,15 @@ class StateEncoder:
                 known[row] = value
                 changed.setdefault(row, {})[name] = _value(name, value)
 
-    def _whole(self, columns: Mapping[str, Any]) -> Line:
+    def _whole(self, snapshot: Snapshot) -> Line:
         numbers: dict[int, int] = {}
         aggregates: list[Any] = []
         encoded: Line = {}
-        for name, column in columns.items():
+        for name in sorted(snapshot.names - history.PER_REQUEST):
+            column = snapshot.raw(name)
+            if isinstance(column, Lazy | ByRow):
+                continue
+            self._columns[name] = column
             if not isinstance(column, Categories):
                 encoded[name] = [_value(name, value) for value in column.tolist()]
                 continue
@@ -297,6 +279,13 @@ def _value(name: str, value: Any) -> Any:
     if name == 'aggregates':
         return [asdict(each) for each in value]
     return history.WRITERS.get(name, history.unless_nan)(value)
+
+
+def _is_read(column: Any) -> bool:
+    """Return whether a column of objects was read; others are no such columns."""
+    if isinstance(column, Lazy):
+        return column.is_made
+    return isinstance(column, ByRow)
 
 
 def _is_same(before: Any, now: Any) -> bool:
