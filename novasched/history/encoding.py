@@ -26,7 +26,7 @@ from novasched.scheduler.columns import (
     PerHost,
     column_identity,
 )
-from novasched.scheduler.hosts import HostTable, Mask, Snapshot
+from novasched.scheduler.hosts import HostTable, Mask
 from novasched.scheduler.trace import Decision
 
 FORM = 1
@@ -194,33 +194,42 @@ class StateEncoder:
     def __init__(self) -> None:
         self.view = 0
         """Number of the state."""
-        self._columns: dict[str, Any] = {}  # as they were encoded last
+        # as they were encoded last
+        self._columns: dict[str, Any] = {}
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
 
     def lines(self, hosts: HostTable) -> list[Line]:
         """Return the lines after which the state is that of a request."""
-        snapshot, changed, lines = hosts.snapshot, self._changed(hosts.snapshot), []
+        snapshot, lines = hosts.snapshot, []
+        columns, objects = {}, {}
+        for name in snapshot.names - history.PER_REQUEST:
+            column = snapshot.raw(name)
+            if column is self._columns.get(name):
+                continue
+            if not isinstance(column, Lazy | ByRow):
+                columns[name] = column
+            elif not isinstance(column, Lazy):
+                objects[name] = column
+            elif column.is_made:
+                objects[name] = column.column()
+        changed = self._changed(columns)
+        self._columns |= columns
         if changed is None:
             self.view += 1
             self._read, changed = {}, {}
-            lines.append(self._whole(snapshot))
-        for name in snapshot.names - history.PER_REQUEST:
-            column = snapshot.raw(name)
-            if _is_read(column):
-                self._compare_read(name, column, hosts.rows.tolist(), changed)
+            lines.append(self._whole())
+        for name, column in objects.items():
+            self._compare_read(name, column, hosts.rows.tolist(), changed)
         if changed:
             self.view += 1
             lines.append({'rows': self.view, 'changed': changed})
         return lines
 
-    def _changed(self, snapshot: Snapshot) -> dict[int, Line] | None:
+    def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
         """Return the new values by row and column; None if all is to be encoded."""
         found: dict[int, Line] = {}
-        for name in snapshot.names - history.PER_REQUEST:
-            column, before = snapshot.raw(name), self._columns.get(name)
-            if column is before or isinstance(column, Lazy | ByRow):
-                continue
-            self._columns[name] = column
+        for name, column in columns.items():
+            before = self._columns.get(name)
             if column_identity(column) is column_identity(before):
                 continue
             write = history.WRITERS.get(name, history.unless_nan)
@@ -239,8 +248,6 @@ class StateEncoder:
         self, name: str, column: Any, rows: Sequence[int], changed: dict[int, Line]
     ) -> None:
         """Note the rows of a column of objects that were read, and are others now."""
-        if isinstance(column, Lazy):
-            column = column.column()
         known = self._read.setdefault(name, {})
         for row in rows:
             value = column.item(row)
@@ -248,15 +255,11 @@ class StateEncoder:
                 known[row] = value
                 changed.setdefault(row, {})[name] = _value(name, value)
 
-    def _whole(self, snapshot: Snapshot) -> Line:
+    def _whole(self) -> Line:
         numbers: dict[int, int] = {}
         aggregates: list[Any] = []
         encoded: Line = {}
-        for name in sorted(snapshot.names - history.PER_REQUEST):
-            column = snapshot.raw(name)
-            if isinstance(column, Lazy | ByRow):
-                continue
-            self._columns[name] = column
+        for name, column in sorted(self._columns.items()):
             if not isinstance(column, Categories):
                 encoded[name] = [_value(name, value) for value in column.tolist()]
                 continue
@@ -279,13 +282,6 @@ def _value(name: str, value: Any) -> Any:
     if name == 'aggregates':
         return [asdict(each) for each in value]
     return history.WRITERS.get(name, history.unless_nan)(value)
-
-
-def _is_read(column: Any) -> bool:
-    """Return whether a column of objects was read; others are no such columns."""
-    if isinstance(column, Lazy):
-        return column.is_made
-    return isinstance(column, ByRow)
 
 
 def _is_same(before: Any, now: Any) -> bool:

@@ -57,8 +57,6 @@ A file is a 32nd of this, and at most 64 MiB. A file in use is never removed.
 SUFFIX = '.jsonl.gz'
 GZIP = 31
 """The window size by which zlib reads and writes gzip."""
-MOST_WAITING = 16 << 20
-"""Bytes of lines that may wait to be written, but for a first chunk of any size."""
 FILE_BYTES = 64 << 20
 FILES = 32
 RETRY_S = 5.0
@@ -74,11 +72,16 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """Settings of the operator; ``file_bytes`` is the size at which a file is full."""
+    """Settings of the operator.
+
+    ``file_bytes`` is the size at which a file is full. While ``waiting_bytes`` of lines
+    wait to be written, no more are made.
+    """
 
     directory: Path
     max_bytes: int = 2048 << 20
     file_bytes: int = FILE_BYTES
+    waiting_bytes: int = 16 << 20
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HistorySettings | None:
@@ -154,14 +157,16 @@ class HistoryWriter:
 
     @property
     def may_write(self) -> bool:
-        """Whether a chunk would be written now; not so for RETRY_S after a failure."""
-        return self.problem is None or self._clock.monotonic() >= self._retry_at
+        """Whether a chunk may be put: not so for RETRY_S after a failure, and while too
+        much waits."""
+        if self.problem is not None and self._clock.monotonic() < self._retry_at:
+            return False
+        return self._bytes < self._settings.waiting_bytes
 
     def put(self, chunk: Chunk) -> bool:
-        """Have a chunk written soon; return False if too much waits."""
+        """Have a chunk written soon; return False if it had to begin a file."""
         with self._lock:
-            is_full = self._waiting and self._bytes + len(chunk.text) > MOST_WAITING
-            if is_full or (self.is_broken and not chunk.begins):
+            if self.is_broken and not chunk.begins:
                 return False
             if chunk.begins:
                 self.is_broken, self._size = False, 0

@@ -104,28 +104,30 @@ class HistoryRecorder(RequestHistory):
             line['flavor'] = history.flavor_of(instance)
         self._events.append(line)
 
-    def _taken_events(self) -> list[Line]:
-        return [self._events.popleft() for _ in range(len(self._events))]
-
     def flush(self) -> None:
         with self._lock:
-            if self._is_begun and self._events:
-                self.writer.put(Chunk(encoding.text_of(self._taken_events())))
+            if not self.writer.is_broken:  # only this thread finds that it is
+                self._put_beside()
         self.writer.flush()
+
+    def _put_beside(self) -> None:
+        """Have lines written on what is no request."""
+        lines = [self._events.popleft() for _ in range(len(self._events))]
+        if dropped := self.writer.take_dropped():
+            lines.append({'dropped': dropped, 'at': round(self._clock.time(), 6)})
+        if lines:
+            self.writer.put(Chunk(encoding.text_of(lines)))
 
     def _chunk(self, recorder: RequestRecorder) -> Chunk:
         begins = not self._is_begun
         lines = [self._header()] if begins else []
-        lines += self._taken_events()
-        if dropped := self.writer.take_dropped():
-            lines.append({'dropped': dropped, 'at': round(self._clock.time(), 6)})
         lines += self._of_providers.lines(self._providers(), recorder.at)
         lines += self._profile_lines()
         first = history.first_decision(recorder)
         if first is not None:
             lines += self._state.lines(first.hosts)
-        view = self._state.view
-        lines.append(encoding.request_line(recorder, next(self._seq), view, self._name))
+        view, seq = self._state.view, next(self._seq)
+        lines.append(encoding.request_line(recorder, seq, view, self._name))
         self._is_begun = True
         return Chunk(encoding.text_of(lines), begins, 1)
 
