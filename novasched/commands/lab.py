@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,7 +62,6 @@ class CheckHistory(HistoryCommand):
         parser.add_argument(
             '--jobs',
             type=positive,
-            default=len(os.sched_getaffinity(0)),
             metavar='N',
             help='processes that decide (default: one for each CPU)',
         )
@@ -170,11 +168,7 @@ class ExportHistory(HistoryCommand):
         to = parsed_args.to
         kept = export.request(parsed_args.history, parsed_args.request)
         if kept is None:
-            raise errors.RequestNotKept(
-                parsed_args.request,
-                'the history has no such request, or nothing was decided',
-                'Give the id of a request, of a decision, or a server',
-            )
+            raise errors.DecisionNotFound(parsed_args.request)
         if parsed_args.anonymous:
             kept = shadow_replay.anonymous_if_equal(kept)
         shadow_replay.write(kept, to)

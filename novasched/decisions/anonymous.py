@@ -33,6 +33,8 @@ BY_UUID = frozenset({'instances', 'instance_images'})
 TENANT = 'filter_tenant_id'
 NAMED = frozenset({'ImageMeta', 'InstanceGroup', 'SecurityGroup', 'CellMapping'})
 """Objects whose field ``name`` is one."""
+OPAQUE = frozenset({'packed'})
+"""Numbers in a form that looks like text."""
 FREE = frozenset({'disabled_reason', 'description', 'fault'})
 """Free text, which no decision reads."""
 NAMING_CAUSES = frozenset({Cause.FILTER, Cause.OTHER_REQUEST})
@@ -84,7 +86,7 @@ class Anonymiser:
         if isinstance(value, dict):
             return {
                 self.copied(name): each
-                if name.startswith(ENVELOPE) and name != DATA
+                if name in OPAQUE or (name.startswith(ENVELOPE) and name != DATA)
                 else self.copied(each)
                 for name, each in value.items()
                 if name not in self._left_out and not _is_fault(name, value)
@@ -123,6 +125,7 @@ def names_in(value: Any, is_name: bool = False) -> Iterator[str]:
         is_aggregate = {'metadata', 'hosts'} <= value.keys()
         for key, each in value.items():
             if key in BY_UUID:
-                yield from each
+                for of_host in each if isinstance(each, list) else [each]:
+                    yield from of_host
             is_key = key in NAMING or key.startswith(TENANT)
             yield from names_in(each, is_key or (key == 'name' and is_aggregate))

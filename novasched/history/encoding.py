@@ -35,6 +35,7 @@ IDENTITIES = ('host', 'nodename', 'uuid', 'cell_uuid')
 """Where one of these columns changes, hosts have come or gone."""
 LONGEST_LIST = 16
 """A longer list of numbers is packed."""
+PACKED = 'packed'
 _WIDTHS = {'2': '<u2', '4': '<u4', 'f': '<f8', 'd': '<i4'}
 
 Line = dict[str, Any]
@@ -68,17 +69,18 @@ def packed_steps(numbers: NDArray[Any]) -> Any:
     return _packed('d', np.diff(numbers, prepend=0))
 
 
-def _packed(width: str, numbers: NDArray[Any]) -> str:
+def _packed(width: str, numbers: NDArray[Any]) -> Line:
     stored = numbers.astype(_WIDTHS[width]).tobytes()
-    return width + base64.b64encode(stored).decode()
+    return {PACKED: width + base64.b64encode(stored).decode()}
 
 
 def unpacked(found: Any) -> NDArray[Any]:
     """Return the numbers of a short form."""
     if isinstance(found, list):
         return np.array(found)
-    numbers = np.frombuffer(base64.b64decode(found[1:]), _WIDTHS[found[0]])
-    return np.cumsum(numbers) if found[0] == 'd' else numbers
+    width, stored = found[PACKED][0], found[PACKED][1:]
+    numbers = np.frombuffer(base64.b64decode(stored), _WIDTHS[width])
+    return np.cumsum(numbers) if width == 'd' else numbers
 
 
 # -- requests
@@ -113,7 +115,7 @@ def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -
     if first is not None:
         line |= {
             'seed': first.seed,
-            'hosts': packed_steps(first.hosts.rows),
+            'offered': packed_steps(first.hosts.rows),
             'candidates': _candidates(recorder, first),
             'capacity': history.capacity(recorder, first.hosts),
             'decisions': list(_decisions(recorder)),

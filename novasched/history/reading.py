@@ -56,6 +56,7 @@ from novasched.scheduler.columns import Categories
 from novasched.scheduler.hosts import HostTable, Rows, Snapshot
 
 READ_BYTES = 1 << 16
+KILLED = 'its worker was killed: the last requests may be missing'
 Wanted = Callable[[int], bool]
 """Whether a request is yielded, by its place in the file; the others are not even
 decoded."""
@@ -211,7 +212,7 @@ class RecordedRequest:
     @cached_property
     def rows(self) -> Rows:
         """The rows of the state that were offered, in order."""
-        return unpacked(self.line['hosts']).astype(np.intp)
+        return unpacked(self.line['offered']).astype(np.intp)
 
     @cached_property
     def decisions(self) -> list[dict[str, Any]]:
@@ -248,7 +249,7 @@ class RecordedRequest:
         """Return the document of this one request."""
         found = {'seq': 1, **self.request()}
         found['candidates'] = [self.candidates(row) for row in self.rows.tolist()]
-        for name in ('request', 'view', 'profile', 'hosts'):
+        for name in ('request', 'view', 'profile', 'offered'):
             del found[name]
         kept = {
             'history': history.FORM,
@@ -368,7 +369,8 @@ def read_file(
     bytes each time that some are read. Raises as read() does."""
     with path.open('rb') as file:
         if file.read(1) == b'{':
-            yield _documented(b'{' + file.read())
+            if wanted(0):
+                yield _documented(b'{' + file.read())
             return
     yield from _Reading(path, wanted).items(Lines(path, progress))
 
@@ -399,7 +401,7 @@ class Lines:
             *lines, rest = (rest + text).split(b'\n')
             yield from lines
         if rest:
-            self.problem = self.problem or 'its last line is torn'
+            self.problem = self.problem or KILLED
 
     def _texts(self) -> Iterator[bytes]:
         decompressor, is_ended = zlib.decompressobj(GZIP), False
@@ -416,7 +418,7 @@ class Lines:
                     if is_ended:
                         decompressor = zlib.decompressobj(GZIP)
         if not is_ended and not is_in_use(self._path):
-            self.problem = 'its worker was killed: the last requests may be missing'
+            self.problem = KILLED
 
 
 class _Reading:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,10 @@ from novasched.inspection.questions.replay import Replayer, ReplayReport
 
 FEW_FILES = 4
 """With fewer files for each process, processes share each file."""
+SMALL_BYTES = 1 << 20
+"""A smaller history is checked before another process has started."""
 LOOK_S = 0.2
+CONTEXT = multiprocessing.get_context('spawn')
 MOST_PLACES = 1 << 40
 Progress = Callable[[float, int], None]
 """Gets the fraction that was read, and the number of requests that were checked."""
@@ -55,9 +59,9 @@ class _Shared:
 
     def __init__(self, trusted: Collection[str]) -> None:
         self.trusted = trusted
-        self.bytes = multiprocessing.Value('q', 0)
-        self.requests = multiprocessing.Value('q', 0)
-        self.first = multiprocessing.Value('q', 1 << 62)
+        self.bytes = CONTEXT.Value('q', 0)
+        self.requests = CONTEXT.Value('q', 0)
+        self.first = CONTEXT.Value('q', 1 << 62)
         """Place of the first difference in all files."""
 
     def add(self, read_bytes: int, requests: int = 0) -> None:
@@ -71,24 +75,28 @@ class _Shared:
 
 
 def check(
-    path: Path, jobs: int, progress: Progress, trusted: Collection[str] = ()
+    path: Path, jobs: int | None, progress: Progress, trusted: Collection[str] = ()
 ) -> HistoryReport:
-    """Decide all requests of a history again. Only classes of ours are loaded, and
+    """Decide all requests of a history again, in so many processes; None: in as many as
+    there are CPUs. Only classes of ours are loaded, and
     those that are ``trusted``. Raises OSError and ValueError for what is
     no history, and errors.NovaschedError where a decision cannot be made."""
     files = reading.files_of(path)
+    stored = sum(file.stat().st_size for file in files)
+    if jobs is None:
+        jobs = 1 if stored < SMALL_BYTES else len(os.sched_getaffinity(0))
     step = jobs if len(files) < FEW_FILES * jobs else 1
     shares = [
         _Share(number, file, start, step)
         for number, file in enumerate(files)
         for start in range(step)
     ]
-    total = sum(file.stat().st_size for file in files) * step
+    total = max(stored * step, 1)
     shared, parts = _Shared(trusted), []
     for part in _parts(shares, jobs, shared):
         if part is not None:
             parts.append(part)
-        read = shared.bytes.value / max(total, 1)
+        read = shared.bytes.value / total
         progress(min(read, 1.0), shared.requests.value)
     return _merged(parts)
 
@@ -101,15 +109,15 @@ def _parts(
         for share in shares:
             yield _checked(share, shared)
         return
-    context = multiprocessing.get_context('fork')
-    with context.Pool(jobs, _begin, (shared,)) as pool:
-        waiting = [pool.apply_async(_check_share, (share,)) for share in shares]
-        while waiting:
-            time.sleep(LOOK_S)
-            yield None
-            ended = [each for each in waiting if each.ready()]
-            waiting = [each for each in waiting if each not in ended]
-            yield from (each.get() for each in ended)
+    with ProcessPoolExecutor(jobs, CONTEXT, _begin, (shared,)) as executor:
+        waiting = {executor.submit(_check_share, share) for share in shares}
+        try:
+            while waiting:
+                ended, waiting = wait(waiting, LOOK_S, FIRST_COMPLETED)
+                yield None
+                yield from (each.result() for each in ended)
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 _shared: _Shared
