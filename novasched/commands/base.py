@@ -16,6 +16,7 @@ from novasched import errors, printable
 from novasched.inspection.session import orders
 from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
+from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes for an answer, an error, wrong arguments, an answer of no, and an answer
 in part, which the rest could change."""
 
+QUIET_S = 2.0
+"""Seconds that something may take before its progress is shown."""
 FORMAT_VERSION = 1
 """The number "v" of the JSON of all reports."""
 SERVICE = 'nova-scheduler'
@@ -125,6 +128,21 @@ class ConfiguredCommand(Command):
     def warn(self, line: str) -> None:
         """Say beside the output what is missing in it."""
         self.say(f'warning: {line}')
+
+    def progress(self, text: str) -> None:
+        """Show what is being done, on a terminal, once it takes long."""
+        stderr = self.app.stderr
+        self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
+        if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
+            shown = printable.line(text)
+            printable.unescaped(stderr).write(f'\r{shown} ...\033[K')
+            stderr.flush()
+            self._is_shown = True
+
+    def end_progress(self) -> None:
+        """Take the line of the progress away."""
+        if getattr(self, '_is_shown', False):
+            printable.unescaped(self.app.stderr).write('\r\033[K')
 
 
 class TableCommand(ConfiguredCommand, PrintableLister):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from novasched import errors, printable
+from novasched import errors
 from novasched.commands.base import Order, ReportCommand, order_of
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.deadline import Deadline
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 WITHIN_S = 3600.0
 """How long a command may work; then it is ended."""
-QUIET_S = 2.0
-"""Seconds that something may take before its progress is shown."""
 
 
 class InspectionCommand(ReportCommand):
@@ -84,18 +82,3 @@ class InspectionCommand(ReportCommand):
         from novasched.commands import sources
 
         return functools.partial(sources.record, inspection.conf)
-
-    def progress(self, text: str) -> None:
-        """Show what is being done, on a terminal, once it takes long."""
-        stderr = self.app.stderr
-        self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
-        if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
-            shown = printable.line(text)
-            printable.unescaped(stderr).write(f'\r{shown} ...\033[K')
-            stderr.flush()
-            self._is_shown = True
-
-    def end_progress(self) -> None:
-        """Take the line of the progress away."""
-        if getattr(self, '_is_shown', False):
-            printable.unescaped(self.app.stderr).write('\r\033[K')
