@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,9 @@ from novasched.decisions.recording import RequestRecorder
 from novasched.decisions.retention import total_size
 from novasched.decisions.worker_state import INTERVAL_S, StateFile
 from novasched.decisions.writing import DecisionWriter
+from novasched.history.files import HistorySettings
+from novasched.history.recording import HistoryRecorder, foreign_plugins
+from novasched.history.recording import Profile as RecordedProfile
 from novasched.observability import tracing
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
@@ -35,6 +40,8 @@ from novasched.placement_copy.copy import CopyKeeper
 from novasched.placement_copy.diagnosis import DIAGNOSE_EVERY_S, PlacementDiagnosis
 from novasched.ports.decisions import DecisionLog
 from novasched.process.service import host_of
+from novasched.providers.table import ProviderTable
+from novasched.releases import Release
 from novasched.rpc.caller import trace_parent
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.runtime.clock import Clock
@@ -145,6 +152,8 @@ class LogMaker:
         )
         keep, options = conf.novasched.decisions_keep, history.decisive_options(conf)
 
+        recorded = self._history(profile, copy)
+
         def whole(recorder: RequestRecorder) -> bytes | None:
             release = dependencies.kept.release.newest(profile.release)
             return history.encoded(recorder, options, release)
@@ -157,9 +166,42 @@ class LogMaker:
             tracing.from_conf(conf, self._metrics, host_of(conf), trace_parent),
             keeps=lambda result: keep == files.ALL or result != SCHEDULED,
             whole=whole if self._store.directory else lambda recorder: None,
+            history=recorded,
         )
         self._metrics.waits_s = lambda: log.waits_s
         return log
+
+    def _history(
+        self, profile: Profile, copy: CopyKeeper | None
+    ) -> HistoryRecorder | None:
+        """Return what records the history, if there is to be one."""
+        settings = HistorySettings.from_conf(self._conf) if _has_files() else None
+        if settings is None:
+            return None
+        options, kept = history.decisive_options(self._conf), self._dependencies.kept
+
+        @functools.lru_cache
+        def of_release(release: Release) -> RecordedProfile:
+            return {
+                'nova_release': release.number,
+                'options': options,
+                'foreign': foreign_plugins(profile),
+            }
+
+        def providers() -> ProviderTable | None:
+            current = copy and copy.current(math.inf)
+            return current.table if current else None
+
+        recorded = HistoryRecorder(
+            settings,
+            host_of(self._conf),
+            lambda: of_release(kept.release.newest(profile.release)),
+            providers,
+            self._metrics.recorded_in_history,
+            self._dependencies.clock,
+        )
+        self._metrics.history_problem = lambda: recorded.writer.problem
+        return recorded
 
     def tasks(self, outages: Outages, picks: PickMetrics) -> list[PeriodicTask]:
         """Return the periodic tasks of the log, and the one that writes this worker's

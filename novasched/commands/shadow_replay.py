@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import pathlib
 from typing import TYPE_CHECKING
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, ReportCommand
+from novasched.commands.base import ANSWER_IS_NO, ConfiguredCommand, ReportCommand
 from novasched.inspection.texts.lines import BOLD, Style
 
 if TYPE_CHECKING:
@@ -50,38 +51,23 @@ class ReplayDecision(ReportCommand):
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> ReplayReport:
-        import json
-
         from novasched.inspection.questions import replay
 
         kept = self._document(parsed_args)
         try:
-            if parsed_args.file:
-                self._check_classes(parsed_args.file, replay.foreign_classes(kept))
-            answer = replay.replay(kept)
+            foreign = replay.foreign_classes(kept['profile'])
+            if parsed_args.file and foreign:
+                replay.check_trusted(parsed_args.file, foreign, trusted_classes(self))
             if parsed_args.anonymous:
-                from novasched.decisions.anonymous import anonymous
-
-                was_equal, kept = answer.is_equal, anonymous(kept)
-                answer = replay.replay(kept)
-                if was_equal and not answer.is_equal:
-                    raise errors.OptionError(
-                        '--anonymous',
-                        'the decision depends on the names that would be hashed',
-                        'Leave it out',
-                    )
+                kept = anonymous_if_equal(kept)
+            answer = replay.replay(kept)
         except (LookupError, TypeError, AttributeError, ValueError) as problem:
             raise _unreadable(
                 parsed_args, f'{type(problem).__name__}: {problem}'
             ) from (problem)
         if parsed_args.to:
             path = pathlib.Path(parsed_args.to)
-            try:
-                path.write_text(json.dumps(kept, indent=1) + '\n')
-            except OSError as problem:
-                raise errors.OptionError(
-                    '--to', str(problem), 'Name a file that can be written'
-                ) from problem
+            write(kept, path)
             self.say(f'The document is in {path}')
         if not answer.is_equal:
             self.code = ANSWER_IS_NO
@@ -108,59 +94,43 @@ class ReplayDecision(ReportCommand):
         except (OSError, ValueError) as problem:
             raise _unreadable(parsed_args, str(problem)) from problem
 
-    def _check_classes(self, file: str, foreign: set[str]) -> None:
-        """Raise errors.OptionError for classes of others that no configuration of this
-        machine names."""
-        from novasched import plugins
-        from novasched.compat import driver_loading
-        from novasched.inspection.questions import replay
-
-        if foreign:
-            with contextlib.suppress(errors.OptionError):  # none that can be read
-                conf = self.configuration({**plugins.OPTS, **driver_loading.OPTS})
-                foreign -= replay.named_classes(conf)
-        if foreign:
-            raise errors.OptionError(
-                file,
-                f'it would load {", ".join(sorted(foreign))}, which the configuration '
-                'of this machine does not name',
-                'If you trust that code, name it in [filter_scheduler] '
-                'available_filters or weight_classes, or in [scheduler] driver, of a '
-                'file for --config-file',
-            )
-
     def text(
         self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        from novasched.inspection.texts import shadow
+        return report_text(answer, style)
 
-        verdict = 'the same, host by host' if answer.is_equal else 'another one'
-        number = len(answer.servers)
-        lines = [
-            f'Decision {answer.id} of {answer.time[:19]}Z, request {answer.request_id}',
-            f'Made again for {number} server{"s" if number > 1 else ""} from '
-            f'{answer.hosts} hosts: {style.paint(verdict, BOLD)}',
+
+def report_text(answer: ReplayReport, style: Style) -> str:
+    """Return the comparison of a decision for people."""
+    from novasched.inspection.texts import shadow
+
+    verdict = 'the same, host by host' if answer.is_equal else 'another one'
+    number = len(answer.servers)
+    lines = [
+        f'Decision {answer.id} of {answer.time[:19]}Z, request {answer.request_id}',
+        f'Made again for {number} server{"s" if number > 1 else ""} from '
+        f'{answer.hosts} hosts: {style.paint(verdict, BOLD)}',
+    ]
+    for server in answer.servers:
+        lines += ['', f'server    {server.server or "not named"}']
+        if server.again != server.recorded:
+            lines += _choice('ours', server.recorded, '')
+        label = 'ours' if server.again == server.recorded else 'again'
+        lines += _choice(label, server.again, server.again_outcome)
+        if (compared := server.compared) is not None:
+            chosen = shadow.choice(compared.nova)
+            lines += _choice('nova', chosen, server.nova_outcome)
+            said = shadow.comparison(compared)
+            lines += style.wrapped('compared  ', said) if said else []
+    if (found := answer.difference) is not None:
+        lines += [
+            '',
+            f'{found.hosts} hosts have another outcome. The first is {found.host}, '
+            f'for server {found.server}:',
+            *_choice('recorded', found.recorded, '; '.join(found.recorded_steps)),
+            *_choice('again', found.again, '; '.join(found.again_steps)),
         ]
-        for server in answer.servers:
-            lines += ['', f'server    {server.server or "not named"}']
-            if server.again != server.recorded:
-                lines += _choice('ours', server.recorded, '')
-            label = 'ours' if server.again == server.recorded else 'again'
-            lines += _choice(label, server.again, server.again_outcome)
-            if (compared := server.compared) is not None:
-                chosen = shadow.choice(compared.nova)
-                lines += _choice('nova', chosen, server.nova_outcome)
-                said = shadow.comparison(compared)
-                lines += style.wrapped('compared  ', said) if said else []
-        if (found := answer.difference) is not None:
-            lines += [
-                '',
-                f'{found.hosts} hosts have another outcome. The first is {found.host}, '
-                f'for server {found.server}:',
-                *_choice('recorded', found.recorded, '; '.join(found.recorded_steps)),
-                *_choice('again', found.again, '; '.join(found.again_steps)),
-            ]
-        return '\n'.join(lines)
+    return '\n'.join(lines)
 
 
 def _choice(label: str, what: str | None, became: str) -> list[str]:
@@ -175,3 +145,41 @@ def _unreadable(parsed_args: argparse.Namespace, problem: str) -> errors.OptionE
         problem,
         'Replay it with the release that wrote it',
     )
+
+
+def trusted_classes(command: ConfiguredCommand) -> set[str]:
+    """Return the classes of others that a configuration of this machine names."""
+    from novasched import plugins
+    from novasched.compat import driver_loading
+    from novasched.inspection.questions import replay
+
+    with contextlib.suppress(errors.OptionError):  # none that can be read
+        conf = command.configuration({**plugins.OPTS, **driver_loading.OPTS})
+        return replay.named_classes(conf)
+    return set()
+
+
+def anonymous_if_equal(kept: Document) -> Document:
+    """Return the document without names. Raises errors.OptionError if the decision
+    depends on them."""
+    from novasched.decisions.anonymous import anonymous
+    from novasched.inspection.questions import replay
+
+    hidden = anonymous(kept)
+    if replay.replay(kept).is_equal and not replay.replay(hidden).is_equal:
+        raise errors.OptionError(
+            '--anonymous',
+            'the decision depends on the names that would be hashed',
+            'Leave it out',
+        )
+    return hidden
+
+
+def write(kept: Document, path: pathlib.Path) -> None:
+    """Write a document. Raises errors.OptionError."""
+    try:
+        path.write_text(json.dumps(kept, indent=1) + '\n')
+    except OSError as problem:
+        raise errors.OptionError(
+            '--to', str(problem), 'Name a file that can be written'
+        ) from problem

@@ -322,7 +322,10 @@ def _frame(reader: Cloud) -> dict[str, Any]:
     path = flask.request.path
     first = re.match(r'/[^/]*', path)
     where = first.group() if first else '/'
-    there = {'lab': reader.has_lab, 'shadow': lambda: _has_shadow(reader)}
+    there: dict[str, Callable[[], bool]] = {
+        'lab': reader.has_lab,
+        'shadow': lambda: _has_shadow(reader),
+    }
     return {
         'navigation': [
             {'href': href, 'title': title, 'key': key, 'is_here': href == where}

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from novasched.decisions.fault import FaultText, log_failure
 from novasched.decisions.pending import PendingRecords
@@ -38,6 +39,31 @@ PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
 
 
+class RequestHistory:
+    """Records whole requests, in the threads of the log; this base records none.
+
+    Nothing raises. One thread at a time calls add(), and one flush() or close().
+    """
+
+    problem: object | None = None
+    """Why nothing is written, for the health check."""
+
+    def add(self, recorder: RequestRecorder) -> None:
+        """Record a request that has ended."""
+
+    def drop(self) -> None:
+        """Count a request of which too little is known."""
+
+    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
+        """Record that an instance is on a host, or is there no more: None."""
+
+    def flush(self) -> None:
+        """Write what waits."""
+
+    def close(self) -> None:
+        """Write what waits, and end."""
+
+
 class RecordingLog(DecisionLog):
     """Makes a record of each request, and has it written.
 
@@ -57,6 +83,7 @@ class RecordingLog(DecisionLog):
         keeps: Callable[[str], bool] = lambda result: True,
         sleep: Callable[[float], None] | None = None,
         whole: Callable[[RequestRecorder], bytes | None] = lambda recorder: None,
+        history: RequestHistory | None = None,
     ) -> None:
         self._builder = builder
         self._pending = pending
@@ -65,6 +92,7 @@ class RecordingLog(DecisionLog):
         self._observer = observer or RequestObserver()
         self._keeps = keeps
         self._whole = whole
+        self._history = history or RequestHistory()
         self._rng = random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
         self._waiting: deque[RequestRecorder] = deque()
@@ -72,7 +100,7 @@ class RecordingLog(DecisionLog):
         self._holding = threading.Lock()
         self._maker = TaskThread('decision-log', self._make_all, PAUSE_S)
         self._writer = TaskThread(
-            'decision-writer', pending.flush, again_s=lambda: pending.again_s
+            'decision-writer', self._write, again_s=lambda: pending.again_s
         )
         self._logged = LogOnce()
 
@@ -100,6 +128,14 @@ class RecordingLog(DecisionLog):
             self._fault.explained,
             self._observer,
         )
+
+    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
+        self._history.saw(host, uuid, instance)
+        self._writer.notify()
+
+    def _write(self) -> None:
+        self._pending.flush()
+        self._history.flush()
 
     def _take_in(self, recorder: RequestRecorder) -> None:
         """Have a request that has ended written down soon; raise nothing, as its claims
@@ -155,6 +191,10 @@ class RecordingLog(DecisionLog):
 
         No request may suffer if it cannot be made.
         """
+        if whole:
+            self._history.add(recorder)
+        else:
+            self._history.drop()
         since = self._clock.monotonic()
         try:
             record = self._record(recorder, whole)
@@ -194,6 +234,7 @@ class RecordingLog(DecisionLog):
         self._observer.close()
         self._pending.retry_now()
         self._writer.close()
+        self._history.close()
         if left := len(self._pending):
             LOG.warning('%d records of decisions are not written at the end', left)
 

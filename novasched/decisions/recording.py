@@ -16,6 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, ClaimRequest, QueryFailed
 from novasched.ports.decisions import NO_ROUNDS, Answer, DecisionRecorder
+from novasched.providers.by_root import CandidatesByRoot
 from novasched.resources import Query, Requirements
 from novasched.runtime.clock import Clock
 from novasched.scheduler.hosts import Rows
@@ -29,7 +30,7 @@ MOST_NOTES = 20
 UNDO_IS = {'undo': 'claim'}
 """Records count undos as part of the stage of claims."""
 CANDIDATE = 16
-"""A candidate takes as much memory as the columns of so many hosts."""
+"""A candidate takes as much memory as the columns of so many hosts, if it is made."""
 
 
 @dataclass(frozen=True)
@@ -221,11 +222,16 @@ class RequestRecorder(DecisionRecorder):
 
     @property
     def size(self) -> int:
-        """The hosts that are held; a candidate counts as CANDIDATE of them."""
-        answers = [each.answer for each in self.queries]
-        candidates = [len(a.requests) for a in answers if isinstance(a, Candidates)]
-        hosts = [len(turn.offered) for turn in self.turns if turn.decision is not None]
-        return CANDIDATE * sum(candidates) + sum(hosts)
+        """The hosts that are held; a candidate counts as CANDIDATE of them, and if it
+        is not made as one."""
+        size = sum(
+            len(turn.offered) for turn in self.turns if turn.decision is not None
+        )
+        for answer in (each.answer for each in self.queries):
+            if isinstance(answer, Candidates):
+                is_made = not isinstance(answer.requests, CandidatesByRoot)
+                size += len(answer.requests) * (CANDIDATE if is_made else 1)
+        return size
 
     @property
     def ended_s(self) -> float:

@@ -170,11 +170,14 @@ class SchedulerManager:
     def update_instance_info(self, host: str, instances: Mapping[str, Any]) -> None:
         """Take in instances of a host, by uuid."""
         self._view.instances.update(host, instances)
+        for uuid, instance in instances.items():
+            self._decision_log.saw(host, uuid, instance)
         self._look_again(host)
 
     def delete_instance_info(self, host: str, instance_uuid: str) -> None:
         """Forget an instance of a host."""
         self._view.instances.delete(host, instance_uuid)
+        self._decision_log.saw(host, instance_uuid, None)
         self._look_again(host)
 
     def _look_again(self, host: str) -> None:

@@ -131,6 +131,12 @@ DECISION_RECORDS = Metric(
     labels=('outcome',),
     values=('written', 'reduced', 'lost'),
 )
+HISTORY_REQUESTS = Metric(
+    'novasched_history_requests_total',
+    'Requests of the history, by outcome: written or dropped.',
+    labels=('outcome',),
+    values=('written', 'dropped'),
+)
 DECISION_RECORD_SECONDS = Metric(
     'novasched_decision_record_seconds',
     'Making the record of one request, beside the requests.',

@@ -51,7 +51,8 @@ class DecisionMetrics(RequestObserver):
 
     ``problem`` says why records cannot be written now. ``waits_s`` is the longest wait
     of a request for its record, ``unwritten_s`` of a record for its write. ``size`` is
-    how many bytes the store has.
+    how many bytes the store has. ``history_problem`` says why the history cannot be
+    written.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -60,6 +61,7 @@ class DecisionMetrics(RequestObserver):
         self.waits_s: Callable[[], float] = lambda: 0.0
         self.unwritten_s: Callable[[], float] = lambda: 0.0
         self.size: Callable[[], int] = lambda: 0
+        self.history_problem: Callable[[], object | None] = lambda: None
         self._lost = Counter[str]()
         self._lost_at: dict[str, int] = {}
         self._requests = itertools.count()
@@ -138,6 +140,16 @@ class DecisionMetrics(RequestObserver):
     def stored(self, outcome: str, records: int) -> None:
         """So many records were written, reduced or lost."""
         self._recorder.count(catalogue.DECISION_RECORDS, outcome, by=records)
+
+    def recorded_in_history(self, outcome: str, requests: int) -> None:
+        """So many requests were written into the history, or dropped."""
+        self._recorder.count(catalogue.HISTORY_REQUESTS, outcome, by=requests)
+
+    def check_history(self, time: str) -> dict[str, Check]:
+        """Warn if the history cannot be written."""
+        if (problem := self.history_problem()) is None:
+            return {}
+        return {'history': Check(WARN, time, f'it cannot be written: {problem}')}
 
     def check(self, time: str) -> Check:
         """Judge the store; without it requests are served as before."""

@@ -340,6 +340,7 @@ class Instrumentation:
             found['picks'] = self.picks.check(time)
         found['decision_store'] = self.decision_log.check(time)
         found |= self.decision_log.check_conflicts(time)
+        found |= self.decision_log.check_history(time)
         return {**found, 'requests': self.requests.check(time)}
 
     def measure(self, now: float) -> None:

@@ -116,7 +116,9 @@ def _parts(text: str) -> tuple[list[int], int]:
             raise ValueError
         return numbers, int(count)
     except ValueError as problem:
-        raise errors.OptionError(f'{text}: a part is 1/8, or 1-6/8') from problem
+        raise errors.OptionError(
+            '--part', f'{text!r} is no part', 'Give 1/8, or 1-6/8 for six parts'
+        ) from problem
 
 
 def _read(path: Path) -> _File:
@@ -141,15 +143,20 @@ def _read(path: Path) -> _File:
                 runs[-1][3].append(float(lifetime) if lifetime else None)
                 sizes[batch] = sizes.get(batch, 0) + 1
     except (OSError, EOFError, LookupError, ValueError) as problem:
-        raise errors.OptionError(f'{path} is no such trace: {problem}') from problem
+        raise _other_file(path, repr(problem)) from problem
     if not runs:
-        raise errors.OptionError(f'{path} has no servers')
+        raise _other_file(path, 'it has no servers')
     start, names = runs[0][0], sorted(flavors)
     arrivals = [
         _Arrival(at_s - start, batch, names.index(name), sizes[batch], lifetimes)
         for at_s, batch, name, lifetimes in runs
     ]
     return _File([flavors[name] for name in names], arrivals, last - start)
+
+
+def _other_file(path: Path, problem: str) -> errors.OptionError:
+    remedy = 'Give a file with the columns that docs/reference/policy-lab.md names'
+    return errors.OptionError(str(path), problem, remedy)
 
 
 class LifetimeDraw:

@@ -160,7 +160,7 @@ class LabCloud:
         rows, inventories = self._providers.rows_by_uuid, self._providers.inventories
         placed = Placed(
             row,
-            self._takes(request.vcpus, request.memory_mb, _disk_gb(request)),
+            self.takes(request),
             [
                 (name, inventories[name].place(rows[provider]), amount)
                 for provider, part in candidate['allocations'].items()
@@ -170,14 +170,15 @@ class LabCloud:
         self.add(placed)
         return placed
 
-    def place_plain(
-        self, row: int, request: RequestSpec, amounts: Mapping[str, int]
-    ) -> Placed:
-        """Let an instance take all of the host of a row of a plain cloud."""
-        takes = self._takes(request.vcpus, request.memory_mb, _disk_gb(request))
-        placed = Placed(row, takes, [(name, row, n) for name, n in amounts.items()])
-        self.add(placed)
-        return placed
+    def takes(self, request: RequestSpec) -> Sequence[tuple[str, int]]:
+        """Return how the columns of a host change while an instance is there."""
+        return self._takes(request.vcpus, request.memory_mb, _disk_gb(request))
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The columns that instances change; without disk, its column stays."""
+        has_disk = self._hosts.column('total_usable_disk_gb').any()
+        return frozenset(CHANGING if has_disk else set(CHANGING) - {'free_disk_mb'})
 
     def add(self, placed: Placed) -> None:
         """Let an instance take what it takes."""
@@ -220,12 +221,7 @@ class LabView:
         self.cells = SimpleNamespace(enabled=list, broken=set, get=lambda uuid: None)
         self.aggregates = AggregateView()
 
-    def hosts(
-        self,
-        candidates: Any,
-        cell_uuid: str | None = None,
-        moved_uuid: str | None = None,
-    ) -> HostTable:
+    def hosts(self, candidates: Any, *where: Any) -> HostTable:
         return self.cloud.hosts(candidates)
 
     def node_uuids(self) -> Collection[str]:
@@ -320,6 +316,7 @@ def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
         'num_instances': none,
         'num_io_ops': none,
         'failed_builds': none,
+        'recent_failed_builds': none,
         **{
             f'{name}_allocation_ratio': np.ones(count)
             for name in ('cpu', 'ram', 'disk')
@@ -332,6 +329,7 @@ def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
         'pci_stats': _same(HostPools(None), count),
         'metrics': _same(None, count),
         'aggregates': _same((), count),
+        'public_flavors': _same((), count),
         'host_ip': objects([None] * count),
         'stats': objects([{} for _ in range(count)]),
         'service': objects([{'disabled': False} for _ in range(count)]),
@@ -339,6 +337,7 @@ def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
         'instances': objects([{} for _ in range(count)]),
         'instance_images': objects([{} for _ in range(count)]),
         'service_disabled': np.zeros(count, bool),
+        'is_source': np.zeros(count, bool),
         'service_up': np.ones(count, bool),
     }
     rows = np.arange(count)

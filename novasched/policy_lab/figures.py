@@ -40,7 +40,7 @@ class HostLoad:
 
 def percent(part: float, whole: float) -> float:
     """Return a part in per cent of a whole, 0 of nothing."""
-    return 100.0 * part / whole if whole else 0.0
+    return float(100.0 * part / whole) if whole else 0.0
 
 
 def allocated(load: HostLoad) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def fewest(bound: int, holds: Callable[[int], bool]) -> int:
     too_few, enough = bound - 1, max(bound, round(bound * FIRST_GUESS))
     while not holds(enough):
         too_few, enough = enough, max(enough + 1, round(enough * STEP))
-    while enough - too_few > max(1.0, PRECISION * bound):
+    while enough - too_few > max(1, round(PRECISION * bound)):
         middle = (too_few + enough) // 2
         if holds(middle):
             enough = middle

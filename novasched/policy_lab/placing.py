@@ -8,7 +8,7 @@ import itertools
 import random
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
-from novasched.policy_lab.cloud import CHANGING, LabCloud, LabPlacement, LabView, Placed
+from novasched.policy_lab.cloud import LabCloud, LabPlacement, LabView, Placed
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.trace import TraceFlavor
 from novasched.ports.decisions import DecisionLog, DecisionRecorder
@@ -152,6 +152,7 @@ class _Kind:
 
     request: RequestSpec
     amounts: Mapping[str, int]
+    takes: Sequence[tuple[str, int]]
     profile: Profile
 
 
@@ -196,14 +197,21 @@ class DirectPlacer:
                 return []
             picks.append(row)
             taken[row] += 1
-        return [
-            self._cloud.place_plain(row, kind.request, kind.amounts) for row in picks
+        amounts = kind.amounts.items()
+        placed = [
+            Placed(row, kind.takes, [(name, row, n) for name, n in amounts])
+            for row in picks
         ]
+        for each in placed:
+            self._cloud.add(each)
+        return placed
 
     def _kind(self, request: RequestSpec) -> _Kind:
         amounts = plain_amounts(request)
         hosts = HostTable(self._cloud.snapshot())
-        kind = _Kind(request, amounts, mattering(self._profile, hosts, request))
+        changing = self._cloud.changing
+        profile = mattering(self._profile, hosts, request, changing)
+        kind = _Kind(request, amounts, self._cloud.takes(request), profile)
         self._kinds[id(request)] = kind
         return kind
 
@@ -224,25 +232,37 @@ def _first(ranked: HostTable, slots: Any, taken: Counter[int]) -> int | None:
     return None
 
 
-def mattering(profile: Profile, hosts: HostTable, request: RequestSpec) -> Profile:
+def mattering(
+    profile: Profile, hosts: HostTable, request: RequestSpec, changing: Set[str]
+) -> Profile:
     """Return the profile without filters that pass all hosts, and weighers whose score
-    is 0 on all, as long as only CHANGING columns change."""
-    filters = [f for f in profile.filters if _may_reject(f, hosts, request)]
-    weighers = [w for w in profile.weighers if _may_score(w, hosts, request)]
+    is 0 on all, for as long as only the ``changing`` columns change."""
+    filters = [f for f in profile.filters if _may_reject(f, hosts, request, changing)]
+    weighers = [w for w in profile.weighers if _may_score(w, hosts, request, changing)]
     return replace(profile, filters=tuple(filters), weighers=tuple(weighers))
 
 
 def _may_reject(
-    filter_: BaseHostFilter, hosts: HostTable, request: RequestSpec
+    filter_: BaseHostFilter, hosts: HostTable, request: RequestSpec, changing: Set[str]
 ) -> bool:
+    """Return whether a filter may reject a host. Our filters that run once in a request
+    do not look at usage."""
     columns = filter_.depends_on(request)
-    if columns is None or not set(CHANGING).isdisjoint(columns):
+    is_ours = type(filter_).__module__.startswith('novasched.')
+    if columns is None and is_ours and not filter_.run_filter_for_index(1):
+        columns = ()
+    if columns is None or not changing.isdisjoint(columns):
         return True
     passed = filter_.apply(hosts, request)
     return passed is None or len(passed) < len(hosts)
 
 
-def _may_score(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> bool:
+def _may_score(
+    weigher: Weigher, hosts: HostTable, request: RequestSpec, changing: Set[str]
+) -> bool:
+    """Return whether the score of a weigher may differ from 0."""
+    if not weigher.takes_part(hosts):
+        return False
     columns = weigher.depends_on(request)
     if columns is None:
         return True
@@ -251,5 +271,5 @@ def _may_score(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> bool
     scores = Weighing(weigher.name, raw, low_high, multipliers).scores
     if not np.isfinite(raw).all() or scores.any():
         return True
-    is_constant = set(CHANGING).isdisjoint(columns) and raw.min() == raw.max()
+    is_constant = changing.isdisjoint(columns) and raw.min() == raw.max()
     return bool(multipliers.any()) and not is_constant

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def parse(text: str) -> PolicyText:
     """Return the name and the text of ``name=text``. Raises errors.OptionError."""
     name, equals, rest = text.partition('=')
     if not equals or not name.strip() or '/' in name:
-        raise errors.OptionError(f'{text}: a policy is <name>=<options>')
+        raise _no_policy(text, 'there is no name and no =')
     return PolicyText(name.strip(), rest.strip())
 
 
@@ -73,17 +73,22 @@ def content_of(text: PolicyText) -> str:
             if word and ':' not in word and word != 'default'
         ]
     except (OSError, UnicodeDecodeError) as problem:
-        raise errors.OptionError(f'policy {text.name}: {problem}') from problem
+        raise _no_policy(text.text, str(problem)) from problem
     return '\0'.join([text.text, *held])
 
 
-def _configuration(files: Iterable[str]) -> cfg.ConfigOpts:
+def _no_policy(text: str, problem: str) -> errors.OptionError:
+    remedy = 'Give <name>=<option>:<value>,... or <name>=<configuration file>'
+    return errors.OptionError('--policy', f'{text}: {problem}', remedy)
+
+
+def _configuration(files: Sequence[str]) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:
         conf([], project='nova', default_config_files=list(files))
     except (cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as problem:
-        raise errors.OptionError(str(problem)) from problem
+        raise _no_policy(', '.join(files), str(problem)) from problem
     return conf
 
 
@@ -97,10 +102,10 @@ def _set(conf: cfg.ConfigOpts, word: str) -> None:
     group = conf[GROUP]
     option = next((each for each in (name, option_of(name)) if each in group), None)
     if option is None:
-        raise errors.OptionError(f'{word}: [{GROUP}] has no option {name}')
+        raise _no_policy(word, f'[{GROUP}] has no option {name}')
     is_list = isinstance(group[option], list)
     given = value.split('+') if is_list else value
     try:
         conf.set_override(option, given, GROUP)
     except ValueError as problem:
-        raise errors.OptionError(f'{word}: {problem}') from problem
+        raise _no_policy(word, str(problem)) from problem

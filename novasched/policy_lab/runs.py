@@ -95,13 +95,17 @@ def run(
     trace = sources.header(history)
     chosen = list(trace.parts)[:parts]
     if parts is not None and parts > len(trace.parts):
-        raise errors.OptionError(f'{history} has {len(trace.parts)} part(s)')
+        raise errors.OptionError(
+            '--parts', f'there are {len(trace.parts)}', 'Give fewer, or import more'
+        )
     if len({policy.name for policy in policies}) < len(policies) or not policies:
-        raise errors.OptionError('policies need names of their own')
+        raise errors.OptionError(
+            '--policy', 'names are missing or equal', 'Give each policy its name'
+        )
     for policy in policies:
         policy_of(policy)  # raises what is wrong before anything runs
     plan = RunPlan(
-        str(history), sources.digest(history), tuple(policies), chosen, fill_s, SEED
+        str(history), sources.digest(history), list(policies), chosen, fill_s, SEED
     )
     kinds = [MEASURE] * with_measures + [NEED] * with_need
     directory.mkdir(parents=True, exist_ok=True)
@@ -114,7 +118,7 @@ def run(
     found = _all_done(tasks, processes, report)
     measured = [each for each in found if isinstance(each, PartResult)]
     loads = [offered_peak(str(history), part) for part in chosen]
-    shown = tuple(hosts or trace.hosts)
+    shown = list(hosts or trace.hosts)
     vcpus = sum(group.count * group.vcpus for group in shown) * len(loads)
     ram_mb = sum(group.count * group.ram_mb for group in shown) * len(loads)
     result = RunResult(
@@ -124,8 +128,8 @@ def run(
         offered_vcpus_percent=100.0 * sum(load.vcpus for load in loads) / vcpus,
         offered_ram_percent=100.0 * sum(load.ram_mb for load in loads) / ram_mb,
         parts=measured,
-        rows=intervals.rows(measured) if measured else (),
-        overloaded=intervals.overloaded(measured) if measured else (),
+        rows=intervals.rows(measured) if measured else [],
+        overloaded=intervals.overloaded(measured) if measured else [],
         unmodelled=trace.unmodelled,
         needed=[each for each in found if isinstance(each, NeededHosts)],
     )
@@ -138,7 +142,9 @@ def read(directory: Path) -> RunResult:
     try:
         return RunResult.of_text((directory / RUN).read_text(encoding='utf-8'))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
-        raise errors.OptionError(f'{directory} is no run: {problem}') from problem
+        raise errors.OptionError(
+            str(directory), f'no run that is done: {problem}', 'Run it again'
+        ) from problem
 
 
 def _task(

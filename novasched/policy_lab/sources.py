@@ -32,7 +32,11 @@ def workload(history: Path, part: int, hosts: Sequence[HostGroup] = ()) -> Workl
     if hosts:
         found = found.with_hosts(hosts)
     if any(group.numa_nodes > 1 for group in found.hosts):
-        raise errors.OptionError('hosts of several NUMA nodes are not modelled yet')
+        raise errors.OptionError(
+            '--hosts',
+            'hosts of several NUMA nodes are not modelled',
+            'Give hosts of one node',
+        )
     return Workload(
         found, part, trace.read_part(history, part), plain_cloud(found.hosts)
     )

@@ -51,7 +51,11 @@ def as_text(run: RunResult, style: Style, rooms: Sequence[str] = ()) -> str:
     rooms = rooms or shown_rooms(run)
     names = [each.name for each in run.plan.policies]
     has_needed = bool(run.needed)
-    heads = ['Policy', *MAIN.values(), *(f'Room {size(run, flavor)}' for flavor in rooms)]
+    heads = [
+        'Policy',
+        *MAIN.values(),
+        *(f'Room {size(run, flavor)}' for flavor in rooms),
+    ]
     rows = [_means(run, name, rooms) for name in names]
     if has_needed:
         heads.append('Hosts needed')

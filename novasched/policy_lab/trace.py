@@ -94,7 +94,7 @@ def read(directory: Path) -> Trace:
         text = (directory / HEADER).read_text(encoding='utf-8')
         return of_json(Trace, json.loads(text))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
-        raise errors.OptionError(f'{directory} is no trace: {problem}') from problem
+        raise _no_trace(directory, problem) from problem
 
 
 def read_part(directory: Path, number: int) -> list[Batch]:
@@ -103,7 +103,11 @@ def read_part(directory: Path, number: int) -> list[Batch]:
         with gzip.open(directory / PART.format(number), 'rt', encoding='utf-8') as file:
             return [Batch(*json.loads(line)) for line in file]
     except (OSError, EOFError, ValueError, TypeError) as problem:
-        raise errors.OptionError(f'{directory}: part {number}: {problem}') from problem
+        raise _no_trace(directory / PART.format(number), problem) from problem
+
+
+def _no_trace(path: Path, problem: Exception) -> errors.OptionError:
+    return errors.OptionError(str(path), f'no trace: {problem}', 'Import it again')
 
 
 def digest(directory: Path) -> str:
@@ -155,7 +159,7 @@ def parse_hosts(text: str, load: Load) -> list[HostGroup]:
     for word in listed.split(','):
         matched = _GROUP.fullmatch(word.strip())
         if matched is None:
-            raise errors.OptionError(f'{word}: hosts are <count>x<vcpus>:<GB>')
+            raise _no_hosts(word)
         nodes = int(matched['nodes'] or 1)
         groups.append(
             HostGroup(
@@ -167,16 +171,21 @@ def parse_hosts(text: str, load: Load) -> list[HostGroup]:
         )
     if not percent:
         if not all(group.count for group in groups):
-            raise errors.OptionError(f'{text}: neither the hosts are counted nor @95%')
+            raise _no_hosts(text)
         return groups
     try:
         share = float(percent.rstrip('%')) / 100.0
         if share <= 0.0 or any(group.count for group in groups):
             raise ValueError
     except ValueError as problem:
-        raise errors.OptionError(f'{text}: hosts are <vcpus>:<GB>,...@95%') from problem
+        raise _no_hosts(text) from problem
     one = [replace(group, count=1) for group in groups]
     return scaled(one, math.ceil(bound(one, load) / share))
+
+
+def _no_hosts(text: str) -> errors.OptionError:
+    forms = 'Give <count>x<vcpus>:<GB>,..., or without counts <vcpus>:<GB>,...@95%'
+    return errors.OptionError('--hosts', f'{text!r} are no hosts', forms)
 
 
 def bound(hosts: Sequence[HostGroup], load: Load) -> int:

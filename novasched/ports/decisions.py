@@ -105,5 +105,8 @@ class DecisionLog:
         """Return a recorder for a request that has just arrived."""
         return NO_RECORDER
 
+    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
+        """A compute says that an instance is on its host, or is there no more: None."""
+
     def close(self) -> None:
         """Write what was recorded, if that can be done soon."""

@@ -24,6 +24,7 @@ READERS = (
     'decisions',
     'drivers',
     'external',
+    'history',
     'journal',
     'inspection.session.pci_aliases',
     'observability.settings',

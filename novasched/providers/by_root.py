@@ -48,6 +48,12 @@ class CandidatesByRoot(Mapping[str, list[Any]]):
         return any(search.shares for search in self._searches)
 
     @property
+    def amounts_of_root(self) -> Mapping[str, int] | None:
+        """The amounts that each root gives by itself, in its only candidate; None if
+        there are other candidates."""
+        return self._searches[0].amounts_of_root if len(self._searches) == 1 else None
+
+    @property
     def cut(self) -> bool:
         """Some root may have more candidates than the bound."""
         most = self._most

@@ -375,6 +375,17 @@ class CandidateSearch:
         )
 
     @property
+    def amounts_of_root(self) -> Mapping[str, int] | None:
+        """The amounts that each root gives by itself, in its only candidate; None if
+        there are other candidates."""
+        amounts: dict[str, int] = {}
+        for slot in self.slots:
+            if slot.suffix or not np.array_equal(slot.anchors, slot.providers):
+                return None
+            amounts |= slot.resources
+        return amounts
+
+    @property
     def most_of_root(self) -> float:
         """No root has more candidates than that."""
         counts = np.ones(len(self.providers))

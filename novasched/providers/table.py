@@ -235,11 +235,15 @@ class ProviderTable:
                     'capacity': inventory.capacity.item(place),
                     'used': inventory.used.item(place),
                 }
-        names, words = list(self.traits), self.trait_bits[row].astype('<u4')
-        bits = np.unpackbits(words.view(np.uint8), bitorder='little')
         return {
             'resources': resources,
-            'traits': [names[at] for at in np.flatnonzero(bits).tolist()],
+            'traits': self.traits_of(row),
             'parent_provider_uuid': None if parent < 0 else self.uuids[parent],
             'root_provider_uuid': self.uuids[self.roots.item(row)],
         }
+
+    def traits_of(self, row: int) -> list[str]:
+        """Return the names of the traits of a provider."""
+        names, words = list(self.traits), self.trait_bits[row].astype('<u4')
+        bits = np.unpackbits(words.view(np.uint8), bitorder='little')
+        return [names[at] for at in np.flatnonzero(bits).tolist()]

@@ -187,6 +187,11 @@ class PerHost(ByRow):
         copied._made, copied._given = self._made, self._given.copy()
         return copied
 
+    @property
+    def made(self) -> set[int]:
+        """The rows whose objects were made or set; they may have been changed."""
+        return {*self._made, *self._given}
+
     def item(self, row: int) -> Any:
         if row in self._given:
             return self._given[row]

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from novasched.db.servers import ServerRow
 from novasched.decisions.comparison import KnownBy, NovaChoice
@@ -87,6 +88,9 @@ class ShadowLog(DecisionLog):
         self._waiting: deque[_ComparedRequest] = deque()
         self._is_closed = False
         self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
+
+    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
+        self._inner.saw(host, uuid, instance)
 
     def recorder(
         self,

@@ -51,7 +51,7 @@ def test_kept_hosts_and_requests_of_every_kind_are_decided_as_before(
     again = decide(
         profile,
         history.hosts_of(document),
-        history.request_of(document),
+        history.request_of(document['requests'][0]),
         random.Random(seed),
     )
     places = {row: place for place, row in enumerate(hosts.rows.tolist())}

@@ -48,7 +48,10 @@ def _run(run: RunResult) -> View:
             for row in run.rows
         ],
         'rooms': [
-            (texts.size(run, flavor), [f'{texts.room(run, name, flavor):.0f}' for name in names])
+            (
+                texts.size(run, flavor),
+                [f'{texts.room(run, name, flavor):.0f}' for name in names],
+            )
             for flavor in rooms
         ],
         'needed': [texts.needed(run, name) for name in names] if run.needed else [],

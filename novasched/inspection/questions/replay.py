@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 from oslo_config import cfg
 
 from novasched import errors, plugins
@@ -37,6 +38,7 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json
 from novasched.scheduler.hosts import HostTable
 
+_COMPARED = ('host', 'trace')
 OURS = ('nova.', 'novasched.')
 """Beginnings of paths of classes that any document may name."""
 Recorded = Mapping[str, Any]
@@ -86,31 +88,18 @@ class ReplayReport:
 def replay(kept: Document) -> ReplayReport:
     """Make a decision again. Raises errors.SetupError for plugins that are not
     installed, and errors.RequestError where one fails."""
-    request, hosts = kept['requests'][0], history.hosts_of(kept)
-    again = _decided(kept, hosts)
-    names = hosts.host.tolist()
-    difference = _difference(request['decisions'], again, names)
-    servers = [*_servers(request, again, names)]
-    return ReplayReport(
-        id=request['id'],
-        request_id=request['request_id'],
-        time=request['time'],
-        is_equal=difference is None
-        and all(s.recorded in (None, s.again) for s in servers),
-        hosts=len(names),
-        servers=servers,
-        difference=difference,
-    )
+    hosts = history.hosts_of(kept)
+    return Replayer(kept['profile']).report(kept['requests'][0], hosts)
 
 
 # -- the decision
 
 
-def foreign_classes(kept: Document) -> set[str]:
-    """Return the paths of classes that a document would load and that are of others."""
+def foreign_classes(profile: Mapping[str, Any]) -> set[str]:
+    """Return the paths of classes of others that a recorded profile would load."""
     return {
         path
-        for path in named_classes(_configuration(kept))
+        for path in named_classes(_configuration(profile))
         if '.' in path and not path.startswith(OURS)
     }
 
@@ -119,6 +108,19 @@ def named_classes(conf: Any) -> set[str]:
     """Return the paths and names of the classes that a configuration loads."""
     group, driver = conf.filter_scheduler, conf.scheduler.driver
     return {*group.available_filters, *group.weight_classes, driver}
+
+
+def check_trusted(file: str, foreign: set[str], trusted: Collection[str]) -> None:
+    """Raise errors.OptionError for classes of others that are not trusted: who wrote a
+    file must not choose what code runs here."""
+    if unknown := foreign.difference(trusted):
+        raise errors.OptionError(
+            file,
+            f'it would load {", ".join(sorted(unknown))}, which the configuration '
+            'of this machine does not name',
+            'If you trust that code, name it in [filter_scheduler] available_filters '
+            'or weight_classes, or in [scheduler] driver, of a file for --config-file',
+        )
 
 
 @dataclass(eq=False)
@@ -132,62 +134,108 @@ class _RecordedPicks(RequestAttempt):
         return allowed is None or wanted.node_uuid in allowed
 
 
-def _decided(kept: Document, hosts: HostTable) -> Mapping[int, Recorded]:
-    """Let the driver decide; return its decisions, by server."""
-    conf, request = _configuration(kept), kept['requests'][0]
-    seen: Any = SimpleNamespace(
-        hosts=lambda *asked: hosts,
-        node_uuids=frozenset,
-        unavailable_cells=lambda *asked: (),
-    )
-    seed: Any = SimpleNamespace(getrandbits=lambda bits: request['seed'])
-    nothing: Any = SimpleNamespace(answers=None, aggregates=None)
-    release = named(str(kept['profile']['nova_release'])) or NEWEST
-    context = DriverContext.from_conf(
-        conf,
-        profile=plugins.profile_from_conf(conf).of_release(release),
-        view=seen,
-        placement=ClaimlessPlacement(nothing),
-        rng=seed,
-    )
-    # Members and usages that placement had are in the rows.
-    context = replace(context, enforce_groups=False, enforce_capacity=False)
-    driver = driver_loading.driver_from_conf(conf, context)
-    spec, uuids = history.request_of(kept), request['instance_uuids']
-    is_offered = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
-    offered = [each for many in request['candidates'] for each in many]
-    asker = RequestContext(overwrite=False)
-    recorder = RequestRecorder(
-        SYSTEM_CLOCK, random.Random(), asker, spec, uuids, lambda ended: None
-    )
-    asked = ScheduleRequest(
-        asker,
-        spec,
-        uuids or (),
-        names_instances=uuids is not None,
-        candidates=Candidates(offered, '') if is_offered else ALL_HOSTS,
-        recorder=recorder,
-        attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
-    )
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.suppress(errors.NoValidHost))
-        if is_offered and uuids is not None:
-            remaining = RemainingCapacity(request['capacity'])
-            claims = Claims(
-                context.placement, asker, '', remaining, attempt=asked.attempt
-            )
-            asked = asked.claimed_by(stack.enter_context(claims))
-        driver.select_destinations(asked)
-    return {each['index']: each for each in history.decisions(recorder)}
+class Replayer:
+    """Decides requests of one profile again. It may be used by one thread."""
+
+    def __init__(self, profile: Mapping[str, Any]) -> None:
+        self._hosts: HostTable | None = None
+        self._seed = 0
+        conf = _configuration(profile)
+        seen: Any = SimpleNamespace(
+            hosts=lambda *asked: self._hosts,
+            node_uuids=frozenset,
+            unavailable_cells=lambda *asked: (),
+        )
+        seed: Any = SimpleNamespace(getrandbits=lambda bits: self._seed)
+        nothing: Any = SimpleNamespace(answers=None, aggregates=None)
+        release = named(str(profile['nova_release'])) or NEWEST
+        context = DriverContext.from_conf(
+            conf,
+            profile=plugins.profile_from_conf(conf).of_release(release),
+            view=seen,
+            placement=ClaimlessPlacement(nothing),
+            rng=seed,
+        )
+        # Members and usages that placement had are in the rows.
+        self._context = replace(context, enforce_groups=False, enforce_capacity=False)
+        self._driver = driver_loading.driver_from_conf(conf, self._context)
+        # Drivers of ours find the candidates on the hosts.
+        is_ours = type(self._driver).__module__.startswith('novasched.drivers.')
+        self._reads_candidates = not is_ours
+
+    def report(self, request: Recorded, hosts: HostTable) -> ReplayReport:
+        """Decide a request again, and compare every host."""
+        again = self._decided(request, hosts)
+        names = hosts.host.tolist()
+        difference = _difference(request['decisions'], again, names)
+        servers = [*_servers(request, again, names)]
+        return ReplayReport(
+            id=request['id'],
+            request_id=request['request_id'],
+            time=request['time'],
+            is_equal=difference is None
+            and all(s.recorded in (None, s.again) for s in servers),
+            hosts=len(names),
+            servers=servers,
+            difference=difference,
+        )
+
+    def is_equal(self, request: Recorded, hosts: HostTable) -> bool:
+        """Decide a request again; return whether all of it is the same at first sight,
+        which costs less than a report."""
+        again, recorded = self._decided(request, hosts), request['decisions']
+        pairs = [(then, again.get(then['index'], {})) for then in recorded]
+        return len(again) == len(recorded) and all(
+            then[key] == now.get(key) for then, now in pairs for key in _COMPARED
+        )
+
+    def _decided(self, request: Recorded, hosts: HostTable) -> Mapping[int, Recorded]:
+        """Let the driver decide; return its decisions, by server."""
+        self._hosts, self._seed = hosts, request['seed']
+        driver = self._driver
+        spec, uuids = history.request_of(request), request['instance_uuids']
+        is_offered = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
+        offered = _offered(hosts) if self._reads_candidates else []
+        asker = RequestContext(overwrite=False)
+        recorder = RequestRecorder(
+            SYSTEM_CLOCK, random.Random(), asker, spec, uuids, lambda ended: None
+        )
+        asked = ScheduleRequest(
+            asker,
+            spec,
+            uuids or (),
+            names_instances=uuids is not None,
+            candidates=Candidates(offered, '') if is_offered else ALL_HOSTS,
+            recorder=recorder,
+            attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
+        )
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.suppress(errors.NoValidHost))
+            if is_offered and uuids is not None:
+                remaining = RemainingCapacity(request['capacity'])
+                claims = Claims(
+                    self._context.placement,
+                    asker,
+                    '',
+                    remaining,
+                    attempt=asked.attempt,
+                )
+                asked = asked.claimed_by(stack.enter_context(claims))
+            driver.select_destinations(asked)
+        return {each['index']: each for each in history.decisions(recorder)}
 
 
-def _configuration(kept: Document) -> cfg.ConfigOpts:
-    """Return the configuration that a document was decided by. Options that this
+def _offered(hosts: HostTable) -> list[Any]:
+    return [each for host in hosts.states() for each in host.allocation_candidates]
+
+
+def _configuration(profile: Mapping[str, Any]) -> cfg.ConfigOpts:
+    """Return the configuration of a profile that was recorded. Options that this
     release does not know have no effect."""
     conf = cfg.ConfigOpts()
     opts.register(conf)
     conf([], project='nova', default_config_files=[], default_config_dirs=[])
-    for group, options in kept['profile']['options'].items():
+    for group, options in profile['options'].items():
         of_group = None if group == 'DEFAULT' else group
         for name, value in options.items():
             if name in (conf if of_group is None else conf[group]):
@@ -197,18 +245,16 @@ def _configuration(kept: Document) -> cfg.ConfigOpts:
 
 def _nodes(request: Recorded, hosts: HostTable) -> dict[str, frozenset[str]]:
     """Return the nodes of the host that each server took, by its uuid."""
-    columns = hosts.host.tolist(), hosts.nodename.tolist(), hosts.uuid.tolist()
-    known = list(zip(*columns, strict=True))
     taken = zip(request['instance_uuids'] or (), request['decisions'], strict=False)
-    return {
-        server: frozenset(
-            uuid
-            for host, node, uuid in known
-            if host == made['host'] and made['node'] in (None, node)
-        )
-        for server, made in taken
-        if made['host'] is not None
-    }
+    names, nodes, uuids = hosts.host, hosts.nodename, hosts.uuid
+    found = {}
+    for server, made in taken:
+        if made['host'] is not None:
+            places = np.flatnonzero(names == made['host']).tolist()
+            found[server] = frozenset(
+                uuids[place] for place in places if made['node'] in (None, nodes[place])
+            )
+    return found
 
 
 # -- what became of each host

@@ -48,6 +48,9 @@ class Recordings:
             self.observer,
         )
 
+    def saw(self, host, uuid, instance):
+        """No record has instances that come and go."""
+
     def close(self):
         """There is nothing to close."""
 

@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and states as lines of a history. docs/reference/history.md has the form."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from novasched.decisions import history
+from novasched.decisions.recording import RequestRecorder
+from novasched.ports import Candidate, Candidates
+from novasched.providers.by_root import CandidatesByRoot
+from novasched.providers.table import ProviderTable
+from novasched.runtime.times import TIME, time_of
+from novasched.runtime.typed_json import to_json
+from novasched.scheduler.columns import (
+    ByRow,
+    Categories,
+    Lazy,
+    PerHost,
+    column_identity,
+)
+from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.trace import Decision
+
+FORM = 1
+"""Version of the lines. A field that is added needs no new one."""
+IDENTITIES = ('host', 'nodename', 'uuid', 'cell_uuid')
+"""Where one of these columns changes, hosts have come or gone."""
+LONGEST_LIST = 16
+"""A longer list of numbers is packed."""
+PACKED = 'packed'
+_WIDTHS = {'2': '<u2', '4': '<u4', 'f': '<f8', 'd': '<i4'}
+
+Line = dict[str, Any]
+
+
+def text_of(lines: Sequence[Line]) -> bytes:
+    """Return lines as they are written."""
+    texts = (
+        json.dumps(line, default=history.plain, separators=(',', ':')) + '\n'
+        for line in lines
+    )
+    return ''.join(texts).encode()
+
+
+# -- packed numbers
+
+
+def packed(numbers: NDArray[Any]) -> Any:
+    """Return numbers, none of them negative, in a short form that unpacked() reads."""
+    if len(numbers) <= LONGEST_LIST:
+        return numbers.tolist()
+    if numbers.dtype.kind == 'f':
+        return _packed('f', numbers)
+    return _packed('2' if int(numbers.max()) < 1 << 16 else '4', numbers)
+
+
+def packed_steps(numbers: NDArray[Any]) -> Any:
+    """Return numbers that mostly grow by one, in a form that unpacked() reads."""
+    if len(numbers) <= LONGEST_LIST:
+        return numbers.tolist()
+    return _packed('d', np.diff(numbers, prepend=0))
+
+
+def _packed(width: str, numbers: NDArray[Any]) -> Line:
+    stored = numbers.astype(_WIDTHS[width]).tobytes()
+    return {PACKED: width + base64.b64encode(stored).decode()}
+
+
+def unpacked(found: Any) -> NDArray[Any]:
+    """Return the numbers of a short form."""
+    if isinstance(found, list):
+        return np.array(found)
+    width, stored = found[PACKED][0], found[PACKED][1:]
+    numbers = np.frombuffer(base64.b64decode(stored), _WIDTHS[width])
+    return np.cumsum(numbers) if width == 'd' else numbers
+
+
+# -- requests
+
+
+def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -> Line:
+    """Return the line of a request that has ended; the state before it is its own."""
+    uuids, answer = recorder.instance_uuids, recorder.answer or ()
+    first = history.first_decision(recorder)
+    line = {
+        'request': seq,
+        'view': view,
+        'at': round(recorder.at, 6),
+        'took': round(recorder.took_s, 6),
+        'id': recorder.id,
+        'time': time_of(int(recorder.at * 1e6), TIME),
+        'request_id': recorder.context.request_id,
+        'profile': profile,
+        'instance_uuids': None if uuids is None else list(uuids),
+        'answer': [
+            [[each.service_host, each.nodename] for each in of] for of in answer
+        ],
+        'rounds': {str(why): times for why, times in recorder.rounds.items() if times},
+        'decisions': [],
+    }
+    if recorder.blocker is not None:
+        line['blocker'] = str(recorder.blocker)
+    if recorder.error is not None:
+        line['error'] = type(recorder.error).__name__
+    request = recorder.request if first is None else first.request
+    line['spec'] = history.primitive_of(request)
+    if first is not None:
+        line |= {
+            'seed': first.seed,
+            'offered': packed_steps(first.hosts.rows),
+            'candidates': _candidates(recorder, first),
+            'capacity': history.capacity(recorder, first.hosts),
+            'decisions': list(_decisions(recorder)),
+        }
+    if recorder.compared:
+        line['nova'] = to_json(list(recorder.compared))
+    return line
+
+
+def _decisions(recorder: RequestRecorder) -> Iterator[Line]:
+    for turn, node in history.last_turns(recorder):
+        decision = turn.decision and trace(turn.decision)
+        yield {
+            'index': turn.index,
+            'host': turn.host,
+            'node': node,
+            'trace': decision,
+        }
+
+
+def trace(decision: Decision) -> Line:
+    """Return the outcome of each host of a decision, by its row of the state. Of equal
+    totals in a row there is the first, and where it starts."""
+    totals = decision.totals
+    starts = np.flatnonzero(np.append(True, totals[1:] != totals[:-1]))[: len(totals)]
+    return {
+        'ranked': packed(decision.ranked.rows),
+        'totals': packed(totals[starts]),
+        'starts': packed(starts),
+        'rejected': [
+            [step.name, [] if step.passed_all else packed(step.rejected.rows)]
+            for step in decision.steps
+        ],
+    }
+
+
+def _candidates(recorder: RequestRecorder, first: Decision) -> Line:
+    """Return the candidates of the hosts: the amounts that most hosts give by
+    themselves, and the candidates of all others by row."""
+    hosts = first.hosts
+    column = hosts.snapshot.column('allocation_candidates')
+    answer = recorder.queries[-1].answer if recorder.queries else None
+    requests = answer.requests if isinstance(answer, Candidates) else ()
+    amounts = None
+    if isinstance(requests, CandidatesByRoot) and isinstance(column, PerHost):
+        amounts = requests.amounts_of_root
+    if amounts is None:
+        rows = hosts.rows.tolist()
+        amounts = _amounts(column.item(rows[0])) if rows else {}
+    else:
+        rows = [*column.made]  # a filter may have changed these
+    uuids, others = hosts.snapshot.column('uuid'), {}
+    for row in rows:
+        found = list(column.item(row) or ())
+        if found != [own_candidate(uuids.item(row), amounts)]:
+            others[row] = found
+    return {'amounts': amounts, 'others': others}
+
+
+def _amounts(found: Sequence[Candidate] | None) -> Mapping[str, int]:
+    """Return the amounts that the first of some candidates takes of its provider."""
+    allocations = found[0]['allocations'] if found else {}
+    return next((each['resources'] for each in allocations.values()), {})
+
+
+def own_candidate(uuid: str, amounts: Mapping[str, int]) -> Candidate:
+    """Return the candidate that takes all from one provider."""
+    allocations = {uuid: {'resources': dict(amounts)}}
+    return {'allocations': allocations, 'mappings': {'': [uuid]}}
+
+
+# -- state
+
+
+class StateEncoder:
+    """Encodes what has changed of the hosts since the last request."""
+
+    def __init__(self) -> None:
+        self.view = 0
+        """Number of the state."""
+        # as they were encoded last
+        self._columns: dict[str, Any] = {}
+        self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
+
+    def lines(self, hosts: HostTable) -> list[Line]:
+        """Return the lines after which the state is that of a request."""
+        snapshot, lines = hosts.snapshot, []
+        columns, objects = {}, {}
+        for name in snapshot.names - history.PER_REQUEST:
+            column = snapshot.raw(name)
+            if column is self._columns.get(name):
+                continue
+            if not isinstance(column, Lazy | ByRow):
+                columns[name] = column
+            elif not isinstance(column, Lazy):
+                objects[name] = column
+            elif column.is_made:
+                objects[name] = column.column()
+        changed = self._changed(columns)
+        self._columns |= columns
+        if changed is None:
+            self.view += 1
+            self._read, changed = {}, {}
+            lines.append(self._whole())
+        for name, column in objects.items():
+            self._compare_read(name, column, hosts.rows.tolist(), changed)
+        if changed:
+            self.view += 1
+            lines.append({'rows': self.view, 'changed': changed})
+        return lines
+
+    def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
+        """Return the new values by row and column; None if all is to be encoded."""
+        found: dict[int, Line] = {}
+        for name, column in columns.items():
+            before = self._columns.get(name)
+            if column_identity(column) is column_identity(before):
+                continue
+            write = history.WRITERS.get(name, history.unless_nan)
+            differs = _differing(before, column, write)
+            places = [] if differs is None else np.flatnonzero(differs).tolist()
+            if differs is None or (places and name in IDENTITIES):
+                return None
+            if name == 'aggregates' and len(places) > 1 + len(differs) // 4:
+                return None  # each row would name all members
+            for place in places:
+                value = _value(name, column[place : place + 1].tolist()[0])
+                found.setdefault(place, {})[name] = value
+        return found
+
+    def _compare_read(
+        self, name: str, column: Any, rows: Sequence[int], changed: dict[int, Line]
+    ) -> None:
+        """Note the rows of a column of objects that were read, and are others now."""
+        known = self._read.setdefault(name, {})
+        for row in rows:
+            value = column.item(row)
+            if row not in known or not _is_same(known[row], value):
+                known[row] = value
+                changed.setdefault(row, {})[name] = _value(name, value)
+
+    def _whole(self) -> Line:
+        numbers: dict[int, int] = {}
+        aggregates: list[Any] = []
+        encoded: Line = {}
+        for name, column in sorted(self._columns.items()):
+            if not isinstance(column, Categories):
+                encoded[name] = [_value(name, value) for value in column.tolist()]
+                continue
+            used, codes = np.unique(column.codes, return_inverse=True)
+            values = [column.values[code] for code in used.tolist()]
+            if name == 'aggregates':
+                for each in (one for group in values for one in group):
+                    if id(each) not in numbers:
+                        numbers[id(each)] = len(aggregates)
+                        aggregates.append(asdict(each))
+                values = [[numbers[id(each)] for each in group] for group in values]
+            else:
+                values = [_value(name, value) for value in values]
+            encoded[name] = {'values': values, 'codes': packed(codes)}
+        return {'state': self.view, 'aggregates': aggregates, 'columns': encoded}
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return a value of a column as it is written."""
+    if name == 'aggregates':
+        return [asdict(each) for each in value]
+    return history.WRITERS.get(name, history.unless_nan)(value)
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    try:
+        return before is now or bool(before == now)
+    except Exception:  # noqa: BLE001 what plugins put on hosts may refuse
+        return False
+
+
+def _differing(before: Any, now: Any, write: Callable[[Any], Any]) -> Mask | None:
+    """Return the mask of the rows whose value is written otherwise; None if the columns
+    cannot be compared."""
+    if type(before) is not type(now) or len(_array(before)) != len(_array(now)):
+        return None
+    if isinstance(now, Categories):
+        return _differing_categories(before, now, write)
+    if before.dtype != now.dtype:
+        return None
+    if now.dtype.kind == 'f':
+        return (before != now) & ~(np.isnan(before) & np.isnan(now))
+    if now.dtype.kind != 'O':
+        return before != now
+    # Pointers tell at once which objects are the same.
+    pointers = (np.frombuffer(each.tobytes(), np.intp) for each in (before, now))
+    differs = np.not_equal(*pointers)
+    for place in np.flatnonzero(differs).tolist():
+        differs[place] = not _is_same(before[place], now[place])
+    return differs
+
+
+def _array(column: Any) -> NDArray[Any]:
+    return column.codes if isinstance(column, Categories) else column
+
+
+def _differing_categories(
+    before: Categories[Any], now: Categories[Any], write: Callable[[Any], Any]
+) -> Mask:
+    differs = before.codes != now.codes
+    if before.values is not now.values:
+        known: dict[tuple[int, int], bool] = {}
+        codes = zip(before.codes.tolist(), now.codes.tolist(), strict=True)
+        for place, pair in enumerate(codes):
+            if pair not in known:
+                old, new = before.values[pair[0]], now.values[pair[1]]
+                known[pair] = old is not new and write(old) != write(new)
+            differs[place] = known[pair]
+    return differs
+
+
+# -- providers
+
+LIMITS = ('capacity', 'min_unit', 'max_unit', 'step_size', 'used')
+
+
+class ProviderEncoder:
+    """Encodes what has changed of the providers of the copy of placement."""
+
+    def __init__(self) -> None:
+        self._table: ProviderTable | None = None
+        self._known: dict[str, Line] = {}
+
+    def lines(self, table: ProviderTable | None, at: float) -> list[Line]:
+        """Return the line of the providers that are not what they were."""
+        before = self._table
+        if table is None or (before is not None and _has_same_limits(before, table)):
+            return []
+        now, known = _providers(table), self._known
+        changed: Line = {
+            uuid: provider
+            for uuid, provider in now.items()
+            if _limits(provider) != _limits(known.get(uuid))
+        }
+        changed |= dict.fromkeys(known.keys() - now.keys())
+        self._table, self._known = table, now
+        return [{'providers': changed, 'at': round(at, 6)}] if changed else []
+
+
+def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
+    """Return whether two tables differ in what is used, at most."""
+    if before.uuids != now.uuids or before.traits != now.traits:
+        return False
+    if before.inventories.keys() != now.inventories.keys():
+        return False
+    if before.members.keys() != now.members.keys():
+        return False
+    pairs = [(before.parents, now.parents), (before.trait_bits, now.trait_bits)]
+    pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
+    for name, inventory in now.inventories.items():
+        other = before.inventories[name]
+        fields = ('rows', *LIMITS[:-1])
+        pairs += [(getattr(other, each), getattr(inventory, each)) for each in fields]
+    return all(one is other or np.array_equal(one, other) for one, other in pairs)
+
+
+def _limits(provider: Line | None) -> Any:
+    """Return a provider without what is used."""
+    if provider is None:
+        return None
+    inventories = {n: each[:-1] for n, each in provider['inventories'].items()}
+    return {**provider, 'inventories': inventories}
+
+
+def _providers(table: ProviderTable) -> dict[str, Line]:
+    """Return all providers by uuid; their inventories have LIMITS by class."""
+    parents = table.parents.tolist()
+    traits: dict[bytes, list[str]] = {}
+    found: list[Line] = []
+    for row, bits in enumerate(table.trait_bits):
+        key = bits.tobytes()
+        if key not in traits:
+            traits[key] = table.traits_of(row)
+        parent = table.uuids[parents[row]] if parents[row] >= 0 else None
+        of_row = {'inventories': {}, 'traits': traits[key], 'aggregates': []}
+        found.append({'parent': parent, **of_row})
+    for name, inventory in table.inventories.items():
+        columns = [getattr(inventory, each).tolist() for each in LIMITS]
+        for row, *limits in zip(inventory.rows.tolist(), *columns, strict=True):
+            found[row]['inventories'][name] = limits
+    for uuid, rows in table.members.items():
+        for row in rows.tolist():
+            found[row]['aggregates'].append(uuid)
+    return dict(zip(table.uuids, found, strict=True))

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A history, read item by item; memory is bounded by one state of each worker.
+
+``read(path)`` yields the items of all workers by time, ``read_file(path)`` the items of
+one file in its order. ``path`` is a directory, a file, or the document of one request.
+
+The items:
+
+``RecordedRequest``
+    One request that ended: ``at`` (seconds since 1970), ``spec`` (primitive of the
+    RequestSpec that the driver got), ``instance_uuids``, ``profile`` (``nova_release``
+    and ``options`` by group), ``seed``, ``decisions`` (form of
+    docs/reference/shadow-replay.md; without any, placement refused: ``blocker``),
+    ``answer`` (for each server the [host, node] picked, then its alternates),
+    ``rounds`` (how often it was decided again, by outcome). ``hosts()`` returns the
+    HostTable that was offered, with candidates, in order; ``state.hosts()`` all hosts.
+    ``document()`` returns the document of this one request.
+``EndedInstance``
+    ``uuid`` left ``host`` (deleted, or moved away): ``at``, ``host``, ``uuid``. Every
+    worker hears of it: ends repeat across workers.
+``StartedInstance``
+    ``uuid`` is known on ``host`` (built, or moved there), with the id of its flavor.
+``ProviderChange``
+    Providers of the copy of placement that are new or changed, by uuid: ``parent``,
+    ``inventories`` by class (``capacity``, ``min_unit``, ``max_unit``, ``step_size``,
+    ``used``), ``traits``, ``aggregates``; None for one that is gone. All of them at the
+    start of each file; what is ``used`` alone is no change.
+``Gap``
+    What is not in the history, with its ``text``: requests that were dropped
+    (``requests``), a torn end of a file.
+
+A ``RecordedRequest`` is valid until the next item is taken: its state goes on.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from novasched.cluster.host_columns import KINDS, HostColumns
+from novasched.decisions import history
+from novasched.decisions.history import Document
+from novasched.history.encoding import FORM, LIMITS, Line, own_candidate, unpacked
+from novasched.history.files import GZIP, SUFFIX, is_in_use
+from novasched.runtime.times import time_at
+from novasched.scheduler.aggregates import Aggregate
+from novasched.scheduler.columns import Categories
+from novasched.scheduler.hosts import HostTable, Rows, Snapshot
+
+READ_BYTES = 1 << 16
+KILLED = 'its worker was killed: the last requests may be missing'
+Wanted = Callable[[int], bool]
+"""Whether a request is yielded, by its place in the file; the others are not even
+decoded."""
+
+
+class HistoryState:
+    """All hosts as they were known at a moment; it goes on as the file is read."""
+
+    def __init__(self) -> None:
+        self.view = 0
+        """Number of the state in its file."""
+        self._rows: list[dict[str, Any]] = []
+        self._own = HostColumns()
+        self._aggregates: list[tuple[Aggregate, ...]] = []
+        self._columns: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def begin(self, line: Line) -> None:
+        """Take in the line of a whole state."""
+        self.view = line['state']
+        known = [history.aggregate_of(each) for each in line['aggregates']]
+        columns = {}
+        for name, column in line['columns'].items():
+            if isinstance(column, dict):
+                values, codes = column['values'], unpacked(column['codes'])
+                if name == 'aggregates':
+                    values = [tuple(known[n] for n in group) for group in values]
+                column = [values[code] for code in codes.tolist()]
+            columns[name] = column
+        self._aggregates = columns.pop('aggregates')
+        values = zip(*columns.values(), strict=True)
+        self._rows = [dict(zip(columns, row, strict=True)) for row in values]
+        self._own = HostColumns()
+        self._apply(range(len(self._rows)))
+        self._columns = {}
+
+    def change(self, line: Line) -> None:
+        """Take in the line of rows that have changed."""
+        self.view = line['rows']
+        places = []
+        for text, changed in line['changed'].items():
+            place = int(text)
+            if 'aggregates' in changed:
+                groups = changed.pop('aggregates')
+                self._aggregates[place] = tuple(map(history.aggregate_of, groups))
+            self._rows[place].update(changed)
+            if not changed.keys().isdisjoint(KINDS):
+                places.append(place)
+        self._apply(places)
+        self._columns = {}
+
+    def _apply(self, places: Sequence[int]) -> None:
+        rows = [(place, self._rows[place]) for place in places]
+        self._own.apply(
+            {(row['cell_uuid'], at): history.values_of(row) for at, row in rows}
+        )
+
+    def uuid(self, row: int) -> str:
+        """Return the uuid of the node in a row."""
+        uuid: str = self._rows[row]['uuid']
+        return uuid
+
+    def hosts(
+        self,
+        rows: Rows | None = None,
+        candidates: Callable[[int], list[Any]] = lambda place: [],
+    ) -> HostTable:
+        """Return the hosts in some rows, in order, with the candidates of a row; all
+        hosts without any."""
+        if not self._columns:
+            self._columns = {**self._own.columns(), **self._composed()}
+        columns = {
+            **self._columns,
+            **history.columns_read(self._rows),
+            **history.columns_of_request(self._rows, candidates),
+        }
+        return HostTable(Snapshot(columns), rows)
+
+    def _composed(self) -> dict[str, Any]:
+        groups = {id(group): group for group in self._aggregates}
+        codes = {group: code for code, group in enumerate(groups)}
+        of_rows = [codes[id(group)] for group in self._aggregates]
+        found: dict[str, Any] = {
+            name: np.array([row[name] for row in self._rows], bool)
+            for name in ('service_disabled', 'service_up')
+        }
+        values = list(groups.values())
+        found['aggregates'] = Categories(values, np.array(of_rows, np.intp))
+        return found | history.columns_of_weighers(self._rows)
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request that ended. It is valid until the next item is taken."""
+
+    line: Line = field(repr=False)
+    profile: Mapping[str, Any] = field(repr=False)
+    state: HistoryState = field(repr=False)
+
+    @property
+    def profile_name(self) -> str:
+        """A name that the profile has in its file."""
+        return str(self.line.get('profile', ''))
+
+    @property
+    def at(self) -> float:
+        """When it came, in seconds since 1970."""
+        at: float = self.line['at']
+        return at
+
+    @property
+    def ended_at(self) -> float:
+        return self.at + float(self.line['took'])
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The request as the driver got it, or as it came if it was not decided."""
+        spec: Mapping[str, Any] = self.line['spec']
+        return spec
+
+    @property
+    def instance_uuids(self) -> Sequence[str] | None:
+        uuids: Sequence[str] | None = self.line['instance_uuids']
+        return uuids
+
+    @property
+    def seed(self) -> int:
+        return int(self.line['seed'])
+
+    @property
+    def answer(self) -> Sequence[Sequence[Sequence[str]]]:
+        """For each server the [host, node] picked, then its alternates."""
+        answer: Sequence[Sequence[Sequence[str]]] = self.line.get('answer', ())
+        return answer
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """How often it was decided again, by outcome."""
+        rounds: Mapping[str, int] = self.line.get('rounds', {})
+        return rounds
+
+    @property
+    def blocker(self) -> str:
+        """Why there is no decision, if there is none."""
+        return str(self.line.get('blocker', ''))
+
+    @property
+    def is_decided(self) -> bool:
+        return bool(self.line['decisions'])
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of the state that were offered, in order."""
+        return unpacked(self.line['offered']).astype(np.intp)
+
+    @cached_property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The decisions; hosts are numbered in the order in which they were offered."""
+        places = np.zeros(len(self.state), np.intp)
+        places[self.rows] = np.arange(len(self.rows))
+        return [
+            {**made, 'trace': made['trace'] and _trace(made['trace'], places)}
+            for made in self.line['decisions']
+        ]
+
+    def candidates(self, row: int) -> list[Any]:
+        """Return the allocation candidates of a row of the state."""
+        found = self.line['candidates']
+        if (key := str(row)) in found['others']:
+            return list(found['others'][key])
+        return [own_candidate(self.state.uuid(row), found['amounts'])]
+
+    def hosts(self) -> HostTable:
+        """Return the hosts that were offered, with their candidates, in order."""
+        return self.state.hosts(self.rows, self.candidates)
+
+    def request(self) -> dict[str, Any]:
+        """Return the request in the form of docs/reference/shadow-replay.md, but for
+        the candidates of its hosts."""
+        return {
+            'nova': [],
+            **self.line,
+            'candidates': [],
+            'decisions': self.decisions,
+        }
+
+    def document(self) -> Document:
+        """Return the document of this one request."""
+        found = {'seq': 1, **self.request()}
+        found['candidates'] = [self.candidates(row) for row in self.rows.tolist()]
+        for name in ('request', 'view', 'profile', 'offered'):
+            del found[name]
+        kept = {
+            'history': history.FORM,
+            'novasched': self.profile.get('novasched'),
+            'profile': dict(self.profile),
+            'state': history.state_of(self.hosts()),
+            'requests': [found],
+        }
+        return history.read(json.dumps(kept, default=history.plain))
+
+
+@dataclass(frozen=True)
+class DocumentedRequest(RecordedRequest):
+    """The request of a document."""
+
+    kept: Document = field(repr=False)
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        made: list[dict[str, Any]] = self.line['decisions']
+        return made
+
+    def hosts(self) -> HostTable:
+        return history.hosts_of(self.kept)
+
+    def request(self) -> dict[str, Any]:
+        return {'nova': [], **self.line}
+
+    def document(self) -> Document:
+        return self.kept
+
+
+def _trace(found: Line, places: Rows) -> Line:
+    """Return the outcome of each host of a decision, by its place."""
+    ranked, starts = unpacked(found['ranked']), unpacked(found['starts'])
+    counts = np.diff(starts, append=len(ranked)).astype(np.intp)
+    totals = np.repeat(unpacked(found['totals']).astype(float), counts)
+    return {
+        'ranked': _placed(ranked, places),
+        'totals': history.totals_of(totals),
+        'rejected': [
+            [name, _placed(unpacked(rows), places)] for name, rows in found['rejected']
+        ],
+    }
+
+
+def _placed(rows: Rows, places: Rows) -> list[int]:
+    found: list[int] = places[rows.astype(np.intp)].tolist()
+    return found
+
+
+class EndedInstance(NamedTuple):
+    """An instance left a host."""
+
+    at: float
+    host: str
+    uuid: str
+
+
+class StartedInstance(NamedTuple):
+    """An instance is on a host, with the id of its flavor, if that is known."""
+
+    at: float
+    host: str
+    uuid: str
+    flavor: int | None
+
+
+class ProviderChange(NamedTuple):
+    """Providers that are new or changed, by uuid; None for one that is gone."""
+
+    at: float
+    providers: Mapping[str, Mapping[str, Any] | None]
+
+
+class Gap(NamedTuple):
+    """What is not in the history, or cannot be read."""
+
+    text: str
+    requests: int = 0
+    at: float = 0.0
+
+
+Item = RecordedRequest | EndedInstance | StartedInstance | ProviderChange | Gap
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a history, each after the file before it of its worker.
+    Raises OSError."""
+    return sorted(path.glob(f'*{SUFFIX}')) if path.is_dir() else [path]
+
+
+def read(path: Path) -> Iterator[Item]:
+    """Yield the items of all workers, by time. Raises OSError, and ValueError for what
+    is no history."""
+    workers: dict[str, list[Path]] = {}
+    for file in files_of(path):
+        workers.setdefault(file.name.rpartition('-')[0], []).append(file)
+    yield from heapq.merge(*map(_following, workers.values()), key=_time)
+
+
+def _following(files: Sequence[Path]) -> Iterator[Item]:
+    for file in files:
+        yield from read_file(file)
+
+
+def _time(item: Item) -> float:
+    return item.ended_at if isinstance(item, RecordedRequest) else item.at
+
+
+def read_file(
+    path: Path,
+    wanted: Wanted = lambda place: True,
+    progress: Callable[[int], None] = lambda read_bytes: None,
+) -> Iterator[Item]:
+    """Yield the items of a file, or of a document. ``progress`` gets the number of
+    bytes each time that some are read. Raises as read() does."""
+    with path.open('rb') as file:
+        if file.read(1) == b'{':
+            if wanted(0):
+                yield _documented(b'{' + file.read())
+            return
+    yield from _Reading(path, wanted).items(Lines(path, progress))
+
+
+def _documented(text: bytes) -> DocumentedRequest:
+    kept = history.read(text)
+    try:
+        line = {'took': 0.0, **kept['requests'][0]}
+        line.setdefault('at', time_at(line['time']) / 1e6)
+        return DocumentedRequest(line, kept['profile'], HistoryState(), kept)
+    except (LookupError, TypeError) as problem:
+        raise ValueError(f'it is no history of a request: {problem!r}') from problem
+
+
+class Lines:
+    """The whole lines of a file; ``problem`` says then how it ends, if it is torn."""
+
+    def __init__(
+        self, path: Path, progress: Callable[[int], None] = lambda read_bytes: None
+    ) -> None:
+        self._path = path
+        self._progress = progress
+        self.problem = ''
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest = b''
+        for text in self._texts():
+            *lines, rest = (rest + text).split(b'\n')
+            yield from lines
+        if rest:
+            self.problem = self.problem or KILLED
+
+    def _texts(self) -> Iterator[bytes]:
+        decompressor, is_ended = zlib.decompressobj(GZIP), False
+        with self._path.open('rb') as file:
+            while stored := file.read(READ_BYTES):
+                self._progress(len(stored))
+                while stored:
+                    try:
+                        yield decompressor.decompress(stored)
+                    except zlib.error as problem:
+                        self.problem = f'it is broken: {problem}'
+                        return
+                    stored, is_ended = decompressor.unused_data, decompressor.eof
+                    if is_ended:
+                        decompressor = zlib.decompressobj(GZIP)
+        if not is_ended and not is_in_use(self._path):
+            self.problem = KILLED
+
+
+class _Reading:
+    """Reads the lines of a file, one after the other."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self._path = path
+        self._wanted = wanted
+        self._requests = 0
+        self._state = HistoryState()
+        self._release = ''
+        self._profiles: dict[str, Any] = {}
+
+    def items(self, lines: Lines) -> Iterator[Item]:
+        at = 0.0
+        for text in lines:
+            if text.startswith(b'{"request"'):
+                self._requests += 1
+                if not self._wanted(self._requests - 1):
+                    continue
+            try:
+                line = json.loads(text)
+                found = list(self._read(line))
+            except (LookupError, TypeError, AttributeError, ValueError) as problem:
+                what = f'{type(problem).__name__}: {problem}'
+                yield Gap(f'{self._path}: it cannot be read further: {what}', at=at)
+                return
+            at = line.get('at', at)
+            yield from found
+        if lines.problem:
+            yield Gap(f'{self._path}: {lines.problem}', at=at)
+
+    def _read(self, line: Line) -> Iterator[Item]:
+        kind = next(iter(line))
+        if kind == 'history':
+            if line['history'] > FORM:
+                raise ValueError(
+                    f'novasched {line["novasched"]} wrote it, a later form'
+                )
+            self._state, self._release = HistoryState(), line['novasched']
+        elif kind == 'profile':
+            self._profiles[line['profile']] = {'novasched': self._release, **line}
+        elif kind == 'state':
+            self._state.begin(line)
+        elif kind == 'rows':
+            self._state.change(line)
+        elif kind == 'request':
+            if line['view'] != self._state.view:
+                raise ValueError(f'state {line["view"]} is missing')
+            yield RecordedRequest(line, self._profiles[line['profile']], self._state)
+        elif kind == 'providers':
+            yield ProviderChange(line['at'], _providers(line['providers']))
+        elif kind == 'instance':
+            about = line['at'], line['host'], line['instance']
+            is_ended = line.get('ended')
+            yield (
+                EndedInstance(*about)
+                if is_ended
+                else StartedInstance(*about, line['flavor'])
+            )
+        elif kind == 'dropped':
+            text = f'{line["dropped"]} requests were dropped while it was recorded'
+            yield Gap(f'{self._path}: {text}', line['dropped'], line['at'])
+
+
+def _providers(found: Line) -> dict[str, Mapping[str, Any] | None]:
+    return {
+        uuid: each
+        and {
+            **each,
+            'inventories': {
+                name: dict(zip(LIMITS, limits, strict=True))
+                for name, limits in each['inventories'].items()
+            },
+        }
+        for uuid, each in found.items()
+    }
