@@ -23,7 +23,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             min=1.0,
             help='Seconds between reads of the cells, the aggregates, the services and '
             'the lowest compute version. The instances are read, too, as long as '
-            'filters or weighers ask for them. New, enabled and disabled cells need no '
+            'filters or weighers ask for them, and the public flavors if '
+            'KeepRoomWeigher needs them. New, enabled and disabled cells need no '
             'signal.',
         ),
         cfg.FloatOpt(
@@ -57,6 +58,7 @@ class PeriodicTasks:
     ) -> None:
         tasks: list[PeriodicTask] = [
             (check_interval_s, view.check),
+            (check_interval_s, view.read_public_flavors),
             (check_interval_s, view.read_services),
             (check_interval_s, view.check_instances),
             (reconcile_interval_s, view.reconcile),

@@ -169,6 +169,7 @@ class ClusterView:
         that cannot is unavailable, and read in the background when it answers.
         """
         self.check(judges=True)
+        self.read_public_flavors()
         self._set_available(self._read_patiently(self.cells.enabled()))
 
     def _read_patiently(
@@ -183,8 +184,7 @@ class ClusterView:
         )
 
     def check(self, *, judges: bool = False) -> None:
-        """Read the cells and aggregates again, and the lowest compute version; public
-        flavors, too, if decisions need them.
+        """Read the cells and aggregates again, and the lowest compute version.
 
         ``judges``: a cell that is late with the latter is unavailable from then on.
         Raises errors.StoreFailed when the API database cannot be asked.
@@ -196,9 +196,13 @@ class ClusterView:
                 for uuid in changed:
                     self._verifications.pop(uuid, None)
         self._aggregate_reader.read()
+        self._read_versions(judges)
+
+    def read_public_flavors(self) -> None:
+        """Read the public flavors, if decisions need them. Raises errors.StoreFailed
+        when the API database cannot be asked."""
         if self._needs_public_flavors(self.aggregates.all()):
             self._composer.public_flavors = self._api.public_flavors()
-        self._read_versions(judges)
 
     def _read_versions(self, judges: bool) -> None:
         """Ask the cells, disabled ones and cell0 too; one that fails keeps its own."""
@@ -425,9 +429,9 @@ class ClusterView:
     ) -> HostTable:
         """Return the hosts that have candidates, in the order of ``candidates``.
 
-        ``candidates`` are lists of allocation candidates by provider uuid; None returns
-        all hosts, without candidates. ``cell_uuid`` replaces the enabled cells by one
-        cell, even a disabled one. ``moved_uuid`` is the instance that a request moves.
+        ``candidates`` are allocation candidates by provider uuid; None returns all
+        hosts, without candidates. ``cell_uuid`` replaces the enabled cells by one cell,
+        even a disabled one. ``moved_uuid`` is the instance that a request moves.
         Unavailable cells give no hosts. Call ``refresh()`` first. Raises
         errors.StoreFailed if that cell cannot be found.
         """

@@ -64,7 +64,7 @@ class Profile:
 
     @property
     def shown_weighers(self) -> list[Weigher]:
-        """The weighers that nova has, and those of ours that an option turns on."""
+        """The weighers of nova, and all others that an option turns on."""
         return [w for w in self.weighers if not w.is_optional or w.multiplier]
 
     def of_release(self, release: Release) -> Profile:

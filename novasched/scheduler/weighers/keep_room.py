@@ -21,7 +21,7 @@ from novasched.scheduler.flavor_sizes import FlavorSize, FlavorSizes, parse_size
 from novasched.scheduler.hosts import Floats, HostTable
 from novasched.scheduler.weighers import Weigher, multiplier_opt
 
-MOST_NODES = 16
+MOST_NODES = 8
 """NUMA nodes of a host that are counted."""
 AMOUNTS = 5
 """Amounts of a node: CPUs and their usage, MiB and their usage, CPUs free to pin."""
@@ -51,9 +51,8 @@ class KeepRoomWeigher(Weigher):
     """Prefer the host where the instance takes the least room from the flavors.
 
     A slot is room for one instance of a flavor, by CPUs and RAM after over-commit. The
-    weight is the share of the slots on all candidates that the instance takes, summed
-    over the flavors. An instance with NUMA nodes is weighed by the slots within each
-    node of a host, other instances by the slots of the whole host.
+    weight sums up the shares of all slots that the instance takes. An instance with
+    NUMA nodes is weighed by the slots within each node.
     """
 
     option = 'keep_room_weight_multiplier'
@@ -143,7 +142,7 @@ class Room(NamedTuple):
         return total
 
     def less(self, needs: Sequence[tuple[int, int]], pack: bool) -> Room:
-        """Return what is left after each need took a place of its own on every host.
+        """Return the room left after each need took a place of its own on every host.
 
         ``pack``: the fullest place that has room, else the emptiest.
         """
@@ -182,7 +181,8 @@ def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -
     ``nodes`` has shape (hosts, amounts, nodes). Dedicated CPUs and the memory beside
     them are not over-committed.
     """
-    used = np.flatnonzero(nodes.any(axis=(0, 1)))
+    has_memory = nodes[:, 2] > 0
+    used = np.flatnonzero(has_memory.any(axis=0))
     count = int(used[-1]) + 1 if len(used) else 1
     cpus, cpu_usage, ram_mb, ram_usage, dedicated = nodes[:, :, :count].transpose(
         1, 2, 0
@@ -192,7 +192,7 @@ def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -
     else:
         cpus = cpus * np.nan_to_num(hosts.cpu_allocation_ratio) - cpu_usage
         ram_mb = ram_mb * np.nan_to_num(hosts.ram_allocation_ratio) - ram_usage
-    has_nodes = nodes.any(axis=(1, 2))
+    has_nodes = has_memory.any(axis=1)
     is_first = np.arange(count)[:, np.newaxis] == 0
     spare = Room(whole.cpus * is_first, whole.ram_mb * is_first)
     return Room(

@@ -24,7 +24,7 @@ def test_failures_are_forgotten_after_the_time():
     assert failures.forgotten() == {NODE}
 
 
-def test_a_new_failure_begins_the_time_anew():
+def test_new_failure_restarts_the_time():
     assert seen(1, 2)[0].forgotten() == frozenset()
     assert seen(1, 1)[0].forgotten() == {NODE}
 
@@ -38,7 +38,7 @@ def test_a_success_ends_the_failures():
     assert seen(1, 0)[0].forgotten() == frozenset()
 
 
-def test_a_removed_node_begins_anew():
+def test_removed_node_has_no_failures():
     failures, _ = seen(1, 1)
     failures.remove([NODE, OTHER])
     assert failures.forgotten() == frozenset()

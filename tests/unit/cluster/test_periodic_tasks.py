@@ -32,6 +32,9 @@ class Chores:
         self.checked.set()
         self._do('check')
 
+    def read_public_flavors(self):
+        self._do('flavors')
+
     def read_services(self):
         self._do('services')
 
@@ -63,8 +66,8 @@ def test_the_first_check_is_at_once(upkeep, chores):
     'after_s, done',
     ('nothing is due', 0.5, []),
     ('a retry', 1, ['retry']),
-    ('a check', 60, ['retry', 'check', 'services', 'instances']),
-    ('all', 600, ['retry', 'check', 'services', 'instances', 'reconcile']),
+    ('a check', 60, ['retry', 'check', 'flavors', 'services', 'instances']),
+    ('all', 600, ['retry', 'check', 'flavors', 'services', 'instances', 'reconcile']),
 )
 def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done):
     upkeep.run_due()
@@ -102,7 +105,14 @@ def test_a_chore_that_fails_is_done_again_and_holds_up_no_other(
         chores.done.clear()
         clock.advance(600)
         upkeep.run_due()
-        assert chores.done == ['retry', 'check', 'services', 'instances', 'reconcile']
+        assert chores.done == [
+            'retry',
+            'check',
+            'flavors',
+            'services',
+            'instances',
+            'reconcile',
+        ]
     assert f'check failed, trying again: {problem}' in caplog.messages
 
 

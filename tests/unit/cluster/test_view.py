@@ -460,7 +460,7 @@ def test_public_flavors_are_read_periodically_if_they_are_needed(cloud):
     assert cloud.view.hosts(None).state(0).public_flavors == (FlavorSize(1, 512),)
     seen = cloud.view.hosts(None).snapshot
     cloud.api.flavors = (FlavorSize(2, 1024), FlavorSize(1, 512))
-    cloud.view.check()
+    cloud.view.read_public_flavors()
     assert len(cloud.view.hosts(None).state(2).public_flavors) == 2
     assert cloud.view.changed([node(1).uuid], seen) == set()
 
@@ -474,5 +474,5 @@ def test_public_flavors_are_not_read_where_no_weigher_needs_them(cloud):
     metadata = {'keep_room_weight_multiplier': '10'}
     cloud.view.aggregates.update([aggregate(1, 'h1', **metadata)])
     cloud.api.found_aggregates = cloud.view.aggregates.all()
-    cloud.view.check()
+    cloud.view.read_public_flavors()
     assert cloud.api.flavors_read == 1
