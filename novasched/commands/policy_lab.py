@@ -395,7 +395,7 @@ class ShowRun(ReportCommand):
             made = (
                 texts.as_csv(found)
                 if form == 'csv'
-                else charts.svg(texts.named(names[0]), found)
+                else charts.svg(charts.chart(texts.named(names[0]), found))
             )
             try:
                 path.write_text(made)

@@ -11,7 +11,7 @@ PAGES = (
     'overview', 'decisions', 'decisions-none', 'counts', 'decision', 'decision-filters',
     'decision-placement', 'decision-several', 'plan-empty', 'plan', 'plan-no',
     'plan-error', 'capacity', 'capacity-by-zone', 'capacity-by-host', 'heat', 'hosts',
-    'hosts-slots', 'host', 'shadow', 'health', 'nothing', 'no-such-host',
+    'hosts-slots', 'host', 'shadow', 'lab', 'health', 'nothing', 'no-such-host',
 )  # fmt: skip
 NOT_FOUND = ('nothing', 'no-such-host')
 Ask = Callable[..., Any]
@@ -82,6 +82,7 @@ def every(ask: Ask) -> dict[str, str]:
         'hosts-slots': page('/hosts', flavor=flavor),
         'host': '/hosts/' + quote(host(ask)),
         'shadow': '/shadow',
+        'lab': '/lab',
         'health': '/health',
         'nothing': '/there-is-no-such-page',
         'no-such-host': '/hosts/there-is-no-such-host',

@@ -41,6 +41,9 @@ class EmptyCloud:
     def has_shadow(self):
         return False
 
+    def has_lab(self):
+        return False
+
     def plan(self, order):
         raise errors.Busy(2, 'a dry run')
 

@@ -9,6 +9,7 @@ from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.inspection.texts.lines import counted
 from novasched.policy_lab import charts, texts
+from novasched.policy_lab.charts import Chart
 from novasched.policy_lab.results import FIGURES, RunResult
 from novasched.policy_lab.run_list import LabReport
 
@@ -64,6 +65,5 @@ def _run(run: RunResult) -> View:
     }
 
 
-def _chart(run: RunResult, name: str) -> View:
-    title = texts.named(name)
-    return {'title': title, 'svg': charts.svg(title, texts.series_of(run, name))}
+def _chart(run: RunResult, name: str) -> Chart:
+    return charts.chart(texts.named(name), texts.series_of(run, name))

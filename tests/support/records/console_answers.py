@@ -18,10 +18,12 @@ from novasched.inspection.questions.reports import (
     HostsReport,
 )
 from novasched.inspection.questions.shadow import ShadowReport, report
+from novasched.policy_lab.run_list import LabReport, ListedRun
 from novasched.runtime.times import time_of
 from novasched.runtime.typed_json import of_json, to_json
 from tests.support.records import decision_records
 from tests.support.records.compared_records import one_of_each
+from tests.support.records.lab_runs import run_result
 from tests.support.records.stored_records import write
 
 MINUTE_US = 60_000_000
@@ -147,6 +149,11 @@ def _shadow():
 
 
 SHADOW = _shadow()
+LAB = LabReport(
+    [ListedRun('azure', '2026-11-22T12:00:00.000000Z')],
+    'azure',
+    run_result(refused=(4, 0), needed=(12, 11)),
+)
 NO_SHADOW = to_json(report((), [], decision_records.AT, decision_records.AT))
 
 
@@ -214,6 +221,12 @@ class GivenReader:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def lab(self, run):
+        return self._answer('lab', LAB, run)
+
+    def has_lab(self):
+        return self._answers.get('has_lab', False)
 
     def health(self):
         check = {'status': 'warn', 'time': '', 'output': 'cell3 does not answer'}

@@ -10,6 +10,7 @@ from novasched.console.pages import words
 from novasched.decisions.comparison import Cause, Verdict
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.session.orders import ShadowOrder
+from novasched.policy_lab.run_list import LabReport
 from tests.support.records import console_answers, decision_records
 from tests.support.records.compared_records import comparison
 from tests.support.records.console_answers import (
@@ -468,3 +469,24 @@ def test_health_says_how_each_is_well():
 )
 def test_missing_parts_of_an_answer_are_named(answer, sentences):
     assert list(words.missing(**answer)) == sentences
+
+
+class TestLab:
+    def test_run_has_its_figures_and_differences(self):
+        seen = page('/lab')
+        rows = [text for _, text in seen.all('tr')]
+        assert 'empty hosts 1.5 % 11.5 % +10.0±0.0' in rows
+        assert 'hosts needed 12 11 -8.3 %' in ' '.join(rows)
+        assert 'pack: refused by more than one point' in seen.text()
+        assert len(seen.all('polyline')) == 2 * 5
+
+    def test_other_runs_are_a_link_away(self):
+        assert links(page('/lab'))['azure'] == '/lab?run=azure'
+
+    def test_without_a_run_it_says_how_to_make_one(self):
+        seen = page('/lab', lab=LabReport([]))
+        assert 'novasched lab run HISTORY --to' in seen.text()
+
+    @pytest.mark.parametrize('has_lab', [True, False])
+    def test_pages_link_to_it_where_it_is(self, has_lab):
+        assert ('Lab' in links(page('/', has_lab=has_lab))) == has_lab
