@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of several policies over several parts, on all cores.
 
-A run has a directory: ``run.json``, and a file for each policy and part once that is
-done. A run that was broken off goes on with what is missing; what has changed since,
+A run has a directory: ``run.json`` once all was measured, and a file for each policy
+and part once that is done. A run that was broken off goes on with what is missing; what has changed since,
 an option or the history, is run again.
 """
 
@@ -133,7 +133,8 @@ def run(
         unmodelled=trace.unmodelled,
         needed=[each for each in found if isinstance(each, NeededHosts)],
     )
-    _write(directory / RUN, result.as_text())
+    if with_measures:
+        _write(directory / RUN, result.as_text())
     return result
 
 
