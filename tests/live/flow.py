@@ -90,8 +90,8 @@ class Flow:
         conf(['--config-file', str(self.conf_path)])
         self._aliases = PciAliases.from_conf(conf)
         self._groups = ServerGroups(self._engines['api'])
-        self._transport = oslo_messaging.get_rpc_transport(conf)
-        self.conductor = rpc_api.ConductorClient(self._transport)
+        self.transport = oslo_messaging.get_rpc_transport(conf)
+        self.conductor = rpc_api.ConductorClient(self.transport)
         self.context = RequestContext(overwrite=False, **PROJECT)
         self.asked = []
 
@@ -133,7 +133,7 @@ class Flow:
         found = broker.queue(self.cloud.transport_url, queue)
         return found is not None and found[1] > 0
 
-    def boot(
+    def requests(
         self,
         uuids,
         vcpus=1,
@@ -143,11 +143,10 @@ class Flow:
         extra_specs=None,
         policy=None,
     ):
-        """Ask for instances, as the API does; ``policy`` is that of a new group."""
+        """Return the requests for instances; ``policy`` is that of a new group."""
         made = flavor_of(f'vcpus={vcpus},ram={memory_mb},disk={root_gb}')
         made = made.replaced(name=flavor, extra_specs=extra_specs or {})
-        self.asked += uuids
-        requests = [
+        return [
             request_spec(
                 uuid,
                 made,
@@ -159,6 +158,11 @@ class Flow:
             )
             for uuid in uuids
         ]
+
+    def boot(self, uuids, **order):
+        """Ask for instances, as the API does; see requests()."""
+        self.asked += uuids
+        requests = self.requests(uuids, **order)
         instances = [instance_of(each, f'vm-{n}') for n, each in enumerate(requests)]
         self.api.ask_for(zip(instances, requests, strict=True))
         builds = [rpc_api.build_request_of(instance) for instance in instances]
@@ -215,12 +219,12 @@ class Flow:
 
     def computes(self):
         """A client of the computes, all of which are on the one broker."""
-        return rpc_api.ComputeClient(self._transport)
+        return rpc_api.ComputeClient(self.transport)
 
     def close(self):
         """Stop all programs, and drop the connections."""
         at_once(process.stop for process in self.processes.values())
-        self._transport.cleanup()
+        self.transport.cleanup()
         for engine in self._engines.values():
             engine.dispose()
 

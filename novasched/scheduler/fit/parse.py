@@ -10,7 +10,9 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any, Generic, Self, TypeVar
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
@@ -87,6 +89,25 @@ def host_cells(text: str | None) -> tuple[HostCell, ...]:
         if len({cell.id for cell in cells}) < len(cells):
             raise ValueError('two nodes have one id')
         return cells
+
+
+def text_of_cells(cells: tuple[HostCell, ...]) -> str:
+    """Return a numa_topology column that host_cells() reads as these cells."""
+    primitive = {NAME: 'NUMATopology', DATA: {'cells': list(map(_of_cell, cells))}}
+    return json.dumps(primitive, default=sorted)
+
+
+def _of_cell(cell: HostCell) -> dict[str, Any]:
+    values = {each.name: getattr(cell, each.name) for each in fields(cell)}
+    values['mempages'] = [{DATA: pages._asdict()} for pages in cell.mempages]
+    if cell.network_metadata is not None:
+        values['network_metadata'] = {DATA: cell.network_metadata._asdict()}
+    return {DATA: values}
+
+
+def text_of_pools(pools: Pools) -> str:
+    """Return a pci_stats column that parse_pools() reads as these pools."""
+    return json.dumps([pool.flat() for pool in pools])
 
 
 def _cell(cell: Mapping[str, Any]) -> HostCell:
@@ -266,11 +287,16 @@ class _ParsedColumn(abc.ABC, Generic[T]):
                 self._complain(self._text or '', self._problem)
             return ()
 
+    @staticmethod
+    @abc.abstractmethod
+    def _write(items: tuple[T, ...]) -> str:
+        """Return a text from which the same items are parsed."""
+
     @property
     def text(self) -> str | None:
-        """The text that it is parsed from. Raises ValueError if it is of items."""
+        """The text that it is parsed from; if it is made of items, one of them."""
         if self._text is None and self.__dict__.get('_items'):
-            raise ValueError('it was made of items')
+            self._text = self._write(self._items)
         return self._text
 
     @property
@@ -297,6 +323,7 @@ class HostTopology(_ParsedColumn[HostCell]):
     """The NUMA cells of a host; false if it has none."""
 
     _parse = staticmethod(host_cells)
+    _write = staticmethod(text_of_cells)
 
     @functools.cached_property
     def cells(self) -> tuple[HostCell, ...]:
@@ -329,6 +356,7 @@ class HostPools(_ParsedColumn[Pool]):
     """The free PCI devices of a host."""
 
     _parse = staticmethod(parse_pools)
+    _write = staticmethod(text_of_pools)
 
     @functools.cached_property
     def free(self) -> Pools:

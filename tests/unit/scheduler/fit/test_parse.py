@@ -209,6 +209,34 @@ def test_topologies_are_equal_if_their_nodes_are():
     assert repr(other).startswith('HostTopology(cells=(HostCell(id=0')
 
 
+def test_topology_made_of_nodes_has_a_text_that_reads_as_the_same_nodes():
+    cells = (
+        HostCell(
+            id=3,
+            cpuset=frozenset(range(4)),
+            pcpuset=frozenset({2, 3}),
+            memory=2048,
+            cpu_usage=1,
+            memory_usage=512,
+            pinned_cpus=frozenset({2}),
+            siblings=(frozenset({3, 2}), frozenset({0, 1})),
+            mempages=(Pages(4, 1000, 3, 2), Pages(2048, 10)),
+            network_metadata=Networks(frozenset({'b', 'a'}), True),
+            socket=1,
+        ),
+        HostCell(id=0, cpuset=frozenset(), pcpuset=None, memory=0),
+    )
+    assert HostTopology(HostTopology.of(cells).text).cells == cells
+    assert HostTopology.of(()).text is None
+
+
+def test_pools_made_of_pools_have_a_text_that_reads_as_the_same_pools():
+    tags = {'tag': None, 'rp_uuid': 'rp'}
+    first = HostPools(factories.pools({'numa_node': 1, 'count': 3, **tags}, 2))
+    assert HostPools(HostPools.of(first.free).text).free == first.free
+    assert HostPools.of(()).text is None
+
+
 def test_pools_are_read_once_and_shown_as_nova_has_them():
     pools = HostPools(factories.pools({'numa_node': 1, 'count': 3, 'tag': 'x'}, 2))
     assert 'free' not in vars(pools)
