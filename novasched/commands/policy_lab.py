@@ -62,7 +62,7 @@ class PolicyCommand(LabCommand):
         parser.add_argument(
             '--hosts',
             metavar='HOSTS',
-            help='other hosts than those of the history: count x vCPUs : GB, such as '
+            help='other hosts than the history has, count x vCPUs : GB, such as '
             '24x40:96,24x64:256',
         )
         parser.add_argument(
@@ -113,7 +113,7 @@ class PolicyCommand(LabCommand):
             yield Path(made)
 
     def given(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return what all runs take. Raises errors.OptionError."""
+        """Return the arguments of a run. Raises errors.OptionError."""
         from novasched.policy_lab import runs
         from novasched.policy_lab.trace import parse_hosts
 
@@ -365,7 +365,7 @@ class ShowRun(ReportCommand):
         parser.add_argument(
             '--over',
             choices=['time'],
-            help='show figures over time: those of --room and --figure, else all',
+            help='show figures over time, such as --room and --figure name; else all',
         )
         parser.add_argument(
             '--refused', action='store_true', help='show what was refused, and by what'

@@ -102,7 +102,7 @@ def flavors_line(flavors: Sequence[str]) -> str:
 
 
 def as_text(advice: Advice, style: Style) -> str:
-    """Return what each policy would have changed, and the lines that make it."""
+    """Return the changes by each policy, and the lines that make it."""
     run = advice.run
     lines = [*texts.head(run, style), f'Now: {run.plan.policies[0].text or "defaults"}']
     for policy in advice.policies:

@@ -86,6 +86,7 @@ STATES = {
         f'/decisions/{SCHEDULED}', 'hosts of one weight', decision_of(compared())
     ),
     'report of a shadow': State('/shadow', 'Systematically different'),
+    'run of the lab': State('/lab', 'Not the same load'),
     'no decision': State('/decisions/d-123456', 'No record is kept'),
     'hosts in part': State(
         '/hosts', 'cell2 does not answer', {'hosts': ROW_OF_TWO_CELLS}

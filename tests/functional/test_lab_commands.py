@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``novasched lab``: policies over a small history, from the run to the advice."""
+"""Commands over a small history: ``lab run``, ``lab need``, ``lab show``, ``lab flavors``,
+``lab import``, ``lab advise``."""
 
 import gzip
 import json
