@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import os_traits
 
+from novasched import errors
 from novasched.cluster.aggregates import AggregateView
 from novasched.cluster.snapshot import candidates_column, limits_column
 from novasched.objects.context import RequestContext
@@ -26,7 +27,14 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.policy_lab.figures import HostLoad
 from novasched.policy_lab.results import HostGroup
-from novasched.ports import Candidate, Candidates, Claimed, ClaimRequest, UndoLeft
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    ClaimRequest,
+    QueryFailed,
+    UndoLeft,
+)
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
 from novasched.providers.table import Inventory, ProviderTable
@@ -127,19 +135,23 @@ class LabCloud:
         return HostLoad(
             self._vcpus,
             self._ram_mb,
-            self._of_hosts('VCPU', self.used['VCPU']),
-            self._of_hosts('MEMORY_MB', self.used['MEMORY_MB']),
+            self._of_hosts('VCPU', self.used.get('VCPU')),
+            self._of_hosts('MEMORY_MB', self.used.get('MEMORY_MB')),
             self.columns['num_instances'].copy(),
         )
 
     def _capacity(self, name: str) -> Ints:
-        inventory = self._providers.inventories[name]
+        inventory = self._providers.inventories.get(name)
+        if inventory is None:
+            return self._of_hosts(name, None)
         return self._of_hosts(name, np.minimum(inventory.room, inventory.capacity))
 
-    def _of_hosts(self, name: str, amounts: Ints) -> Ints:
+    def _of_hosts(self, name: str, amounts: Ints | None) -> Ints:
         """Return the amounts of an inventory by host."""
-        rows = self._host_rows[self._providers.inventories[name].rows]
         found = np.zeros(len(self._hosts), np.int64)
+        if amounts is None:
+            return found
+        rows = self._host_rows[self._providers.inventories[name].rows]
         found[rows[rows >= 0]] = amounts[rows >= 0]
         return found
 
@@ -169,6 +181,15 @@ class LabCloud:
         )
         self.add(placed)
         return placed
+
+    def amounts_on(
+        self, row: int, amounts: Mapping[str, int]
+    ) -> list[tuple[str, int, int]]:
+        """Return amounts of the provider that is the host of a row, as far as it has
+        such classes."""
+        provider = int(np.flatnonzero(self._host_rows == row)[0])
+        places = {n: i.place(provider) for n, i in self._providers.inventories.items()}
+        return [(n, places[n], a) for n, a in amounts.items() if places.get(n, -1) >= 0]
 
     def takes(self, request: RequestSpec) -> Sequence[tuple[str, int]]:
         """Return how the columns of a host change while an instance is there."""
@@ -220,6 +241,8 @@ class LabView:
         self.cloud = cloud
         self.cells = SimpleNamespace(enabled=list, broken=set, get=lambda uuid: None)
         self.aggregates = AggregateView()
+        known = cloud.snapshot().column('aggregates').values
+        self.aggregates.update(itertools.chain.from_iterable(known))
 
     def hosts(self, candidates: Any, *where: Any) -> HostTable:
         return self.cloud.hosts(candidates)
@@ -271,8 +294,13 @@ class LabPlacement(ClaimlessPlacement):
         self.held: dict[str, Candidate] = {}
         self._decode = functools.cache(decode)
 
-    def candidates(self, context: RequestContext, query: str) -> Candidates:
-        found = self.cloud.candidates(self._decode(query))
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        try:
+            found = self.cloud.candidates(self._decode(query))
+        except errors.InvalidCandidateQuery as problem:
+            return QueryFailed(400, str(problem))
         # ``further``: there are no others, as nothing else happens meanwhile
         summaries = TableSummaries(found.table)
         return Candidates(found, VERSION, summaries, further=True)

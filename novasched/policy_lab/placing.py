@@ -52,10 +52,15 @@ class Placer(Protocol):
         """Place so many instances, all or none; none: one of them has no host."""
 
 
-def request_of(flavor: TraceFlavor) -> RequestSpec:
-    """Return the request for an instance of a flavor."""
+def requests_of(flavors: Sequence[TraceFlavor]) -> list[RequestSpec]:
+    """Return the request for an instance of each flavor."""
+    return [request_of(flavor, number) for number, flavor in enumerate(flavors, 1)]
+
+
+def request_of(flavor: TraceFlavor, number: int = 1) -> RequestSpec:
+    """Return the request for an instance of a flavor, whose id is a number."""
     made = Flavor(
-        id=1,
+        id=number,
         name=flavor.name,
         flavorid=flavor.name,
         vcpus=flavor.vcpus,
@@ -72,7 +77,7 @@ def request_of(flavor: TraceFlavor) -> RequestSpec:
     return request_spec(NEW, made, {}, project_id='lab', user_id='lab')
 
 
-class _RefusalStep(DecisionLog, DecisionRecorder):
+class RefusalLog(DecisionLog, DecisionRecorder):
     """Remembers which step left no host in the last request."""
 
     def __init__(self) -> None:
@@ -98,10 +103,16 @@ def _last_step(decision: Decision) -> str:
 class ManagedPlacer:
     """Asks the manager of a scheduler, as a conductor would."""
 
-    def __init__(self, cloud: LabCloud, policy: Policy, rng: random.Random) -> None:
+    def __init__(
+        self,
+        cloud: LabCloud,
+        policy: Policy,
+        rng: random.Random,
+        log: RefusalLog | None = None,
+    ) -> None:
         self._cloud = cloud
         self._placement = LabPlacement(cloud)
-        self._steps = _RefusalStep()
+        self._log = log or RefusalLog()
         view: Any = LabView(cloud)
         network: Any = None  # requests have no ports
         context = DriverContext(
@@ -120,13 +131,13 @@ class ManagedPlacer:
             query_policy=QueryPolicy.from_conf(policy.conf, NEWEST),
             network=network,
         )
-        self._manager = SchedulerManager(attempts, self._steps)
+        self._manager = SchedulerManager(attempts, self._log)
         self._context = RequestContext(overwrite=False)
         self._numbers = itertools.count(1)
 
     @property
     def step(self) -> str:
-        return self._steps.step
+        return self._log.step
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
         numbers = itertools.islice(self._numbers, count)
