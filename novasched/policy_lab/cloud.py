@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import os_traits
 
 from novasched import errors
 from novasched.cluster.aggregates import AggregateView
@@ -26,6 +25,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.policy_lab.figures import HostLoad
+from novasched.policy_lab.providers import of_rows, table_of
 from novasched.policy_lab.results import HostGroup
 from novasched.ports import (
     Candidate,
@@ -37,7 +37,7 @@ from novasched.ports import (
 )
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
-from novasched.providers.table import Inventory, ProviderTable
+from novasched.providers.table import ProviderTable
 from novasched.resources.query import VERSION, Query, decode
 from novasched.scheduler.columns import Categories, Ints, Objects, Rows
 from novasched.scheduler.fit.parse import HostPools, host_topology
@@ -50,7 +50,6 @@ MOST_OF_ROOT = 32
 """Candidates of a host, as with a copy of placement."""
 CHANGING = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
 """Columns that instances change."""
-CLASSES = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 NAMESPACE = uuid.UUID('5a7cf8b4-6d0f-4d0e-9c61-8d3f6a1f2a55')
 
 
@@ -368,25 +367,8 @@ def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
         'is_source': np.zeros(count, bool),
         'service_up': np.ones(count, bool),
     }
-    rows = np.arange(count)
-    rooms = dict(zip(CLASSES, (vcpus, ram_mb, disk_gb), strict=True))
-    one = np.ones(count, np.int64)
-    table = ProviderTable(
-        ids=rows + 1,
-        uuids=uuids.tolist(),
-        parents=np.full(count, -1, np.intp),
-        roots=rows,
-        ends=rows + 1,
-        classes=frozenset(CLASSES),
-        inventories={
-            name: Inventory(rows, one, room, one, room, room, none)
-            for name, room in rooms.items()
-        },
-        traits={os_traits.OWNER_NOVA: 0, os_traits.COMPUTE_STATUS_DISABLED: 1},
-        trait_bits=np.ones((count, 1), np.uint32),  # the first one alone
-        members={},
-    )
-    return LabCloud(Snapshot(columns), table)
+    hosts = HostTable(Snapshot(columns))
+    return LabCloud(hosts.snapshot, table_of(of_rows(hosts)))
 
 
 def objects(values: Sequence[Any]) -> Objects:

@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -41,15 +41,6 @@ from novasched.scheduler.weighers import Weigher, bounds
 PLACEMENT = 'placement'
 """The step that took the last host where there are no candidates."""
 NEW = '00000000-0000-4000-8000-000000000000'
-
-
-class Placer(Protocol):
-    """Places instances in a cloud."""
-
-    step: str  # which left no host, after place() has returned none
-
-    def place(self, request: RequestSpec, count: int) -> list[Placed]:
-        """Place so many instances, all or none; none: one of them has no host."""
 
 
 def requests_of(flavors: Sequence[TraceFlavor]) -> list[RequestSpec]:
@@ -140,6 +131,7 @@ class ManagedPlacer:
         return self._log.step
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
+        """Place so many instances, all or none; none: one of them has no host."""
         numbers = itertools.islice(self._numbers, count)
         uuids = [str(uuid.UUID(int=number)) for number in numbers]
         asked = request.replaced(num_instances=count, instance_uuid=uuids[0])
@@ -183,6 +175,7 @@ class DirectPlacer:
         self.step = PLACEMENT
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
+        """See ManagedPlacer.place()."""
         kind = self._kinds.get(id(request)) or self._kind(request)
         slots = self._cloud.slots(kind.amounts)
         rows = np.flatnonzero(slots)
@@ -225,6 +218,11 @@ class DirectPlacer:
         kind = _Kind(request, amounts, self._cloud.takes(request), profile)
         self._kinds[id(request)] = kind
         return kind
+
+
+Placer = ManagedPlacer | DirectPlacer
+"""Places instances in a cloud; ``step`` says which step left no host, if it could not.
+"""
 
 
 def plain_amounts(request: RequestSpec) -> dict[str, int]:

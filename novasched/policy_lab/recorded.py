@@ -2,7 +2,7 @@
 """Recorded history as a workload: its first hosts, its requests, ends of its instances.
 
 Hosts, services and providers stay as they were at the first request, but for what
-instances take. What else is not modelled is counted, see NOT_MODELLED.
+instances take. What else is not modelled is counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import os_traits
 
 from novasched import errors
 from novasched.history import reading
@@ -22,10 +21,10 @@ from novasched.objects.network import NetworkRequestList
 from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab.cloud import LabCloud, Placed
 from novasched.policy_lab.placing import plain_amounts
+from novasched.policy_lab.providers import Providers, of_rows, table_of
 from novasched.policy_lab.results import HostGroup
 from novasched.policy_lab.simulation import Resident, Workload
 from novasched.policy_lab.trace import Batch, Trace, TraceFlavor
-from novasched.providers.contents import Contents, build
 from novasched.providers.table import ProviderTable
 from novasched.scheduler.hosts import HostTable
 
@@ -38,14 +37,6 @@ REBUILDS = 'rebuilds and requests without instances: left out'
 ENDS = 'ends of instances of unknown flavor: they stay'
 PROVIDERS = 'hosts without recorded providers: their rows stand for inventories'
 EARLY = 'requests before the first decision: the hosts are not known then'
-NOT_MODELLED = (EARLY, PORTS, NUMA, DEVICES, GROUPS, MOVES, REBUILDS, ENDS, PROVIDERS)
-
-Providers = dict[str, Mapping[str, Any]]
-
-
-def is_history(path: Path) -> bool:
-    """Return whether something was recorded there."""
-    return path.is_file() or bool(reading.files_of(path))
 
 
 def workload(path: Path) -> Workload:
@@ -78,7 +69,7 @@ class _Reader:
         if first is None:
             raise ValueError('it has no hosts')
         hosts, start_s = first.state.hosts(), first.at
-        providers: Providers = {}
+        providers: dict[str, Mapping[str, Any]] = {}
         providers_s = start_s
         known: dict[str, int | None] = {
             uuid: each.instance_type_id
@@ -127,7 +118,7 @@ class _Reader:
         if item.at < start_s:
             self._unmodelled[EARLY] += 1
             return
-        spec = RequestSpec.obj_from_primitive(item.spec)
+        spec = RequestSpec.obj_from_primitive(dict(item.spec))
         if spec.is_rebuild or not item.instance_uuids:
             self._unmodelled[REBUILDS] += 1
             return
@@ -199,121 +190,16 @@ class _Reader:
 
     def _table(self, hosts: HostTable, providers: Providers) -> ProviderTable:
         """Return the recorded providers; of hosts without one, what their rows say."""
-        missing = [row for row, uuid in enumerate(hosts.uuid) if uuid not in providers]
+        missing = set(hosts.uuid.tolist()) - providers.keys()
         if missing:
             self._unmodelled[PROVIDERS] = len(missing)
-        for row in missing:
-            providers[hosts.uuid[row]] = _provider(hosts, row)
-        return build(contents_of(providers))
+        by_rows = {u: p for u, p in of_rows(hosts).items() if u in missing}
+        return table_of({**providers, **by_rows})
 
 
 def _without_builds(hosts: HostTable) -> HostTable:
     """Return the hosts as if all builds had ended: nothing is known of these."""
     return hosts.with_columns(num_io_ops=np.zeros(len(hosts), np.int64))
-
-
-def _provider(hosts: HostTable, row: int) -> Mapping[str, Any]:
-    """Return the inventories of a host by its row."""
-    total_mb, disk_gb = hosts.total_usable_ram_mb[row], hosts.total_usable_disk_gb[row]
-    found = {
-        'VCPU': (
-            hosts.vcpus_total[row] * hosts.cpu_allocation_ratio[row],
-            hosts.vcpus_used[row],
-        ),
-        'MEMORY_MB': (
-            total_mb * hosts.ram_allocation_ratio[row],
-            total_mb - hosts.free_ram_mb[row],
-        ),
-        'DISK_GB': (
-            disk_gb * hosts.disk_allocation_ratio[row],
-            disk_gb - hosts.free_disk_mb[row] // 1024,
-        ),
-    }
-    return {
-        'parent': None,
-        'inventories': {
-            name: {
-                'capacity': int(np.nan_to_num(capacity)),
-                'min_unit': 1,
-                'max_unit': int(np.nan_to_num(capacity)),
-                'step_size': 1,
-                'used': int(used),
-            }
-            for name, (capacity, used) in found.items()
-            if capacity > 0
-        },
-        'traits': [os_traits.OWNER_NOVA],
-        'aggregates': [],
-    }
-
-
-def contents_of(providers: Providers) -> Contents:
-    """Return recorded providers as rows of placement's tables."""
-    ids = {uuid: number for number, uuid in enumerate(providers, 1)}
-
-    def root_of(uuid: str) -> str:
-        while (parent := providers[uuid]['parent']) in ids:
-            uuid = parent
-        return uuid
-
-    def numbered(field: str, *more: str) -> dict[str, int]:
-        names = dict.fromkeys(more)
-        for each in providers.values():
-            names.update(dict.fromkeys(each[field]))
-        return {name: number for number, name in enumerate(names, 1)}
-
-    def rows(field: str, numbers: Mapping[str, int]) -> list[tuple[int, int]]:
-        return [
-            (ids[uuid], numbers[name])
-            for uuid, each in providers.items()
-            for name in each[field]
-        ]
-
-    classes = numbered('inventories')
-    traits = numbered('traits', os_traits.COMPUTE_STATUS_DISABLED, os_traits.OWNER_NOVA)
-    aggregates = numbered('aggregates')
-    inventories = [
-        (ids[uuid], classes[name], limits)
-        for uuid, each in providers.items()
-        for name, limits in each['inventories'].items()
-    ]
-    return Contents(
-        providers=_table_of(
-            [
-                (ids[uuid], 0, ids[root_of(uuid)], ids.get(each['parent'], 0))
-                for uuid, each in providers.items()
-            ],
-            4,
-        ),
-        inventories=np.array(
-            [
-                (
-                    provider,
-                    number,
-                    limits['capacity'],
-                    0,
-                    limits['min_unit'],
-                    limits['max_unit'],
-                    limits['step_size'],
-                    1.0,
-                    1.0,
-                )
-                for provider, number, limits in inventories
-            ],
-            np.float64,
-        ).reshape(-1, 9),
-        usage=_table_of([(p, n, limits['used']) for p, n, limits in inventories], 3),
-        traits=_table_of(rows('traits', traits), 2),
-        aggregates=_table_of(rows('aggregates', aggregates), 2),
-        uuids={number: uuid for uuid, number in ids.items()},
-        class_names={number: name for name, number in classes.items()},
-        trait_names={number: name for name, number in traits.items()},
-        aggregate_uuids={number: uuid for uuid, number in aggregates.items()},
-    )
-
-
-def _table_of(rows: list[tuple[int, ...]] | list[tuple[int, int]], width: int) -> Any:
-    return np.array(rows, np.int64).reshape(-1, width)
 
 
 def _groups(cloud: LabCloud) -> list[HostGroup]:

@@ -75,7 +75,7 @@ class Refusal(NamedTuple):
 
     at_s: float
     flavor: int
-    count: int
+    vms: int
     step: str
 
 
@@ -124,7 +124,7 @@ class Simulation:
             self._place(batch)
             if watch is not None and len(self.refusals) > before:
                 watch.refused(self)
-            refused += sum(each.count for each in self.refusals[before:])
+            refused += sum(each.vms for each in self.refusals[before:])
             if refused > self.most_refused:
                 return
         if watch is not None:
@@ -252,7 +252,7 @@ class Watch:
             ),
             'spread_vcpus_points': float(shares[0].std()),
             'spread_ram_points': float(shares[1].std()),
-            'refused_vms': float(sum(r.count for r in simulation.refusals)),
+            'refused_vms': float(sum(r.vms for r in simulation.refusals)),
         }
         for name, value in column.items():
             self.columns[name].append(round(value, 4))
@@ -287,8 +287,8 @@ class Watch:
 
     def figures(self, refusals: Sequence[Refusal]) -> dict[str, float | None]:
         """Return all figures by name."""
-        refused = sum(each.count for each in refusals)
-        vcpus = sum(each.count * self._flavors[each.flavor].vcpus for each in refusals)
+        refused = sum(each.vms for each in refusals)
+        vcpus = sum(each.vms * self._flavors[each.flavor].vcpus for each in refusals)
         at_s, load = self.first_refusal or (None, None)
         first = (None, None) if load is None else figures.allocated(load)
         columns = self.columns
@@ -314,7 +314,7 @@ class Watch:
             at: Counter() for at in range(len(self._flavors))
         }
         for each in refusals:
-            steps[each.flavor][each.step] += each.count
+            steps[each.flavor][each.step] += each.vms
         rooms = np.array(self.rooms)
         return [
             FlavorCounts(

@@ -142,7 +142,7 @@ def test_recorded_policy_picks_the_recorded_hosts(tmp_path, providers):
     again = PicksSeen(load, sources.policy_for(load, parse('now=')))
     assert again.seen() == simulation.picks
     assert [] in simulation.picks
-    refused = [each.count for each in again.refusals]
+    refused = [each.vms for each in again.refusals]
     assert sum(refused) == simulation.picks.count([])
     assert bool(load.trace.unmodelled) != providers
 
