@@ -119,7 +119,7 @@ class PolicyCommand(LabCommand):
 
         hosts: Sequence[HostGroup] = ()
         if parsed_args.hosts:
-            load = runs.offered_peak(str(parsed_args.history), 1)
+            load = runs.offered_peak(parsed_args.history, 1)
             hosts = parse_hosts(parsed_args.hosts, load)
         return {
             'parts': parsed_args.parts,
@@ -272,7 +272,7 @@ class ListFlavors(LabCommand):
         from novasched.policy_lab import sources
         from novasched.policy_lab.advice import flavors_line
 
-        part = sources.header(parsed_args.history).parts[0]
+        part = sources.parts_of(parsed_args.history)[0]
         found = sources.flavor_shares(sources.workload(parsed_args.history, part))
         return {'flavors': found, 'line': flavors_line(found)}
 

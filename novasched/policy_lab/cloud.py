@@ -17,19 +17,27 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import os_traits
 
+from novasched import errors
 from novasched.cluster.aggregates import AggregateView
 from novasched.cluster.snapshot import candidates_column, limits_column
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.policy_lab.figures import HostLoad
+from novasched.policy_lab.providers import of_rows, table_of
 from novasched.policy_lab.results import HostGroup
-from novasched.ports import Candidate, Candidates, Claimed, ClaimRequest, UndoLeft
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    ClaimRequest,
+    QueryFailed,
+    UndoLeft,
+)
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import search
-from novasched.providers.table import Inventory, ProviderTable
+from novasched.providers.table import ProviderTable
 from novasched.resources.query import VERSION, Query, decode
 from novasched.scheduler.columns import Categories, Ints, Objects, Rows
 from novasched.scheduler.fit.parse import HostPools, host_topology
@@ -42,7 +50,6 @@ MOST_OF_ROOT = 32
 """Candidates of a host, as with a copy of placement."""
 CHANGING = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
 """Columns that instances change."""
-CLASSES = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 NAMESPACE = uuid.UUID('5a7cf8b4-6d0f-4d0e-9c61-8d3f6a1f2a55')
 
 
@@ -127,19 +134,23 @@ class LabCloud:
         return HostLoad(
             self._vcpus,
             self._ram_mb,
-            self._of_hosts('VCPU', self.used['VCPU']),
-            self._of_hosts('MEMORY_MB', self.used['MEMORY_MB']),
+            self._of_hosts('VCPU', self.used.get('VCPU')),
+            self._of_hosts('MEMORY_MB', self.used.get('MEMORY_MB')),
             self.columns['num_instances'].copy(),
         )
 
     def _capacity(self, name: str) -> Ints:
-        inventory = self._providers.inventories[name]
+        inventory = self._providers.inventories.get(name)
+        if inventory is None:
+            return self._of_hosts(name, None)
         return self._of_hosts(name, np.minimum(inventory.room, inventory.capacity))
 
-    def _of_hosts(self, name: str, amounts: Ints) -> Ints:
+    def _of_hosts(self, name: str, amounts: Ints | None) -> Ints:
         """Return the amounts of an inventory by host."""
-        rows = self._host_rows[self._providers.inventories[name].rows]
         found = np.zeros(len(self._hosts), np.int64)
+        if amounts is None:
+            return found
+        rows = self._host_rows[self._providers.inventories[name].rows]
         found[rows[rows >= 0]] = amounts[rows >= 0]
         return found
 
@@ -169,6 +180,15 @@ class LabCloud:
         )
         self.add(placed)
         return placed
+
+    def amounts_on(
+        self, row: int, amounts: Mapping[str, int]
+    ) -> list[tuple[str, int, int]]:
+        """Return amounts of the provider that is the host of a row, as far as it has
+        such classes."""
+        provider = int(np.flatnonzero(self._host_rows == row)[0])
+        places = {n: i.place(provider) for n, i in self._providers.inventories.items()}
+        return [(n, places[n], a) for n, a in amounts.items() if places.get(n, -1) >= 0]
 
     def takes(self, request: RequestSpec) -> Sequence[tuple[str, int]]:
         """Return how the columns of a host change while an instance is there."""
@@ -220,6 +240,8 @@ class LabView:
         self.cloud = cloud
         self.cells = SimpleNamespace(enabled=list, broken=set, get=lambda uuid: None)
         self.aggregates = AggregateView()
+        known = cloud.snapshot().column('aggregates').values
+        self.aggregates.update(itertools.chain.from_iterable(known))
 
     def hosts(self, candidates: Any, *where: Any) -> HostTable:
         return self.cloud.hosts(candidates)
@@ -271,8 +293,13 @@ class LabPlacement(ClaimlessPlacement):
         self.held: dict[str, Candidate] = {}
         self._decode = functools.cache(decode)
 
-    def candidates(self, context: RequestContext, query: str) -> Candidates:
-        found = self.cloud.candidates(self._decode(query))
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        try:
+            found = self.cloud.candidates(self._decode(query))
+        except errors.InvalidCandidateQuery as problem:
+            return QueryFailed(400, str(problem))
         # ``further``: there are no others, as nothing else happens meanwhile
         summaries = TableSummaries(found.table)
         return Candidates(found, VERSION, summaries, further=True)
@@ -340,25 +367,8 @@ def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
         'is_source': np.zeros(count, bool),
         'service_up': np.ones(count, bool),
     }
-    rows = np.arange(count)
-    rooms = dict(zip(CLASSES, (vcpus, ram_mb, disk_gb), strict=True))
-    one = np.ones(count, np.int64)
-    table = ProviderTable(
-        ids=rows + 1,
-        uuids=uuids.tolist(),
-        parents=np.full(count, -1, np.intp),
-        roots=rows,
-        ends=rows + 1,
-        classes=frozenset(CLASSES),
-        inventories={
-            name: Inventory(rows, one, room, one, room, room, none)
-            for name, room in rooms.items()
-        },
-        traits={os_traits.OWNER_NOVA: 0, os_traits.COMPUTE_STATUS_DISABLED: 1},
-        trait_bits=np.ones((count, 1), np.uint32),  # the first one alone
-        members={},
-    )
-    return LabCloud(Snapshot(columns), table)
+    hosts = HostTable(Snapshot(columns))
+    return LabCloud(hosts.snapshot, table_of(of_rows(hosts)))
 
 
 def objects(values: Sequence[Any]) -> Objects:

@@ -64,7 +64,7 @@ def density(load: HostLoad) -> tuple[float | None, float | None]:
 
 def empty(load: HostLoad) -> float:
     """Return how many hosts have no instance, in per cent."""
-    return percent(np.count_nonzero(load.instances == 0), len(load.instances))
+    return percent(int((load.instances == 0).sum()), len(load.instances))
 
 
 def stranded(load: HostLoad) -> tuple[float, float]:

@@ -72,4 +72,4 @@ def refused_with(
     )
     simulation = Simulation(other, policy, is_direct=True, most_refused=budget)
     simulation.run()
-    return sum(each.count for each in simulation.refusals)
+    return sum(each.vms for each in simulation.refusals)

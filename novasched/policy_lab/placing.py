@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -43,19 +43,15 @@ PLACEMENT = 'placement'
 NEW = '00000000-0000-4000-8000-000000000000'
 
 
-class Placer(Protocol):
-    """Places instances in a cloud."""
-
-    step: str  # which left no host, after place() has returned none
-
-    def place(self, request: RequestSpec, count: int) -> list[Placed]:
-        """Place so many instances, all or none; none: one of them has no host."""
+def requests_of(flavors: Sequence[TraceFlavor]) -> list[RequestSpec]:
+    """Return the request for an instance of each flavor."""
+    return [request_of(flavor, number) for number, flavor in enumerate(flavors, 1)]
 
 
-def request_of(flavor: TraceFlavor) -> RequestSpec:
-    """Return the request for an instance of a flavor."""
+def request_of(flavor: TraceFlavor, number: int = 1) -> RequestSpec:
+    """Return the request for an instance of a flavor, whose id is a number."""
     made = Flavor(
-        id=1,
+        id=number,
         name=flavor.name,
         flavorid=flavor.name,
         vcpus=flavor.vcpus,
@@ -72,7 +68,7 @@ def request_of(flavor: TraceFlavor) -> RequestSpec:
     return request_spec(NEW, made, {}, project_id='lab', user_id='lab')
 
 
-class _RefusalStep(DecisionLog, DecisionRecorder):
+class RefusalLog(DecisionLog, DecisionRecorder):
     """Remembers which step left no host in the last request."""
 
     def __init__(self) -> None:
@@ -98,10 +94,16 @@ def _last_step(decision: Decision) -> str:
 class ManagedPlacer:
     """Asks the manager of a scheduler, as a conductor would."""
 
-    def __init__(self, cloud: LabCloud, policy: Policy, rng: random.Random) -> None:
+    def __init__(
+        self,
+        cloud: LabCloud,
+        policy: Policy,
+        rng: random.Random,
+        log: RefusalLog | None = None,
+    ) -> None:
         self._cloud = cloud
         self._placement = LabPlacement(cloud)
-        self._steps = _RefusalStep()
+        self._log = log or RefusalLog()
         view: Any = LabView(cloud)
         network: Any = None  # requests have no ports
         context = DriverContext(
@@ -120,15 +122,16 @@ class ManagedPlacer:
             query_policy=QueryPolicy.from_conf(policy.conf, NEWEST),
             network=network,
         )
-        self._manager = SchedulerManager(attempts, self._steps)
+        self._manager = SchedulerManager(attempts, self._log)
         self._context = RequestContext(overwrite=False)
         self._numbers = itertools.count(1)
 
     @property
     def step(self) -> str:
-        return self._steps.step
+        return self._log.step
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
+        """Place so many instances, all or none; none: one of them has no host."""
         numbers = itertools.islice(self._numbers, count)
         uuids = [str(uuid.UUID(int=number)) for number in numbers]
         asked = request.replaced(num_instances=count, instance_uuid=uuids[0])
@@ -172,6 +175,7 @@ class DirectPlacer:
         self.step = PLACEMENT
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
+        """See ManagedPlacer.place()."""
         kind = self._kinds.get(id(request)) or self._kind(request)
         slots = self._cloud.slots(kind.amounts)
         rows = np.flatnonzero(slots)
@@ -214,6 +218,11 @@ class DirectPlacer:
         kind = _Kind(request, amounts, self._cloud.takes(request), profile)
         self._kinds[id(request)] = kind
         return kind
+
+
+Placer = ManagedPlacer | DirectPlacer
+"""Places instances in a cloud; ``step`` says which step left no host, if it could not.
+"""
 
 
 def plain_amounts(request: RequestSpec) -> dict[str, int]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from oslo_config import cfg
 
@@ -22,6 +24,9 @@ SHORT = {
     'filters': 'enabled_filters',
     'weighers': 'weight_classes',
 }
+DEFAULT = 'default'
+"""The policy text of nova's defaults."""
+NOTHING: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 FLAVORS, MOST_FLAVORS = 'keep_room_flavors', 32
 
 
@@ -42,22 +47,31 @@ def parse(text: str) -> PolicyText:
     return PolicyText(name.strip(), rest.strip())
 
 
-def policy_of(text: PolicyText, flavors: Sequence[str] = ()) -> Policy:
+def policy_of(
+    text: PolicyText,
+    flavors: Sequence[str] = (),
+    recorded: Mapping[str, Mapping[str, Any]] = NOTHING,
+) -> Policy:
     """Make a policy. ``flavors`` are for KeepRoom, if the policy names none.
 
-    A word without a colon is a configuration file; ``default`` has no options. Other
-    words are ``option:value`` of [filter_scheduler], where ``cpu`` is
+    It begins with ``recorded`` options, by group, unless a word says otherwise: a word
+    without a colon is a configuration file, or ``default`` for no options. Other words
+    are ``option:value`` of [filter_scheduler], where ``cpu`` is
     cpu_weight_multiplier and ``+`` separates the values of a list. Raises
     errors.SetupError, and errors.OptionError for a word that is none.
     """
     words = [word.strip() for word in text.text.split(',') if word.strip()]
-    files = [word for word in words if ':' not in word and word != 'default']
-    conf = _configuration(files)
+    bases = [word for word in words if ':' not in word]
+    conf = _configuration([word for word in bases if word != DEFAULT])
+    for group, options in () if bases else recorded.items():
+        of_group = None if group == 'DEFAULT' else group
+        for name, value in options.items():
+            if name in (conf if of_group is None else conf[group]):
+                conf.set_override(name, value, of_group)
     for word in words:
         if ':' in word:
             _set(conf, word)
-    group = conf[GROUP]
-    if flavors and FLAVORS in group and not group[FLAVORS]:
+    if flavors and not conf[GROUP][FLAVORS]:
         conf.set_override(FLAVORS, list(flavors[:MOST_FLAVORS]), GROUP)
     return Policy(text.name, conf, plugins.profile_from_conf(conf))
 
@@ -70,7 +84,7 @@ def content_of(text: PolicyText) -> str:
         held = [
             Path(word).read_text(encoding='utf-8')
             for word in words
-            if word and ':' not in word and word != 'default'
+            if word and ':' not in word and word != DEFAULT
         ]
     except (OSError, UnicodeDecodeError) as problem:
         raise _no_policy(text.text, str(problem)) from problem

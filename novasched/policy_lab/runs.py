@@ -8,21 +8,21 @@ an option or the history, is run again.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from novasched import errors
+from novasched.inspection.questions import replay
 from novasched.policy_lab import intervals, sources
+from novasched.policy_lab.figures import percent
 from novasched.policy_lab.need import need
-from novasched.policy_lab.policy import content_of, policy_of
+from novasched.policy_lab.policy import content_of
 from novasched.policy_lab.results import (
     HostGroup,
     NeededHosts,
@@ -85,25 +85,35 @@ def run(
     with_measures: bool = True,
     with_need: bool = False,
     processes: int | None = None,
+    trusted: Collection[str] = (),
     report: Report = silent,
 ) -> RunResult:
     """Run policies over the first so many parts of a history, or over all.
 
     ``hosts`` are other hosts than the history has. Results stand in a directory, which
-    may have some already. Raises errors.SetupError, such as errors.OptionError.
+    may have some already. Of a recorded history, only classes of ours are loaded and
+    those that are ``trusted``. Raises errors.SetupError, such as errors.OptionError.
     """
-    trace = sources.header(history)
-    chosen = list(trace.parts)[:parts]
-    if parts is not None and parts > len(trace.parts):
+    known, is_trace = sources.parts_of(history), sources.is_trace(history)
+    chosen = list(known)[:parts]
+    if parts is not None and parts > len(known):
         raise errors.OptionError(
-            '--parts', f'there are {len(trace.parts)}', 'Give fewer, or import more'
+            '--parts', f'there are {len(known)}', 'Give fewer, or import more'
         )
     if len({policy.name for policy in policies}) < len(policies) or not policies:
         raise errors.OptionError(
             '--policy', 'names are missing or equal', 'Give each policy its name'
         )
+    if not is_trace and (hosts or with_need):
+        raise errors.OptionError(
+            str(history), 'its hosts are the recorded ones', 'Import a trace for others'
+        )
+    load = sources.workload(history, chosen[0], tuple(hosts))
+    if load.profile:
+        foreign = replay.foreign_classes(load.profile)
+        replay.check_trusted(str(history), foreign, trusted)
     for policy in policies:
-        policy_of(policy)  # raises what is wrong before anything runs
+        sources.policy_for(load, policy)  # raises what is wrong before anything runs
     plan = RunPlan(
         str(history), sources.digest(history), list(policies), chosen, fill_s, SEED
     )
@@ -117,20 +127,20 @@ def run(
     ]
     found = _all_done(tasks, processes, report)
     measured = [each for each in found if isinstance(each, PartResult)]
-    loads = [offered_peak(str(history), part) for part in chosen]
-    shown = list(hosts or trace.hosts)
+    loads = [offered_peak(history, part) for part in chosen]
+    shown = list(load.trace.hosts)
     vcpus = sum(group.count * group.vcpus for group in shown) * len(loads)
     ram_mb = sum(group.count * group.ram_mb for group in shown) * len(loads)
     result = RunResult(
         plan=plan,
-        title=trace.title,
+        title=load.trace.title,
         hosts=shown,
-        offered_vcpus_percent=100.0 * sum(load.vcpus for load in loads) / vcpus,
-        offered_ram_percent=100.0 * sum(load.ram_mb for load in loads) / ram_mb,
+        offered_vcpus_percent=percent(sum(each.vcpus for each in loads), vcpus),
+        offered_ram_percent=percent(sum(each.ram_mb for each in loads), ram_mb),
         parts=measured,
         rows=intervals.rows(measured) if measured else [],
         overloaded=intervals.overloaded(measured) if measured else [],
-        unmodelled=trace.unmodelled,
+        unmodelled=load.trace.unmodelled,
         needed=[each for each in found if isinstance(each, NeededHosts)],
     )
     if with_measures:
@@ -232,25 +242,23 @@ def _ended(future: Future[None], task: _Task) -> _Task:
 
 def _do(task: _Task) -> None:
     """Do a task in this process, and write its result."""
-    workload = _workload(task.history, task.part, tuple(task.hosts))
-    policy = policy_of(task.policy, sources.flavor_shares(workload))
+    load = sources.workload(Path(task.history), task.part, tuple(task.hosts))
+    policy = sources.policy_for(load, task.policy)
     if task.what == NEED:
-        result: PartResult | NeededHosts = need(workload, policy)
+        result: PartResult | NeededHosts = need(load, policy)
     else:
-        result = measure(workload, policy, task.fill_s)
+        result = measure(load, policy, task.fill_s)
     _write(Path(task.path), json.dumps(to_json(result)))
 
 
-@functools.lru_cache(maxsize=1)
-def _workload(history: str, part: int, hosts: Sequence[HostGroup]) -> Any:
-    return sources.workload(Path(history), part, hosts)
-
-
-@functools.lru_cache(maxsize=64)
-def offered_peak(history: str, part: int) -> Load:
-    """Return the largest load that a part offers. Raises errors.OptionError."""
-    workload = _workload(history, part, ())
-    return peak(workload.trace.flavors, workload.batches)
+def offered_peak(history: Path, part: int) -> Load:
+    """Return the largest load, with what runs at the start."""
+    load = sources.workload(history, part)
+    offered, begins = peak(load.trace.flavors, load.batches), load.cloud.load()
+    return Load(
+        offered.vcpus + int(begins.used_vcpus.sum()),
+        offered.ram_mb + int(begins.used_ram_mb.sum()),
+    )
 
 
 def _known(task: _Task) -> PartResult | NeededHosts | None:

@@ -14,10 +14,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab import figures
 from novasched.policy_lab.cloud import BUILD_S, LabCloud, Placed
 from novasched.policy_lab.figures import HostLoad, percent
@@ -25,7 +26,7 @@ from novasched.policy_lab.placing import (
     DirectPlacer,
     ManagedPlacer,
     Placer,
-    request_of,
+    requests_of,
 )
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.results import (
@@ -46,6 +47,14 @@ REFUSED_IN_A_ROW = 200
 SEED = 20171
 
 
+class Resident(NamedTuple):
+    """Instance that runs at the start and ends."""
+
+    end_s: float
+    flavor: int
+    placed: Placed
+
+
 @dataclass(frozen=True)
 class Workload:
     """A part of a trace, and the cloud that it begins on."""
@@ -55,7 +64,10 @@ class Workload:
     batches: Sequence[Batch]  # by time
     cloud: LabCloud  # not to be changed
     is_plain: bool = True  # a plain cloud with requests of plain flavors
-    is_known: bool = True  # all instances of the cloud are of the trace
+    requests: Sequence[RequestSpec] = ()  # by flavor, if the trace has more to say
+    residents: Sequence[Resident] = ()
+    # what it was recorded by: nova_release, and options by group
+    profile: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Refusal(NamedTuple):
@@ -63,7 +75,7 @@ class Refusal(NamedTuple):
 
     at_s: float
     flavor: int
-    count: int
+    vms: int
     step: str
 
 
@@ -92,12 +104,14 @@ class Simulation:
         self._managed = ManagedPlacer(self.cloud, self.policy, rng)
         direct = DirectPlacer(self.cloud, self.policy, rng)
         self._direct: Placer = direct if is_plain else self._managed
-        self._requests = [request_of(flavor) for flavor in trace.flavors]
+        self._requests = self.workload.requests or requests_of(trace.flavors)
         self._ends: list[tuple[float, int, int, Placed]] = []
         self._builds: deque[tuple[float, int]] = deque()
         self._number = 0
         shape = len(self.cloud.node_uuids), len(trace.flavors)
         self.counts: Ints = np.zeros(shape, np.int64)  # instances by host and flavor
+        for end_s, flavor, placed in self.workload.residents:
+            self._end_at(end_s, flavor, placed)
 
     def run(self, watch: Watch | None = None) -> None:
         """Place all batches, and let ``watch`` measure from second 0 on."""
@@ -110,7 +124,7 @@ class Simulation:
             self._place(batch)
             if watch is not None and len(self.refusals) > before:
                 watch.refused(self)
-            refused += sum(each.count for each in self.refusals[before:])
+            refused += sum(each.vms for each in self.refusals[before:])
             if refused > self.most_refused:
                 return
         if watch is not None:
@@ -147,11 +161,15 @@ class Simulation:
         for each, life_s in zip(placed, lives, strict=True):
             self.cloud.count_builds(each.row, 1)
             self._builds.append((batch.at_s + BUILD_S, each.row))
-            self.counts[each.row, batch.flavor] += 1
             if life_s is not None:
-                self._number += 1
-                end = (batch.at_s + life_s, self._number, batch.flavor, each)
-                heapq.heappush(self._ends, end)
+                self._end_at(batch.at_s + life_s, batch.flavor, each)
+            else:
+                self.counts[each.row, batch.flavor] += 1
+
+    def _end_at(self, end_s: float, flavor: int, placed: Placed) -> None:
+        self._number += 1
+        heapq.heappush(self._ends, (end_s, self._number, flavor, placed))
+        self.counts[placed.row, flavor] += 1
 
     def fill(self, at_s: float, shares: Sequence[float]) -> Fill:
         """Fill a copy of the cloud with instances drawn by their shares, one by one,
@@ -185,7 +203,7 @@ class Watch:
         trace = workload.trace
         self._fill_s = fill_s
         self._flavors = trace.flavors
-        self._is_known = workload.is_known
+        self._is_plain = workload.is_plain  # all instances are known
         asked: Counter[int] = Counter()
         for batch in workload.batches:
             if batch.at_s >= 0:
@@ -234,7 +252,7 @@ class Watch:
             ),
             'spread_vcpus_points': float(shares[0].std()),
             'spread_ram_points': float(shares[1].std()),
-            'refused_vms': float(sum(r.count for r in simulation.refusals)),
+            'refused_vms': float(sum(r.vms for r in simulation.refusals)),
         }
         for name, value in column.items():
             self.columns[name].append(round(value, 4))
@@ -249,7 +267,7 @@ class Watch:
 
     def _try(self, at_s: float, load: HostLoad, simulation: Simulation) -> None:
         """Evacuate, drain and fill copies of the cloud."""
-        if self._is_known:
+        if self._is_plain:
             does = figures.evacuates(load, simulation.counts, self._flavors)
             self._note('evacuates_percent', 100.0 if does else 0.0)
             drained = figures.drainable(load, simulation.counts, self._flavors)
@@ -269,8 +287,8 @@ class Watch:
 
     def figures(self, refusals: Sequence[Refusal]) -> dict[str, float | None]:
         """Return all figures by name."""
-        refused = sum(each.count for each in refusals)
-        vcpus = sum(each.count * self._flavors[each.flavor].vcpus for each in refusals)
+        refused = sum(each.vms for each in refusals)
+        vcpus = sum(each.vms * self._flavors[each.flavor].vcpus for each in refusals)
         at_s, load = self.first_refusal or (None, None)
         first = (None, None) if load is None else figures.allocated(load)
         columns = self.columns
@@ -296,7 +314,7 @@ class Watch:
             at: Counter() for at in range(len(self._flavors))
         }
         for each in refusals:
-            steps[each.flavor][each.step] += each.count
+            steps[each.flavor][each.step] += each.vms
         rooms = np.array(self.rooms)
         return [
             FlavorCounts(
