@@ -2,8 +2,8 @@
 """Runs of several policies over several parts, on all cores.
 
 A run has a directory: ``run.json`` once all was measured, and a file for each policy
-and part once that is done. A run that was broken off goes on with what is missing; what has changed since,
-an option or the history, is run again.
+and part once that is done. A run that was broken off goes on with what is missing;
+what has changed since, an option or the history, is run again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands over a small history: ``lab run``, ``lab need``, ``lab show``, ``lab flavors``,
-``lab import``, ``lab advise``."""
+"""Commands over a small history: ``lab run``, ``lab need``, ``lab show``,
+``lab flavors``, ``lab import``, ``lab advise``."""
 
 import gzip
 import json
