@@ -165,12 +165,3 @@ def test_weighers_that_are_off_leave_no_trace(hosts, request):
     }
     names = [w.name for w in found.weighings if w.name not in {n.name for n in novas}]
     assert all(cls.option in overridden for cls in OWN if cls.__name__ in names)
-
-
-@given(hosts=host_tables, request=requests)
-@examples(15)
-def test_weigher_that_an_aggregate_turns_on_takes_part(hosts, request):
-    weigher = SameHostWeigher()
-    assert not weigher.takes_part(hosts)
-    weigher.multiplier = -1.0
-    assert weigher.takes_part(hosts)
