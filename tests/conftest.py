@@ -31,6 +31,7 @@ TOGETHER = {
     'tests/live/test_peer_conductor.py': "the peer's cloud",
     'tests/live/test_printed_commands.py': "the peer's cloud",
     'tests/live/test_replacement.py': "the peer's cloud",
+    'tests/live/test_shadow.py': "the peer's cloud",
     'tests/matrix/test_moves.py': 'the oldest release',
     'tests/matrix/test_release.py': 'the oldest release',
 }
