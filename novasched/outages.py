@@ -198,9 +198,10 @@ class Outages:
                 for turn in outage.queue:
                     turn.set()
 
-    def rest(self, seconds: float) -> None:
-        """Return after so long, or when nobody waits any more."""
-        self._closed.wait(seconds)
+    def rest(self, seconds: float, until: threading.Event | None = None) -> bool:
+        """Return after so long, or when the event is set: as a default when nobody
+        waits any more. Returns whether it is set."""
+        return (until or self._closed).wait(seconds)
 
     def is_unavailable(self, service: str) -> bool:
         """Whether a service for which requests wait, or waited, is unavailable."""
@@ -263,7 +264,7 @@ class Outages:
             outage.admit(began_s)
         try:
             while not turn.is_set() and (wait_s := left_s(outage.is_back)) > 0:
-                turn.wait(min(wait_s, TURN_S))
+                self.rest(min(wait_s, TURN_S), until=turn)
                 with self._lock:
                     outage.admit(self._clock.monotonic())
             is_wanted = True
@@ -328,7 +329,7 @@ class Outages:
 
     def _probe_until_back(self, outage: _ServiceOutage, probe: Probe) -> None:
         pause_s = FIRST_PAUSE_S
-        while not self._closed.wait(pause_s) and not _answers(probe):
+        while not self.rest(pause_s) and not _answers(probe):
             outage.is_confirmed = True
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self._closed.is_set():

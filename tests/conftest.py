@@ -14,11 +14,14 @@ from xdist.scheduler import LoadFileScheduling
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
 from novasched import printable
+from novasched.rpc import oslo_internals
+from tests.live.servers.forks import CLOSED_S
 from tests.support.suite.progress import Progress
 
 printable.in_logs()
 # Each connection to MariaDB would read the authorities of the machine, for 50 ms.
 os.environ['SSL_CERT_FILE'] = os.devnull
+oslo_internals.amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MAX = CLOSED_S
 PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
 """Examples of a property that names no number; see tests/support/tables/examples.py."""
 TOGETHER = {
@@ -31,6 +34,7 @@ TOGETHER = {
     'tests/live/test_peer_conductor.py': "the peer's cloud",
     'tests/live/test_printed_commands.py': "the peer's cloud",
     'tests/live/test_replacement.py': "the peer's cloud",
+    'tests/live/test_shadow.py': "the peer's cloud",
     'tests/matrix/test_moves.py': 'the oldest release',
     'tests/matrix/test_release.py': 'the oldest release',
 }

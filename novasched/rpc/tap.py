@@ -249,6 +249,7 @@ class Tap:
         channel.basic_consume(queue, no_ack=True, callback=source.take)
         if source is self._sources[0]:
             self._begin()
+            LOG.info('Messages for schedulers are tapped')
         return made
 
     def _take_request(self, raw: Any) -> None:
@@ -296,8 +297,7 @@ class Tap:
         self._keep(Interval(now_s, now_s))
         self.problem, self._burst = None, 0
         self._tried.set()
-        if self._failing.ends():
-            LOG.info('Messages for schedulers are tapped again')
+        self._failing.ends()
 
     def _extend(self, is_empty: bool = False) -> None:
         """Listening goes on where the queues are empty, unless messages were dropped

@@ -249,7 +249,8 @@ def copied(cloud, seen, gate, caplog, monkeypatch):
     """Make it: `copied(patience_s, timeout_s)`; by default a request waits as long as
     a busy machine may need, and the time limit is the real one."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(refresh, 'INTERVAL_S', 0.1)
+    for name in ('INTERVAL_S', 'IDLE_INTERVAL_S'):
+        monkeypatch.setattr(refresh, name, 0.1)
     monkeypatch.setattr(refresh, 'SHARE', 1.0)
     with contextlib.ExitStack() as stack:
         made = cloud(HOSTS)

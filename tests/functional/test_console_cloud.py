@@ -31,6 +31,7 @@ HOSTS = (
     Host('h4', zone='az2', cell='cell2', down=True),
 )
 SMALL = 'vcpus=1,ram=2048,disk=10'
+PATIENT_S = 60.0
 
 
 @pytest.fixture
@@ -51,9 +52,22 @@ def made(cloud, tmp_path):
     return made
 
 
+@contextlib.contextmanager
+def patient(made, *clock):
+    """Open a cloud whose clients and checks wait as long as a busy machine needs."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        console.opened(made.conf, sources(made), *clock) as reader,
+    ):
+        patch.setattr(console, 'CHECK_S', PATIENT_S)
+        for each in reader.bulkheads.values():
+            patch.setattr(each, '_within_s', PATIENT_S)
+        yield reader
+
+
 @pytest.fixture
 def reader(made):
-    with console.opened(made.conf, sources(made)) as opened:
+    with patient(made) as opened:
         yield opened
 
 
@@ -213,14 +227,14 @@ def test_demand_that_no_enabled_filter_checks_is_named(made, reader):
 
 def test_a_driver_that_does_not_filter_has_no_policy_to_check(made):
     made.conf.set_override('driver', 'chance_scheduler', 'scheduler')
-    with console.opened(made.conf, sources(made)) as reader:
+    with patient(made) as reader:
         assert 'policy' not in reader.health()['checks']
 
 
 def test_free_slots_of_the_flavors_that_are_configured(made):
     add_flavor(made)
     made.conf.set_override('flavors', ['unknown', 'often'], 'novasched_console')
-    with console.opened(made.conf, sources(made)) as reader:
+    with patient(made) as reader:
         assert reader.health()['free_slots'] == [
             ['often', 'az1', 2],
             ['often', 'az2', 1],
@@ -239,8 +253,8 @@ def without(directory, name):
 
 
 def test_databases_that_are_away_come_back(made, tmp_path):
-    clock, read = SetClock(), sources(made)
-    with console.opened(made.conf, read, clock) as reader:
+    clock = SetClock()
+    with patient(made, clock) as reader:
         with without(tmp_path, 'api'):
             for ask in (
                 lambda: reader.hosts(HostsOrder()),
@@ -253,14 +267,14 @@ def test_databases_that_are_away_come_back(made, tmp_path):
             assert found['status'] == 'fail'
             assert 'could not be asked' in found['checks']['api_database']['output']
             assert reader.overview().results == {'scheduled': 2, 'unschedulable': 1}
-        read.api_engine.dispose()
+        reader._sources.api_engine.dispose()
         clock.monotonic_s += 60
         assert reader.hosts(HostsOrder()).total == 4
         assert reader.health()['status'] == 'pass'
 
 
 def test_a_cell_that_is_away_is_named(made, tmp_path):
-    with without(tmp_path, 'cell2'), console.opened(made.conf, sources(made)) as reader:
+    with without(tmp_path, 'cell2'), patient(made) as reader:
         found = reader.hosts(HostsOrder())
         assert (found.total, found.cells_left_out) == (2, ['cell2'])
         slots = reader.capacity(CapacityOrder((SMALL,)))
@@ -349,7 +363,7 @@ def test_a_cloud_that_hangs_holds_half_of_the_threads(made, monkeypatch):
 def test_decisions_are_seen_once_this_machine_has_begun_to_keep_them(cloud, tmp_path):
     directory, clock = tmp_path / 'decisions', SetClock()
     made = cloud(HOSTS[:1], novasched={'decisions_dir': str(directory)})
-    with console.opened(made.conf, sources(made), clock) as reader:
+    with patient(made, clock) as reader:
         assert reader.decisions(Criteria(), None, 5).decisions == []
         assert reader.health()['checks']['decisions']['status'] == 'warn'
         writer = DecisionWriter(directory)

@@ -8,7 +8,6 @@ import uuid
 
 import pytest
 import sqlalchemy as sa
-from oslo_messaging._drivers import impl_rabbit
 
 from tests.faults.proxy import Proxy
 from tests.live import flow
@@ -30,16 +29,6 @@ from tests.live.wire import Wire
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
 # of MariaDB's, and lets hosts be used beyond what they have.
 ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
-
-
-@pytest.fixture(scope='module', autouse=True)
-def closed_soon():
-    """So often a client of RPC looks whether it has been closed: every five seconds,
-    as it comes."""
-    with pytest.MonkeyPatch.context() as patch:
-        driver = impl_rabbit.amqpdriver
-        patch.setattr(driver, 'ACK_REQUEUE_EVERY_SECONDS_MAX', 0.25)
-        yield
 
 
 def pytest_configure(config):

@@ -84,7 +84,11 @@ disk_gb = 100
 """
 ALIAS = {'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b5'}
 OPTIONS = {
-    'novasched': {'check_interval': 1, 'no_valid_host_detail': 'admin'},
+    'novasched': {
+        'check_interval': 1,
+        'no_valid_host_detail': 'admin',
+        'outage_patience': 0,
+    },
     'filter_scheduler': {
         'enabled_filters': 'ComputeFilter,ComputeCapabilitiesFilter,'
         'ImagePropertiesFilter,ServerGroupAntiAffinityFilter,'

@@ -10,6 +10,7 @@ from novasched.inspection.questions.replay import replay
 from tests.live.daemon import own_program
 from tests.live.servers.process import completed, wait_until
 
+TAPPED = 'Messages for schedulers are tapped'
 KNOWN_S = 80
 MOST_AT_ONCE = 12
 TRIES = 5
@@ -33,7 +34,7 @@ class Shadow:
 
     def start(self):
         started = self._cloud.start_scheduler(self._conf, name='shadow')
-        wait_until(lambda: 'Starting scheduler' in started.log, 60, 'it', started)
+        wait_until(lambda: TAPPED in started.log, 60, 'it', started)
         self.process = started
 
     def replayed(self, compared):

@@ -162,7 +162,8 @@ def test_a_week_in_the_shadow_is_set_up_read_and_leaves_nothing(
     url, rows = peer_cloud.transport_url, len(api.services(binary='nova-scheduler'))
 
     def queues():
-        return {name for name in rabbitmq.messages(url) if 'shadow' in name}
+        names = rabbitmq.messages(url)
+        return {name for name in names if name.startswith('novasched_shadow.')}
 
     def checked(own):
         files = ['--config-file', conf, '--config-file', own]

@@ -142,7 +142,16 @@ def rounds(number):
 
 
 @rounds(ROUNDS)
-@pytest.mark.parametrize('of_database', [True, False])
+@pytest.mark.parametrize(
+    'of_database',
+    [
+        True,
+        pytest.param(
+            False,
+            marks=pytest.mark.exhaustive('the other way to read placement: the same'),
+        ),
+    ],
+)
 @pytest.mark.scenario('F46', 'I5', 'I6')
 def test_groups_are_kept_apart_and_together(
     equal_hosts, placement, machines, claims, number, of_database

@@ -38,6 +38,10 @@ def demo(temporary):
     return run
 
 
+@pytest.mark.exhaustive(
+    'test_flow.py boots and moves in a whole cloud; lab/tests/functional/test_demo.py '
+    'has that a demo leaves nothing'
+)
 def test_a_whole_cloud_on_servers_that_are_there_leaves_nothing(
     demo, rabbitmq, mariadb, placement
 ):

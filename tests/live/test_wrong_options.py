@@ -149,7 +149,9 @@ def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, 
 
 def test_missing_placement_is_a_warning_and_no_valid_host(daemon):
     nobody = f'http://127.0.0.1:{free_port()}'
-    alone = daemon(placement={'endpoint_override': nobody})
+    alone = daemon(
+        placement={'endpoint_override': nobody}, novasched={'outage_patience': 0}
+    )
     warnings = [line for line in alone.log.splitlines() if ' WARNING ' in line]
     assert any('[placement]' in line for line in warnings), alone.log
     with pytest.raises(PeerError) as raised:

@@ -22,17 +22,16 @@ from novasched.outages import (
     MOST_TIMES,
     TURN_S,
     OutagePatience,
-    Outages,
     cell,
     cell_of,
 )
 from novasched.ports import NO_CALLER
-from novasched.runtime.clock import SYSTEM_CLOCK
-from tests.support.clouds.fakes import FakeCaller, FakeClock
+from tests.support.clouds.fakes import FakeCaller, FakeClock, FastClock, FastOutages
 from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 AWAY = {'placement': 'connection refused'}
+FAST = FastClock()
 
 
 class Service:
@@ -64,7 +63,7 @@ def clock():
 def outages(service, clock):
     """Outages whose turns last until the clock is advanced."""
     probes = {'placement': service.probe}
-    made = Outages(30.0, probes.get, clock=clock)
+    made = FastOutages(30.0, probes.get, clock=clock)
     yield made
     made.close()
 
@@ -72,7 +71,7 @@ def outages(service, clock):
 class Waiter(threading.Thread):
     """A request that waits; ``went_on`` is whether it was not in vain."""
 
-    def __init__(self, outages, caller=None, unavailable=AWAY, clock=SYSTEM_CLOCK):
+    def __init__(self, outages, caller=None, unavailable=AWAY, clock=FAST):
         super().__init__(daemon=True)
         self.patience = OutagePatience(outages, caller or FakeCaller(), clock)
         self.unavailable = unavailable
@@ -193,7 +192,7 @@ def are_going(waiters, seen, most):
 
 
 def test_time_that_is_over_while_the_service_answers_takes_no_turn_away(service):
-    outages = Outages(0.3, lambda _: service.probe, clock=FakeClock())
+    outages = FastOutages(0.3, lambda _: service.probe, clock=FakeClock())
     first, second = Waiter(outages), Waiter(outages)
     service.is_back.set()
     eventually(lambda: first.went_on or second.went_on)
@@ -216,8 +215,8 @@ def test_a_caller_that_gives_up_at_its_turn_leaves_it_to_the_next(service, outag
     caller = FakeCaller()
     caller.check = gives_up
     with pytest.raises(RuntimeError):
-        OutagePatience(outages, caller, SYSTEM_CLOCK).wait(AWAY)
-    assert OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+        OutagePatience(outages, caller, FAST).wait(AWAY)
+    assert OutagePatience(outages, FakeCaller(), FAST).wait(AWAY)
     service.is_back.clear()
 
 
@@ -239,7 +238,7 @@ def test_one_that_fails_again_waits_again(service, outages):
 def test_outages_in_quick_succession_are_logged_once(service, outages, caplog):
     caplog.set_level(logging.DEBUG, 'novasched')
     service.is_back.set()
-    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    patience = OutagePatience(outages, FakeCaller(), FAST)
     assert patience.wait(AWAY)
     assert patience.wait(AWAY)
     eventually(lambda: len(caplog.records) == 4)
@@ -247,15 +246,18 @@ def test_outages_in_quick_succession_are_logged_once(service, outages, caplog):
     assert levels == ['WARNING', 'WARNING', 'DEBUG', 'DEBUG']
 
 
-class Unhurried(Outages):
+class Unhurried(FastOutages):
     """Keeps how long one rests; the time does not go by."""
 
     def __init__(self, probe):
         super().__init__(30.0, lambda name: probe)
         self.rests = []
 
-    def rest(self, seconds):
-        self.rests.append(seconds)
+    def rest(self, seconds, until=None):
+        if threading.current_thread() is threading.main_thread() and until is None:
+            self.rests.append(seconds)
+            return False
+        return super().rest(seconds, until)
 
 
 @cases(
@@ -266,7 +268,7 @@ class Unhurried(Outages):
 def test_the_same_failure_again_and_again_is_no_outage(service, others, goes_on):
     service.is_back.set()
     outages, unavailable = Unhurried(service.probe), {'a cell': 'gone'}
-    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    patience = OutagePatience(outages, FakeCaller(), FAST)
     for _ in range(MOST_TIMES):
         assert patience.wait(unavailable)
     outages.served += others
@@ -291,11 +293,11 @@ def test_a_request_that_alone_is_not_answered_by_placement_ends_soon(
 ):
     answers = iter(looks)
     outages = Unhurried(lambda: next(answers, True))
-    patience = OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK)
+    patience = OutagePatience(outages, FakeCaller(), FAST)
     for _ in range(MOST_ALONE):
         assert patience.wait(AWAY, is_query)
     for _ in range(waits):
-        assert OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+        assert OutagePatience(outages, FakeCaller(), FAST).wait(AWAY)
     outages.served += others
     assert patience.wait(AWAY, is_query) == goes_on
     outages.close()
@@ -303,7 +305,7 @@ def test_a_request_that_alone_is_not_answered_by_placement_ends_soon(
 
 def test_all_services_are_waited_for(service):
     others = Service()
-    outages = Outages(
+    outages = FastOutages(
         30.0, {'placement': service.probe, 'the network': others.probe}.get
     )
     waiter = Waiter(outages, unavailable={**AWAY, 'the network': 'no answer in time'})
@@ -327,13 +329,13 @@ def test_all_services_are_waited_for(service):
 def test_request_without_patience_caller_or_probe_does_not_wait(
     service, patience_s, caller, unavailable
 ):
-    outages = Outages(patience_s, {'placement': service.probe}.get)
-    assert not OutagePatience(outages, caller, SYSTEM_CLOCK).wait(unavailable)
+    outages = FastOutages(patience_s, {'placement': service.probe}.get)
+    assert not OutagePatience(outages, caller, FAST).wait(unavailable)
     assert (service.probes, outages.now()) == (0, [])
 
 
 def test_its_time_is_over(service):
-    outages = Outages(30.0, lambda _: service.probe)
+    outages = FastOutages(30.0, lambda _: service.probe)
     caller = FakeCaller(answer_left_s=ANSWER_TAKES_S + 0.3)
     waiter = Waiter(outages, caller)
     waiter.join(20)
@@ -343,7 +345,7 @@ def test_its_time_is_over(service):
 
 
 def test_attempts_that_hung_for_all_the_time_are_followed_by_two_more(service):
-    outages, clock = Outages(30.0, lambda _: service.probe), FakeClock()
+    outages, clock = FastOutages(30.0, lambda _: service.probe), FakeClock()
     patience = OutagePatience(outages, FakeCaller(answer_left_s=600.0), clock)
     service.is_back.set()
     for goes_on in (True, True, False):
@@ -357,7 +359,7 @@ def test_least_wait_outlasts_a_probe_that_hung_and_its_repetition():
 
 
 def test_a_caller_that_gives_up_ends_it(outages):
-    patience = OutagePatience(outages, FakeCaller(RuntimeError('gone')), SYSTEM_CLOCK)
+    patience = OutagePatience(outages, FakeCaller(RuntimeError('gone')), FAST)
     with pytest.raises(RuntimeError):
         patience.wait(AWAY)
     assert outages.now()[0].waiting == 0
@@ -370,7 +372,7 @@ def test_stop_ends_all_waits(outages):
     waiter.join(20)
     assert waiter.went_on is False
     assert outages.successor == 'another'
-    assert not OutagePatience(outages, FakeCaller(), SYSTEM_CLOCK).wait(AWAY)
+    assert not OutagePatience(outages, FakeCaller(), FAST).wait(AWAY)
 
 
 @cases(

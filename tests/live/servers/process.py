@@ -78,6 +78,7 @@ class Process:
         """
         self.argv = [str(word) for word in argv]
         self.log_path = Path(log_path)
+        self._log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
         if fork_of is None and not user and preloaded.is_ours(self.argv):
             fork_of = preloaded.ours()
         if fork_of is not None:
@@ -103,8 +104,8 @@ class Process:
 
     @property
     def log(self):
-        """The whole of what the process has printed so far."""
-        return self.log_path.read_text(errors='replace')
+        """The whole of what the process has printed so far, and none before it."""
+        return self.log_path.read_bytes()[self._log_from :].decode(errors='replace')
 
     def poll(self):
         """Give the exit code, None while the process runs."""

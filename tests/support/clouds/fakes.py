@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import datetime
 import math
+import time
 from collections import Counter
 
 import numpy as np
@@ -13,6 +14,7 @@ from novasched import errors
 from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.drivers import ClaimedRequest, Driver, ScheduleRequest, ScheduleResult
 from novasched.objects.selection import Selection
+from novasched.outages import Outages
 from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
     STANDS,
@@ -55,6 +57,24 @@ class FakeClock:
 
     def set_back(self, seconds):
         self.now -= seconds * SECOND
+
+
+SPEED = 10
+"""How many seconds go by in one of those who wait for the end of an outage."""
+
+
+class FastClock(FakeClock):
+    """Time that goes by ten times as fast."""
+
+    def monotonic(self):
+        return time.monotonic() * SPEED
+
+
+class FastOutages(Outages):
+    """Outages in which all rests and pauses take a tenth of their time."""
+
+    def rest(self, seconds, until=None):
+        return super().rest(seconds / SPEED, until)
 
 
 VERSION = '1.36'

@@ -10,7 +10,7 @@ from novasched import errors
 from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
 from novasched.objects.context import RequestContext
-from novasched.outages import PLACEMENT, Outages
+from novasched.outages import PLACEMENT
 from novasched.ports import (
     MAY_ARRIVE,
     STANDS,
@@ -24,13 +24,14 @@ from novasched.ports import (
     UndoLeft,
 )
 from novasched.ports.decisions import DecisionRecorder
-from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import (
     FakeCaller,
     FakeJournal,
     FakePlacement,
     FakeView,
+    FastClock,
+    FastOutages,
     schedule_request,
 )
 from tests.support.tables.cases import cases
@@ -80,7 +81,9 @@ class Scene:
         self.recorder, self.journal = Recorder(), FakeJournal()
         self.placement = placement or Undoing()
         self.view = FakeView(factories.hosts(), cells={'far': FAR})
-        self.outages = Outages(patience_s, lambda service: self.probe)
+        self.clock = FastClock()
+        probes = lambda service: self.probe  # noqa: E731
+        self.outages = FastOutages(patience_s, probes, clock=self.clock)
         self.caller = caller or FakeCaller()
         self.outcomes = list(outcomes)
         self.attempts = []
@@ -109,7 +112,7 @@ class Scene:
             recorder=self.recorder,
             attempt=self.attempt,
         )
-        made = OutageRetry(self.outages, work, self.placement, self.view, SYSTEM_CLOCK)
+        made = OutageRetry(self.outages, work, self.placement, self.view, self.clock)
         return made.run(self.serve)
 
     def loses(self, kind=Claimed):
@@ -160,13 +163,13 @@ def test_unavailable_service_is_waited_for(failed, unavailable):
     ('it was not needed, and is away', missing(PLACEMENT, failure='hosts'), False),
 )
 def test_a_turn_has_gone_well_if_the_service_answered(second, is_well):
-    class Turns(Outages):
+    class Turns(FastOutages):
         def done(self, service, is_well):
             gone_well.append(is_well)
             super().done(service, is_well)
 
     gone_well, scene = [], Scene(missing(PLACEMENT), second)
-    scene.outages = Turns(30.0, lambda service: scene.probe)
+    scene.outages = Turns(30.0, lambda service: scene.probe, clock=scene.clock)
     assert scene.run() == 'hosts'
     assert gone_well == [is_well]
     scene.outages.close()
@@ -368,7 +371,7 @@ def test_a_claim_that_stands_is_rolled_back_where_no_attempt_follows(
 
     gone = failure if isinstance(failure, CallerGone) else None
     scene = Scene(loses, placement=Undoing(*answers), caller=FakeCaller(gone))
-    scene.outages = Outages(30.0)
+    scene.outages = FastOutages(30.0)
     with pytest.raises(type(failure)):
         scene.run()
     assert [consumer for consumer, _ in scene.placement.undone] == ['c']
