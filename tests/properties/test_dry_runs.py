@@ -54,6 +54,14 @@ MORE_FILTERS = (
         *('DifferentHostFilter', 'SameHostFilter', 'NUMATopologyFilter'),
     ),
 )
+OWN_WEIGHERS = (
+    {},
+    {'keep_room_weight_multiplier': 10.0, 'keep_room_flavors': ['1:512', '4:4096=2']},
+    {'keep_room_weight_multiplier': 10.0, 'build_failure_forget_after': 60},
+    {'cpu_share_weight_multiplier': 1.0, 'ram_share_weight_multiplier': 1.0},
+    {'same_host_weight_multiplier': 100.0, 'disk_share_weight_multiplier': -1.0},
+)
+"""Options of weighers that nova lacks."""
 
 
 def numa(*cells):
@@ -173,6 +181,7 @@ def clouds(draw):
             'enabled_filters': [*FILTERS, *draw(st.sampled_from(MORE_FILTERS))],
             'max_instances_per_host': 3,
             'max_io_ops_per_host': 3,
+            **draw(st.sampled_from(OWN_WEIGHERS)),
         },
         'workarounds': {'disable_fallback_pcpu_query': draw(st.booleans())},
         'pci': {'alias': [ALIAS]},
