@@ -201,7 +201,7 @@ class StateEncoder:
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
 
     def lines(self, hosts: HostTable) -> list[Line]:
-        """Return the lines after which the state is that of a request."""
+        """Return the lines that make the state what a request saw."""
         snapshot, lines = hosts.snapshot, []
         columns, objects = {}, {}
         for name in snapshot.names - history.PER_REQUEST:

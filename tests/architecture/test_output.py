@@ -15,7 +15,7 @@ MAY = {
     LISTER: {'novasched/process/command_line.py'},
     APP: {'novasched/process/command_line.py'},
     PRINTED: set(),
-    CURSOR: {'novasched/commands/inspection.py', 'novasched/commands/top.py'},
+    CURSOR: {'novasched/commands/base.py', 'novasched/commands/top.py'},
 }
 """The files that may do what a pattern finds: make a base of commands or programs,
 print past it, move the cursor of a terminal."""
