@@ -302,15 +302,17 @@ def _differing(before: Any, now: Any, write: Callable[[Any], Any]) -> Mask | Non
         return _differing_categories(before, now, write)
     if before.dtype != now.dtype:
         return None
+    differs: Mask
+    if now.dtype.kind == 'O':
+        # Pointers tell at once which objects are the same.
+        pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
+        differs = np.not_equal(*pointers)
+        for place in np.flatnonzero(differs).tolist():
+            differs[place] = not _is_same(before[place], now[place])
+        return differs
+    differs = np.not_equal(before, now)
     if now.dtype.kind == 'f':
-        return (before != now) & ~(np.isnan(before) & np.isnan(now))
-    if now.dtype.kind != 'O':
-        return before != now
-    # Pointers tell at once which objects are the same.
-    pointers = (np.frombuffer(each.tobytes(), np.intp) for each in (before, now))
-    differs = np.not_equal(*pointers)
-    for place in np.flatnonzero(differs).tolist():
-        differs[place] = not _is_same(before[place], now[place])
+        differs &= ~(np.isnan(before) & np.isnan(now))
     return differs
 
 
@@ -321,7 +323,7 @@ def _array(column: Any) -> NDArray[Any]:
 def _differing_categories(
     before: Categories[Any], now: Categories[Any], write: Callable[[Any], Any]
 ) -> Mask:
-    differs = before.codes != now.codes
+    differs: Mask = before.codes != now.codes
     if before.values is not now.values:
         known: dict[tuple[int, int], bool] = {}
         codes = zip(before.codes.tolist(), now.codes.tolist(), strict=True)
@@ -369,7 +371,10 @@ def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
         return False
     if before.members.keys() != now.members.keys():
         return False
-    pairs = [(before.parents, now.parents), (before.trait_bits, now.trait_bits)]
+    pairs: list[tuple[Any, Any]] = [
+        (before.parents, now.parents),
+        (before.trait_bits, now.trait_bits),
+    ]
     pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
     for name, inventory in now.inventories.items():
         other = before.inventories[name]

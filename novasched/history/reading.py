@@ -268,7 +268,7 @@ class DocumentedRequest(RecordedRequest):
     kept: Document = field(repr=False)
 
     @property
-    def decisions(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def decisions(self) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = self.line['decisions']
         return made
 
