@@ -27,6 +27,7 @@ from novasched.scheduler.columns import (
     column_identity,
 )
 from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.snapshot import INCOMPARABLE
 from novasched.scheduler.trace import Decision
 
 FORM = 1
@@ -289,7 +290,7 @@ def _value(name: str, value: Any) -> Any:
 def _is_same(before: Any, now: Any) -> bool:
     try:
         return before is now or bool(before == now)
-    except Exception:  # noqa: BLE001 what plugins put on hosts may refuse
+    except INCOMPARABLE:
         return False
 
 
