@@ -2,10 +2,10 @@
 """Measure whole requests with a copy of placement, in this process: CPU milliseconds.
 
 Run from the checkout: ``.venv/bin/python -m benchmarks.request [--hosts 10000]
-[--requests 50] [--instances 1] [--history DIRECTORY] [--profile]``. The databases are SQLite files, the
-notifications go nowhere, and placement answers each claim at once; what is measured
-is the own work from the call of the manager to its answer, and that of the whole
-process, with its records and the history.
+[--requests 50] [--instances 1] [--history DIRECTORY] [--profile]``. The databases are
+SQLite files, the notifications go nowhere, and placement answers each claim at once;
+what is measured is the own work from the call of the manager to its answer, and that of
+the whole process, with its records and the history.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class LogMaker:
     def _history(
         self, profile: Profile, copy: CopyKeeper | None
     ) -> HistoryRecorder | None:
-        """Return what records the history, if there is to be one."""
+        """Return the recorder of the history, if ``history_dir`` is set."""
         settings = HistorySettings.from_conf(self._conf) if _has_files() else None
         if settings is None:
             return None

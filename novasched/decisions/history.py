@@ -58,8 +58,8 @@ PRIVATE = frozenset(
 )
 """Fields of objects that hold passwords, addresses and texts of users: no rule reads
 them."""
-_PLAIN = str | int | float | None
-_NESTED = NovaObject | dict | list | tuple
+_PLAIN = (str, int, float, type(None))
+_NESTED = (NovaObject, dict, list, tuple)
 MEMBER = 'member'
 """In the place of a flavor: a member of a server group that was placed just before."""
 

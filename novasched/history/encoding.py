@@ -27,6 +27,7 @@ from novasched.scheduler.columns import (
     column_identity,
 )
 from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.snapshot import INCOMPARABLE
 from novasched.scheduler.trace import Decision
 
 FORM = 1
@@ -201,7 +202,7 @@ class StateEncoder:
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
 
     def lines(self, hosts: HostTable) -> list[Line]:
-        """Return the lines after which the state is that of a request."""
+        """Return the lines that make the state what a request saw."""
         snapshot, lines = hosts.snapshot, []
         columns, objects = {}, {}
         for name in snapshot.names - history.PER_REQUEST:
@@ -289,7 +290,7 @@ def _value(name: str, value: Any) -> Any:
 def _is_same(before: Any, now: Any) -> bool:
     try:
         return before is now or bool(before == now)
-    except Exception:  # noqa: BLE001 what plugins put on hosts may refuse
+    except INCOMPARABLE:
         return False
 
 
@@ -302,15 +303,17 @@ def _differing(before: Any, now: Any, write: Callable[[Any], Any]) -> Mask | Non
         return _differing_categories(before, now, write)
     if before.dtype != now.dtype:
         return None
+    differs: Mask
+    if now.dtype.kind == 'O':
+        # Pointers tell at once which objects are the same.
+        pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
+        differs = np.not_equal(*pointers)
+        for place in np.flatnonzero(differs).tolist():
+            differs[place] = not _is_same(before[place], now[place])
+        return differs
+    differs = np.not_equal(before, now)
     if now.dtype.kind == 'f':
-        return (before != now) & ~(np.isnan(before) & np.isnan(now))
-    if now.dtype.kind != 'O':
-        return before != now
-    # Pointers tell at once which objects are the same.
-    pointers = (np.frombuffer(each.tobytes(), np.intp) for each in (before, now))
-    differs = np.not_equal(*pointers)
-    for place in np.flatnonzero(differs).tolist():
-        differs[place] = not _is_same(before[place], now[place])
+        differs &= ~(np.isnan(before) & np.isnan(now))
     return differs
 
 
@@ -321,7 +324,7 @@ def _array(column: Any) -> NDArray[Any]:
 def _differing_categories(
     before: Categories[Any], now: Categories[Any], write: Callable[[Any], Any]
 ) -> Mask:
-    differs = before.codes != now.codes
+    differs: Mask = before.codes != now.codes
     if before.values is not now.values:
         known: dict[tuple[int, int], bool] = {}
         codes = zip(before.codes.tolist(), now.codes.tolist(), strict=True)
@@ -369,7 +372,10 @@ def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
         return False
     if before.members.keys() != now.members.keys():
         return False
-    pairs = [(before.parents, now.parents), (before.trait_bits, now.trait_bits)]
+    pairs: list[tuple[Any, Any]] = [
+        (before.parents, now.parents),
+        (before.trait_bits, now.trait_bits),
+    ]
     pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
     for name, inventory in now.inventories.items():
         other = before.inventories[name]

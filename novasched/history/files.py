@@ -36,8 +36,8 @@ Directory of a history: every request with all that its decision is made of, for
 ``novasched lab``. Unset, none is recorded.
 
 It must be on this machine; all its workers write there, each a file of its own. Files
-have names of hosts, projects and users. Nothing waits for the history: if the directory
-cannot be written, or too many requests come at once, requests are missing in it, and it
+have names of hosts, projects and users. No request waits for the history. Requests are
+missing in it while the directory cannot be written, and if too many come at once; it
 says how many.
 """,
         ),
@@ -93,7 +93,7 @@ class HistorySettings:
         return cls(directory, max_bytes, min(FILE_BYTES, max_bytes // FILES))
 
 
-class _OpenFile:
+class _StreamFile:
     """The file that is written now; every method may raise OSError."""
 
     def __init__(self, path: Path) -> None:
@@ -139,7 +139,7 @@ class HistoryWriter:
         self._lock = threading.Lock()
         self._waiting: deque[Chunk] = deque()
         self._bytes = 0
-        self._file: _OpenFile | None = None
+        self._file: _StreamFile | None = None
         self._number = 0
         self._unsynced = 0  # requests that are written, and cannot be read yet
         self._dropped = 0
@@ -212,11 +212,11 @@ class HistoryWriter:
             self._file.write(chunk.text)
             self._unsynced += chunk.requests
 
-    def _begin(self) -> _OpenFile:
+    def _begin(self) -> _StreamFile:
         state_directory.make(str(self._settings.directory))
         self._number += 1
         name = f'{self._stream}-{self._number:06}{SUFFIX}'
-        return _OpenFile(self._settings.directory / name)
+        return _StreamFile(self._settings.directory / name)
 
     def _sync(self) -> None:
         if self._file is not None:

@@ -268,7 +268,7 @@ class DocumentedRequest(RecordedRequest):
     kept: Document = field(repr=False)
 
     @property
-    def decisions(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def decisions(self) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = self.line['decisions']
         return made
 
@@ -372,7 +372,7 @@ def read_file(
             if wanted(0):
                 yield _documented(b'{' + file.read())
             return
-    yield from _Reading(path, wanted).items(Lines(path, progress))
+    yield from _LineReader(path, wanted).items(Lines(path, progress))
 
 
 def _documented(text: bytes) -> DocumentedRequest:
@@ -421,7 +421,7 @@ class Lines:
             self.problem = KILLED
 
 
-class _Reading:
+class _LineReader:
     """Reads the lines of a file, one after the other."""
 
     def __init__(self, path: Path, wanted: Wanted) -> None:

@@ -24,6 +24,8 @@ from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.times import time_of
 from novasched.scheduler import pipeline
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.weighers import Weigher
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ Profile = Mapping[str, Any]
 def foreign_plugins(profile: pipeline.Profile) -> list[str]:
     """Return the filters and weighers that may ask what is outside of a request: those
     of others, and those that ask a service."""
-    plugins = [*profile.filters, *profile.weighers]
+    plugins: list[BaseHostFilter | Weigher] = [*profile.filters, *profile.weighers]
     others = [p for p in plugins if not type(p).__module__.startswith(PURE)]
     return [each.name for each in others]
 

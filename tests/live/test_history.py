@@ -24,6 +24,8 @@ from tests.support.clouds.configuration import make_conf
 
 REQUESTS = int(os.environ.get('NOVASCHED_HISTORY_REQUESTS', '60'))
 """More are a longer proof."""
+MORE = 300
+"""Requests while a worker is killed, at most."""
 AT_ONCE = 6
 BUILT = 4
 HELD = 4
@@ -159,6 +161,10 @@ def check(directory, *words):
     return json.loads(ran.stdout)
 
 
+def stored(directory):
+    return sum(file.stat().st_size for file in reading.files_of(directory))
+
+
 def requests_in(directory):
     """Return how many requests are written."""
     lines = itertools.chain(*map(reading.Lines, reading.files_of(directory)))
@@ -179,9 +185,12 @@ def test_history_of_two_workers_is_equal_until_one_is_killed(
         crowd.delete_all()
 
     asked = ask_at_once(crowd, placement, REQUESTS, build) + 1
-    wait_until(lambda: requests_in(directory) == asked, START_S, 'all to be written')
+    wait_until(
+        lambda: requests_in(directory) == asked, START_S, 'all of them', every_s=0.5
+    )
     assert len(reading.files_of(directory)) == 2
     answer = check(directory)
+    print(json.dumps(answer), stored(directory) // asked, 'bytes a request')  # noqa: T201
     assert (answer['requests'], answer['gaps']) == (asked, [])
     assert answer['decisions'] > answer['requests'] - answer['refused']
     items = [*reading.read(directory)]
@@ -192,15 +201,17 @@ def test_history_of_two_workers_is_equal_until_one_is_killed(
 
     victim = children(crowd.processes['scheduler'].pid)[0]
 
+    more = min(REQUESTS, MORE)
+
     def kill():
-        enough = asked + REQUESTS // 2
+        enough = asked + more // 2
         wait_until(lambda: requests_in(directory) > enough, START_S, 'some requests')
         os.kill(victim, signal.SIGKILL)
 
-    ask_at_once(crowd, placement, REQUESTS, kill)
+    ask_at_once(crowd, placement, more, kill)
     wait_until(lambda: len(reading.files_of(directory)) == 3, START_S, 'a new worker')
     answer = check(directory)
-    assert answer['requests'] > asked + REQUESTS // 2
+    assert answer['requests'] > asked + more // 2
     (gap,) = answer['gaps']
     assert f'-{victim}-' in gap
     assert gap.endswith(reading.KILLED)

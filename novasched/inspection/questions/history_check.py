@@ -77,10 +77,12 @@ class _Shared:
 def check(
     path: Path, jobs: int | None, progress: Progress, trusted: Collection[str] = ()
 ) -> HistoryReport:
-    """Decide all requests of a history again, in so many processes; None: in as many as
-    there are CPUs. Only classes of ours are loaded, and
-    those that are ``trusted``. Raises OSError and ValueError for what is
-    no history, and errors.NovaschedError where a decision cannot be made."""
+    """Decide all requests of a history again, in ``jobs`` processes.
+
+    Without ``jobs``, each CPU has one. Only classes of ours are loaded, and those that
+    are ``trusted``. Raises OSError and ValueError for what is no history, and
+    errors.NovaschedError where a decision cannot be made.
+    """
     files = reading.files_of(path)
     stored = sum(file.stat().st_size for file in files)
     if jobs is None:
@@ -104,7 +106,7 @@ def check(
 def _parts(
     shares: Sequence[_Share], jobs: int, shared: _Shared
 ) -> Iterator[tuple[int, HistoryReport] | None]:
-    """Yield what each share has found, and now and then None."""
+    """Yield the report of each share, and None now and then."""
     if jobs == 1:
         for share in shares:
             yield _checked(share, shared)
@@ -133,7 +135,7 @@ def _check_share(share: _Share) -> tuple[int, HistoryReport]:
 
 
 def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:
-    """Return what was found, with the place of the difference in all files."""
+    """Return the report of a share, and where its difference is in all files."""
     found, first = HistoryReport(file=str(share.path)), share.number * MOST_PLACES
     replayers: dict[str, Replayer] = {}
     place = first + share.start

@@ -289,7 +289,7 @@ class _ParsedColumn(abc.ABC, Generic[T]):
 
     @staticmethod
     @abc.abstractmethod
-    def _write(items: tuple[T, ...]) -> str:
+    def _write(items: tuple[T, ...], /) -> str:
         """Return a text from which the same items are parsed."""
 
     @property

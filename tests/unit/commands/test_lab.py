@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""novasched lab check and export: a history decided again, whole or in part."""
+"""novasched lab check and novasched lab export: a history decided again, or a part."""
 
 import json
 import zlib
@@ -83,7 +83,7 @@ def test_killed_worker_costs_what_it_had_not_written(directory):
 
 
 @pytest.mark.parametrize('content', [None, b'', b'nonsense', b'{"history": 1}'])
-def test_what_is_no_history_is_named(tmp_path, content):
+def test_file_that_is_no_history_is_named(tmp_path, content):
     path = tmp_path / 'other.jsonl.gz'
     if content is not None:
         path.write_bytes(content)
