@@ -178,6 +178,10 @@ def test_databases_away_at_the_start_are_named_until_they_are_back(consoles):
     wait_until(consoles.is_shown, START_S, 'the hosts', console)
 
 
+@pytest.mark.exhaustive(
+    'they are away at the start above; they are lost meanwhile, and come back, in '
+    'tests/functional/test_console_cloud.py'
+)
 def test_databases_lost_meanwhile_are_named_until_they_are_back(consoles):
     console = consoles.start()
     assert consoles.is_shown()

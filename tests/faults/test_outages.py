@@ -88,7 +88,6 @@ def passed_on_late(exchange):
 @cases(
     'fault, methods, pattern',
     ('a gateway says so', GATEWAY, METHODS, ''),
-    ('connections break', proxy.drop, METHODS, ''),
     (
         'it does what it denies',
         proxy.answers(503, b'<html>', after=True),
@@ -96,7 +95,10 @@ def passed_on_late(exchange):
         '',
     ),
     ('claims arrive late', passed_on_late, ('PUT', 'POST'), CLAIMS),
-    ('its database is away', proxy.answers(500, b'{}'), METHODS, CLAIMS),
+    more=[
+        ('connections break', proxy.drop, METHODS, ''),
+        ('its database is away', proxy.answers(500, b'{}'), METHODS, CLAIMS),
+    ],
 )
 def test_no_request_of_an_outage_fails(
     patient, callers, audit, fault, methods, pattern

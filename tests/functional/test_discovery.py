@@ -15,7 +15,7 @@ DEADLINE_S = 30
 OPTIONS = {
     'DEFAULT': {'host': 'b'},
     'scheduler': {'discover_hosts_in_cells_interval': 1},
-    'novasched': {'check_interval': 1.0},
+    'novasched': {'check_interval': 1.0, 'host_state_max_age': 0},
 }
 
 

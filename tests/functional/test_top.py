@@ -14,6 +14,7 @@ import time
 import pytest
 import yaml
 
+from novasched.commands.top import EVERY_S
 from novasched.decisions.writing import DecisionWriter
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.live.daemon import own_program
@@ -142,10 +143,10 @@ def test_p_pauses_and_goes_on(terminal):
     terminal.wait_for('novasched top')
     terminal.press('p')
     terminal.wait_for('paused')
-    while terminal.read(3):  # the rest of that
+    while terminal.read(0.5):  # the rest of that
         pass
     drawn = terminal.said.count('last 60 s')
-    terminal.read(4)
+    terminal.read(1.5 * EVERY_S)
     assert terminal.said.count('last 60 s') == drawn
     terminal.press('p')
     terminal.wait_for('last 60 s', drawn + 1)

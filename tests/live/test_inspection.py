@@ -20,7 +20,6 @@ from novasched.process import configuration
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab.scheduler_client import SchedulerClient
 from tests.live.daemon import own_program
-from tests.live.peer import peer_program
 from tests.live.servers.process import (
     Process,
     at_once,
@@ -118,13 +117,15 @@ class Controllers:
 
 
 @pytest.fixture(scope='module')
-def controllers(cloud, module_daemon, rabbitmq, placement, tmp_path_factory):
+def controllers(
+    cloud, module_daemon, rabbitmq, placement, tmp_path_factory, peer_programs
+):
     directory = tmp_path_factory.mktemp('controllers')
     made = Controllers(cloud, directory, module_daemon, rabbitmq, placement)
     made.start(FIRST)
     made.start(SECOND)
-    words = [peer_program('nova-scheduler'), '--config-file', made.write_conf(NOVA)]
-    made.nova = Process(words, directory / f'{NOVA}.log')
+    words = ['nova-scheduler', '--config-file', made.write_conf(NOVA)]
+    made.nova = Process(words, directory / f'{NOVA}.log', fork_of=peer_programs)
     try:
         made.wait_ready(NOVA, made.nova)
         yield made

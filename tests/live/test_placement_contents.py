@@ -27,8 +27,10 @@ from novasched.resources.query import Group
 from tests.live.servers.placement import Placement
 from tests.support.placement import placement_worlds as worlds
 from tests.support.tables.combinations import SERVERS
+from tests.support.tables.examples import scaled
 
 MORE = pytest.mark.exhaustive('more random examples')
+ROUNDS = scaled(3, fewest=1)
 
 
 class Copied:
@@ -95,7 +97,7 @@ def said(copied, provider):
 
 def test_changes_are_read_as_a_full_load_reads_them(copied):
     rng = random.Random(7)
-    listed = [each for _ in range(3) for each in worlds.providers(rng)]
+    listed = [each for _ in range(ROUNDS) for each in worlds.providers(rng)]
     contents = copied.reader.read()
     consumers = []
     for number, provider in enumerate(listed):
@@ -128,8 +130,8 @@ def exact(api):
 
 def test_trees_are_looked_at_by_one_statement_or_request_each(copied):
     """What is used does not matter; all else that is written is seen at once."""
-    rng = random.Random(11)
-    listed = [each for _ in range(3) for each in worlds.providers(rng)]
+    rng = random.Random(6)
+    listed = worlds.providers(rng)
     for each in listed:
         copied.writer.create(each)
     readers = [copied.reader, copied.api]

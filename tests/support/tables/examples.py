@@ -14,9 +14,9 @@ from hypothesis import settings
 FEWEST = 3
 
 
-def scaled(most: int) -> int:
+def scaled(most: int, fewest: int = FEWEST) -> int:
     """Return how much of what a test names the profile goes through."""
-    return max(FEWEST, most * settings.default.max_examples // 100)
+    return max(fewest, most * settings.default.max_examples // 100)
 
 
 def examples(most: int, **more: Any) -> settings:
