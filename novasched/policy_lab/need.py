@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import Policy
-from novasched.policy_lab.results import HostGroup, NeededHosts
+from novasched.policy_lab.results import FleetGroup, NeededHosts
 from novasched.policy_lab.simulation import Simulation, Workload
 
 REFUSED_OF = 10_000
@@ -36,7 +36,7 @@ def fewest(bound: int, holds: Callable[[int], bool]) -> int:
 
 
 def need(workload: Workload, policy: Policy) -> NeededHosts:
-    """Find the fewest hosts, mixed as those of the trace. All is decided directly, and
+    """Find the fewest hosts, mixed as in the trace. All is decided directly, and
     a trial ends as soon as too many servers were refused."""
     began_s = time.process_time()
     asked = sum(len(b.lifetimes_s) for b in workload.batches if b.at_s >= 0)
@@ -63,7 +63,7 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
 
 
 def refused_with(
-    workload: Workload, policy: Policy, hosts: Sequence[HostGroup], budget: int
+    workload: Workload, policy: Policy, hosts: Sequence[FleetGroup], budget: int
 ) -> int:
     """Return how many servers are refused by so many hosts; more than a budget are not
     counted to the end."""
