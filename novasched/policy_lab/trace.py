@@ -2,8 +2,8 @@
 """Trace: hosts, flavors, and servers that come in batches and end; and its files.
 
 A directory has ``trace.json``, and a ``part-1.jsonl.gz`` for each part. Its lines are
-batches: a JSON list of second, flavor, and the life time of each server in seconds, null
-if it stays. Seconds below 0 are the warm-up, which is placed and not measured.
+batches: a JSON list of second, flavor, and the seconds that each server lives, null if
+it stays. Seconds below 0 are the warm-up, which is placed and not measured.
 """
 
 from __future__ import annotations
