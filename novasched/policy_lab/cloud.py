@@ -12,7 +12,6 @@ import itertools
 import math
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.placement.claimless import ClaimlessPlacement
 from novasched.policy_lab.figures import HostLoad
 from novasched.policy_lab.providers import of_rows, table_of
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -101,12 +100,8 @@ class LabCloud:
     def table(self) -> ProviderTable:
         """Return the providers as they are now; it never changes."""
         if self._table is None:
-            inventories = self._providers.inventories
-            now = {
-                name: replace(inventories[name], used=used.copy())
-                for name, used in self.used.items()
-            }
-            self._table = self._providers._with(now)
+            now = {name: used.copy() for name, used in self.used.items()}
+            self._table = self._providers.with_used(now)
         return self._table
 
     def candidates(self, query: Query) -> CandidatesByRoot:
@@ -130,7 +125,7 @@ class LabCloud:
         )
 
     def load(self) -> HostLoad:
-        """Return what the hosts have and what is used, as it is now."""
+        """Return the capacity and the usage of the hosts, as they are now."""
         return HostLoad(
             self._vcpus,
             self._ram_mb,
@@ -282,7 +277,7 @@ class LabView:
 
 
 class LabPlacement(ClaimlessPlacement):
-    """Placement, which grants claims; ``held`` are those of the last request."""
+    """Placement, which grants claims; ``held`` are the claims of the last request."""
 
     def __init__(self, cloud: LabCloud) -> None:
         nothing: Any = SimpleNamespace(
@@ -317,7 +312,7 @@ class LabPlacement(ClaimlessPlacement):
 # -- hosts that are all alike
 
 
-def plain_cloud(groups: Sequence[HostGroup]) -> LabCloud:
+def plain_cloud(groups: Sequence[FleetGroup]) -> LabCloud:
     """Return a cloud of empty hosts."""
     alike = list(itertools.chain.from_iterable([g] * g.count for g in groups))
     count = len(alike)

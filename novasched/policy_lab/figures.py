@@ -52,7 +52,7 @@ def allocated(load: HostLoad) -> tuple[float, float]:
 
 
 def density(load: HostLoad) -> tuple[float | None, float | None]:
-    """Return the same over the hosts that have an instance; None: no host has."""
+    """Return the same over the hosts that have an instance, None without any."""
     has = load.instances > 0
     if not has.any():
         return None, None
@@ -91,8 +91,10 @@ def room(load: HostLoad, flavors: Sequence[TraceFlavor]) -> list[int]:
 def unallocatable(
     load: HostLoad, flavors: Sequence[TraceFlavor], shares: Sequence[float]
 ) -> float:
-    """Return the free vCPUs on hosts where a flavor does not fit, in per cent of all
-    vCPUs, averaged over the flavors by their shares of the vCPUs asked for."""
+    """Return the free vCPUs on hosts where a flavor does not fit, in per cent.
+
+    This is a mean over the flavors by their ``shares`` of the vCPUs asked for.
+    """
     free = np.maximum(load.free_vcpus, 0)
     lost = sum(
         share * free[slots(load, flavor) == 0].sum()

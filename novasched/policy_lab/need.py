@@ -3,54 +3,68 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import Policy
-from novasched.policy_lab.results import HostGroup, NeededHosts
-from novasched.policy_lab.simulation import Simulation, Workload
+from novasched.policy_lab.results import FleetGroup, NeededHosts
+from novasched.policy_lab.simulation import Refusal, Simulation, Workload
 
 REFUSED_OF = 10_000
 """At most one server of so many is refused."""
 PRECISION = 0.005
-FIRST_GUESS, STEP = 1.06, 1.05
-"""Hosts over the bound that are tried first, and by how much more if they are too
-few."""
+FIRST_GUESS, LEAST_STEP = 1.06, 1.01
+"""Hosts over the bound that are tried first, and by how much more at least if they are
+too few."""
 
 
-def fewest(bound: int, holds: Callable[[int], bool]) -> int:
+def fewest(bound: int, trial: Callable[[int], float | None]) -> int:
     """Return the least number that holds, to PRECISION; less than ``bound`` is not
-    tried. More hosts are taken to hold, too, where fewer do."""
-    too_few, enough = bound - 1, max(bound, round(bound * FIRST_GUESS))
-    while not holds(enough):
-        too_few, enough = enough, max(enough + 1, round(enough * STEP))
-    while enough - too_few > max(1, round(PRECISION * bound)):
-        middle = (too_few + enough) // 2
-        if holds(middle):
-            enough = middle
+    tried. More hosts are taken to hold, too, where fewer do.
+
+    A trial returns None if a number holds, else by which factor it may be too small.
+    """
+    precision = max(1, round(PRECISION * bound))
+    too_few, guess, factor = bound - 1, max(bound, round(bound * FIRST_GUESS)), None
+    while (factor := trial(guess)) is not None:
+        too_few = guess
+        guess = math.ceil(guess * max(factor, LEAST_STEP))
+    enough, step = guess, precision
+    while enough - too_few > precision:
+        guess = max((too_few + enough) // 2, enough - step)
+        if trial(guess) is None:
+            enough, step = guess, 2 * step
         else:
-            too_few = middle
+            too_few = guess
     return enough
 
 
 def need(workload: Workload, policy: Policy) -> NeededHosts:
-    """Find the fewest hosts, mixed as those of the trace. All is decided directly, and
-    a trial ends as soon as too many servers were refused."""
+    """Find the fewest hosts, mixed as in the trace. All is decided directly.
+
+    A trial ends as soon as too many servers were refused. How near the load is to its
+    peak then says how many more hosts to try.
+    """
     began_s = time.process_time()
+    mix, trials = workload.trace.hosts, dict[str, int]()
+    offered = trace.offered(workload.trace.flavors, workload.batches)
+    bounds = [(b.at_s, trace.bound(mix, load)) for b, load in offered if b.at_s >= 0]
+    bound = max(1, *(least for _, least in bounds))
     asked = sum(len(b.lifetimes_s) for b in workload.batches if b.at_s >= 0)
     budget = asked // REFUSED_OF
-    trials: dict[str, int] = {}
 
-    def holds(count: int) -> bool:
-        hosts = trace.scaled(workload.trace.hosts, count)
-        trials[str(count)] = refused_with(workload, policy, hosts, budget)
-        return trials[str(count)] <= budget
+    def trial(count: int) -> float | None:
+        refusals = refused_with(workload, policy, trace.scaled(mix, count), budget)
+        trials[str(count)] = refused = sum(each.vms for each in refusals)
+        if refused <= budget:
+            return None
+        until_s = refusals[-1].at_s
+        return bound / max(1, *(least for at_s, least in bounds if at_s <= until_s))
 
-    load = trace.peak(workload.trace.flavors, workload.batches)
-    bound = max(1, trace.bound(workload.trace.hosts, load))
-    hosts = fewest(bound, holds)
+    hosts = fewest(bound, trial)
     return NeededHosts(
         policy=policy.name,
         part=workload.part,
@@ -63,13 +77,12 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
 
 
 def refused_with(
-    workload: Workload, policy: Policy, hosts: Sequence[HostGroup], budget: int
-) -> int:
-    """Return how many servers are refused by so many hosts; more than a budget are not
-    counted to the end."""
+    workload: Workload, policy: Policy, hosts: Sequence[FleetGroup], budget: int
+) -> list[Refusal]:
+    """Return the servers that so many hosts refuse, up to the first over a budget."""
     other = Workload(
         workload.trace, workload.part, workload.batches, plain_cloud(hosts)
     )
     simulation = Simulation(other, policy, is_direct=True, most_refused=budget)
     simulation.run()
-    return sum(each.vms for each in simulation.refusals)
+    return simulation.refusals

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places instances in a cloud in memory: by the manager of a scheduler, or by the
-decision alone, which is several times faster and picks the same hosts."""
+"""Places instances in a cloud in memory.
+
+The manager of a scheduler does it, or the decision alone: several times faster, with
+the same hosts.
+"""
 
 from __future__ import annotations
 
@@ -162,9 +165,9 @@ class _Kind:
 class DirectPlacer:
     """Decides as the manager's driver does, without what surrounds its decisions.
 
-    Left out are prefilters, the query and the engine (hosts with room are the hosts of
-    the one candidate that each has), claims, and filters and weighers that cannot
-    matter. It is for plain clouds and plain flavors.
+    It is for plain clouds and plain flavors, where a host has one candidate. There are
+    no prefilters, no query and no claims: hosts with room are the candidates. Filters
+    and weighers that cannot matter are left out.
     """
 
     def __init__(self, cloud: LabCloud, policy: Policy, rng: random.Random) -> None:
@@ -226,7 +229,7 @@ Placer = ManagedPlacer | DirectPlacer
 
 
 def plain_amounts(request: RequestSpec) -> dict[str, int]:
-    """Return what a plain request takes, by class."""
+    """Return the amounts of a plain request by class."""
     disk_gb = request.root_gb + request.ephemeral_gb
     asked = {'VCPU': request.vcpus, 'MEMORY_MB': request.memory_mb, 'DISK_GB': disk_gb}
     return {name: amount for name, amount in asked.items() if amount}
@@ -244,8 +247,8 @@ def _first(ranked: HostTable, slots: Any, taken: Counter[int]) -> int | None:
 def mattering(
     profile: Profile, hosts: HostTable, request: RequestSpec, changing: Set[str]
 ) -> Profile:
-    """Return the profile without filters that pass all hosts, and weighers whose score
-    is 0 on all, for as long as only the ``changing`` columns change."""
+    """Return the profile without filters that pass all hosts, and without weighers
+    whose score is 0 on all. No other columns may change than ``changing``."""
     filters = [f for f in profile.filters if _may_reject(f, hosts, request, changing)]
     weighers = [w for w in profile.weighers if _may_score(w, hosts, request, changing)]
     return replace(profile, filters=tuple(filters), weighers=tuple(weighers))

@@ -52,13 +52,12 @@ def policy_of(
     flavors: Sequence[str] = (),
     recorded: Mapping[str, Mapping[str, Any]] = NOTHING,
 ) -> Policy:
-    """Make a policy. ``flavors`` are for KeepRoom, if the policy names none.
+    """Make a policy; KeepRoom gets the ``flavors`` if the policy names none.
 
-    It begins with ``recorded`` options, by group, unless a word says otherwise: a word
-    without a colon is a configuration file, or ``default`` for no options. Other words
-    are ``option:value`` of [filter_scheduler], where ``cpu`` is
-    cpu_weight_multiplier and ``+`` separates the values of a list. Raises
-    errors.SetupError, and errors.OptionError for a word that is none.
+    A word without a colon is a configuration file, or ``default``. Without such a word
+    the policy begins with the ``recorded`` options by group. Other words are
+    ``option:value`` of [filter_scheduler]: ``cpu`` is cpu_weight_multiplier, and ``+``
+    separates the values of a list. Raises errors.SetupError.
     """
     words = [word.strip() for word in text.text.split(',') if word.strip()]
     bases = [word for word in words if ':' not in word]

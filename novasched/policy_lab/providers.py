@@ -88,7 +88,7 @@ def _ints(width: int, rows: Sequence[tuple[Any, ...]]) -> Ints:
 
 
 def of_rows(hosts: HostTable) -> Providers:
-    """Return what the rows of hosts say of their providers, by uuid."""
+    """Return providers of hosts by uuid, as far as the rows of hosts know them."""
     ram_mb, disk_gb = hosts.total_usable_ram_mb, hosts.total_usable_disk_gb
     amounts = {
         'VCPU': (hosts.vcpus_total * hosts.cpu_allocation_ratio, hosts.vcpus_used),

@@ -22,7 +22,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab.cloud import LabCloud, Placed
 from novasched.policy_lab.placing import plain_amounts
 from novasched.policy_lab.providers import Providers, of_rows, table_of
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Resident, Workload
 from novasched.policy_lab.trace import Batch, Trace, TraceFlavor
 from novasched.providers.table import ProviderTable
@@ -172,7 +172,7 @@ class _Reader:
         providers_s: float,
     ) -> Iterator[Resident]:
         """Yield the ends of instances that ran before the history. Those that ended
-        before the first state of hosts may still be in that of the providers."""
+        before the first state of hosts may still be in the providers."""
         names = cloud.snapshot().column('host').tolist()
         rows = {host: row for row, host in enumerate(names)}
         for ended in self._ended:
@@ -202,8 +202,8 @@ def _without_builds(hosts: HostTable) -> HostTable:
     return hosts.with_columns(num_io_ops=np.zeros(len(hosts), np.int64))
 
 
-def _groups(cloud: LabCloud) -> list[HostGroup]:
+def _groups(cloud: LabCloud) -> list[FleetGroup]:
     """Return the hosts by what they have."""
     load = cloud.load()
     sizes = Counter(zip(load.vcpus.tolist(), load.ram_mb.tolist(), strict=True))
-    return [HostGroup(n, vcpus, ram_mb) for (vcpus, ram_mb), n in sizes.items()]
+    return [FleetGroup(n, vcpus, ram_mb) for (vcpus, ram_mb), n in sizes.items()]

@@ -70,7 +70,7 @@ FIGURES: Mapping[str, FigureKind] = {each.name: each for each in _KINDS}
 
 
 @dataclass(frozen=True)
-class HostGroup:
+class FleetGroup:
     """Equal hosts of a fleet; amounts are after ratios and reserved amounts."""
 
     count: int
@@ -195,7 +195,7 @@ class RunResult:
 
     plan: RunPlan
     title: str  # of the history
-    hosts: Sequence[HostGroup]
+    hosts: Sequence[FleetGroup]
     offered_vcpus_percent: float  # peak of what is asked for, mean over the parts
     offered_ram_percent: float
     parts: Sequence[PartResult]  # by policy, then by part

@@ -24,7 +24,7 @@ from novasched.policy_lab.figures import percent
 from novasched.policy_lab.need import need
 from novasched.policy_lab.policy import content_of
 from novasched.policy_lab.results import (
-    HostGroup,
+    FleetGroup,
     NeededHosts,
     PartResult,
     PolicyText,
@@ -62,7 +62,7 @@ class _Task:
     history: str
     policy: PolicyText
     part: int
-    hosts: Sequence[HostGroup]  # of a trace; none: as it has them
+    hosts: Sequence[FleetGroup]  # of a trace; none: as it has them
     fill_s: float | None
     path: str
 
@@ -80,7 +80,7 @@ def run(
     policies: Sequence[PolicyText],
     *,
     parts: int | None = None,
-    hosts: Sequence[HostGroup] = (),
+    hosts: Sequence[FleetGroup] = (),
     fill_s: float | None = None,
     with_measures: bool = True,
     with_need: bool = False,
@@ -163,7 +163,7 @@ def _task(
     plan: RunPlan,
     policy: PolicyText,
     part: int,
-    hosts: Sequence[HostGroup],
+    hosts: Sequence[FleetGroup],
     directory: Path,
 ) -> _Task:
     """Return a task; the name of its file has a hash of all that decides it."""

@@ -309,7 +309,7 @@ class Watch:
         return {name: _rounded(found.get(name)) for name in FIGURES}
 
     def flavors(self, refusals: Sequence[Refusal]) -> list[FlavorCounts]:
-        """Return what was asked and refused of each flavor, and the room for it."""
+        """Return the servers asked and refused of each flavor, and the room for it."""
         steps: Mapping[int, Counter[str]] = {
             at: Counter() for at in range(len(self._flavors))
         }

@@ -14,7 +14,7 @@ from novasched.history.reading import files_of
 from novasched.policy_lab import recorded, trace
 from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import Policy, policy_of
-from novasched.policy_lab.results import HostGroup, PolicyText
+from novasched.policy_lab.results import FleetGroup, PolicyText
 from novasched.policy_lab.simulation import Workload
 
 
@@ -44,7 +44,7 @@ def digest(history: Path) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def workload(history: Path, part: int, hosts: Sequence[HostGroup] = ()) -> Workload:
+def workload(history: Path, part: int, hosts: Sequence[FleetGroup] = ()) -> Workload:
     """Read a part of a history, with other hosts if there are any; the last one is
     kept. Raises errors.OptionError."""
     if not is_trace(history):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace: hosts, flavors, and servers that come in batches and end; and its files.
 
-A directory has ``trace.json``, and for each part a ``part-1.jsonl.gz`` of batches, one
-JSON list a line: second, flavor, and the life time of each server in seconds (null: it
-stays). Seconds below 0 are the warm-up, which is placed and not measured.
+A directory has ``trace.json``, and a ``part-1.jsonl.gz`` for each part. Its lines are
+batches: a JSON list of second, flavor, and the seconds that each server lives, null if
+it stays. Seconds below 0 are the warm-up, which is placed and not measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.runtime.typed_json import of_json, omitted_field, to_json
 
 HEADER, PART = 'trace.json', 'part-{}.jsonl.gz'
@@ -53,14 +53,14 @@ class Trace:
     """Hosts and what is asked of them, in disjoint parts."""
 
     title: str
-    hosts: Sequence[HostGroup]
+    hosts: Sequence[FleetGroup]
     flavors: Sequence[TraceFlavor]
     until_s: float  # what is measured begins at 0
     parts: Sequence[int]
     licence: str | None = omitted_field()
     unmodelled: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def with_hosts(self, hosts: Sequence[HostGroup]) -> Trace:
+    def with_hosts(self, hosts: Sequence[FleetGroup]) -> Trace:
         """Return the trace with other hosts."""
         return replace(self, hosts=tuple(hosts))
 
@@ -147,7 +147,7 @@ def peak(flavors: Sequence[TraceFlavor], batches: Iterable[Batch]) -> Load:
     return Load(vcpus, max((load.ram_mb for load in loads), default=0))
 
 
-def parse_hosts(text: str, load: Load) -> list[HostGroup]:
+def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
     """Return the groups of ``24x40:96,24x64:256``: count, vCPUs and GB of RAM.
 
     ``384x2x24:72`` are 384 hosts of two NUMA nodes. Without counts, ``48:144@95%``,
@@ -162,7 +162,7 @@ def parse_hosts(text: str, load: Load) -> list[HostGroup]:
             raise _no_hosts(word)
         nodes = int(matched['nodes'] or 1)
         groups.append(
-            HostGroup(
+            FleetGroup(
                 count=int(matched['count'] or 0),
                 vcpus=nodes * int(matched['vcpus']),
                 ram_mb=nodes * int(matched['ram_gb']) * 1024,
@@ -188,7 +188,7 @@ def _no_hosts(text: str) -> errors.OptionError:
     return errors.OptionError('--hosts', f'{text!r} are no hosts', forms)
 
 
-def bound(hosts: Sequence[HostGroup], load: Load) -> int:
+def bound(hosts: Sequence[FleetGroup], load: Load) -> int:
     """Return how many hosts of such a mix a load needs, however it is placed."""
     count = sum(group.count for group in hosts)
     vcpus = sum(group.count * group.vcpus for group in hosts) / count
@@ -196,7 +196,7 @@ def bound(hosts: Sequence[HostGroup], load: Load) -> int:
     return math.ceil(max(load.vcpus / vcpus, load.ram_mb / ram_mb))
 
 
-def scaled(hosts: Sequence[HostGroup], count: int) -> list[HostGroup]:
+def scaled(hosts: Sequence[FleetGroup], count: int) -> list[FleetGroup]:
     """Return so many hosts in all, mixed alike."""
     whole, before, done = sum(group.count for group in hosts), 0, 0
     found = []

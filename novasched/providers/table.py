@@ -149,6 +149,13 @@ class ProviderTable:
             changed[name] = replace(inventory, used=used)
         return self._with(changed)
 
+    def with_used(self, used: Mapping[str, Ints]) -> ProviderTable:
+        """Return the table with other used amounts of some classes."""
+        inventories = self.inventories
+        return self._with(
+            {name: replace(inventories[name], used=of) for name, of in used.items()}
+        )
+
     def _with(self, changed: Mapping[str, Inventory]) -> ProviderTable:
         made = replace(self, inventories={**self.inventories, **changed})
         vars(made).update({n: vars(self)[n] for n in _OF_TREES if n in vars(self)})

@@ -180,7 +180,7 @@ def test_direct_picks_equal_the_managers(seed, text):
 
 @given(st.integers(0, 2**20))
 @examples(6)
-def test_what_ends_leaves_nothing_behind(seed):
+def test_ended_instances_give_everything_back(seed):
     load = workload(seed=seed)
     simulation = simulated(load, policy('cpu:-1,ram:-1'))
     staying = simulation.counts.copy()

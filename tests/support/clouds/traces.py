@@ -9,7 +9,7 @@ import random
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import parse, policy_of
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Workload
 from novasched.policy_lab.trace import Batch, Trace, TraceFlavor
 
@@ -18,7 +18,7 @@ FLAVORS = (
     TraceFlavor('large', 4, 8192),
     TraceFlavor('fat', 2, 14336),
 )
-HOSTS = (HostGroup(3, 8, 32768), HostGroup(2, 16, 24576))
+HOSTS = (FleetGroup(3, 8, 32768), FleetGroup(2, 16, 24576))
 HOUR = 3600.0
 
 

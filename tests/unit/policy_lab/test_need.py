@@ -7,21 +7,31 @@ from novasched.policy_lab import need, trace
 from tests.support.clouds.traces import policy, workload
 
 
-@pytest.mark.parametrize('least', [20, 21, 22, 24, 40])
-def test_fewest_equals_linear_search(least):
-    tried = []
+def trial_of(least, factor_of, tried):
+    """Return a trial for which so many hosts are enough."""
 
-    def holds(count):
+    def trial(count):
         tried.append(count)
-        return count >= least
+        return None if count >= least else factor_of(count)
 
-    assert need.fewest(20, holds) == least
+    return trial
+
+
+@pytest.mark.parametrize('least', [20, 21, 22, 24, 40])
+@pytest.mark.parametrize('error', [0.0, 0.8, 1.0, 1.3])
+def test_fewest_equals_linear_search(least, error):
+    tried = []
+    trial = trial_of(least, lambda count: error * least / count, tried)
+    assert need.fewest(20, trial) == least
     assert len(tried) == len(set(tried))
 
 
-def test_search_ends_within_its_precision():
-    found = need.fewest(1000, lambda count: count >= 1123)
-    assert 0 <= found - 1123 <= 1000 * need.PRECISION
+@pytest.mark.parametrize('least', [1000, 1061, 1123, 1400])
+def test_search_ends_within_its_precision(least):
+    tried = []
+    found = need.fewest(1000, trial_of(least, lambda count: least / count, tried))
+    assert 0 <= found - least <= 1000 * need.PRECISION
+    assert len(tried) < 10
 
 
 @pytest.mark.parametrize('text', ['default', 'cpu:-1,ram:-1'])
@@ -31,5 +41,5 @@ def test_needed_hosts_equal_linear_search(text):
     for count in range(found.bound, found.hosts + 1):
         hosts = trace.scaled(load.trace.hosts, count)
         refused = need.refused_with(load, policy(text), hosts, 0)
-        assert (refused == 0) == (count == found.hosts)
+        assert bool(refused) == (count < found.hosts)
     assert found.refused_vms == 0

@@ -15,13 +15,13 @@ from novasched.objects.instance import KnownInstance
 from novasched.policy_lab import recorded, runs, sources
 from novasched.policy_lab.placing import ManagedPlacer, RefusalLog
 from novasched.policy_lab.policy import parse
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Simulation
 from tests.support.clouds.fakes import FakeClock
 from tests.support.clouds.traces import HOUR, policy, workload
 from tests.support.records.recordings import Recordings
 
-TIGHT = (HostGroup(2, 8, 32768), HostGroup(1, 16, 24576))
+TIGHT = (FleetGroup(2, 8, 32768), FleetGroup(1, 16, 24576))
 PACKING = 'cpu:-1,ram:-1,io_ops:0'
 
 

@@ -8,11 +8,11 @@ import pytest
 from novasched import errors
 from novasched.policy_lab import runs
 from novasched.policy_lab.policy import parse
-from novasched.policy_lab.results import HostGroup, RunResult
+from novasched.policy_lab.results import FleetGroup, RunResult
 from tests.support.clouds.traces import HOUR, written
 
 POLICIES = [parse('now=default'), parse('pack=cpu:-1,ram:-1')]
-TIGHT = [HostGroup(3, 8, 32768)]
+TIGHT = [FleetGroup(3, 8, 32768)]
 
 
 class BrokenOff(Exception):

@@ -8,7 +8,7 @@ import pytest
 from novasched import errors
 from novasched.policy_lab import azure2017, trace
 from novasched.policy_lab.azure2017 import TAIL_FROM_S, import_azure2017
-from novasched.policy_lab.results import HostGroup
+from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.trace import Batch, Load, TraceFlavor
 from tests.support.clouds.traces import FLAVORS, azure_file, batches, written
 
@@ -43,11 +43,11 @@ def test_peak_counts_what_runs_at_once():
 @pytest.mark.parametrize(
     ('text', 'groups'),
     [
-        ('24x40:96', [HostGroup(24, 40, 98304)]),
-        ('1x8:32,2x16:24', [HostGroup(1, 8, 32768), HostGroup(2, 16, 24576)]),
-        ('384x2x24:72', [HostGroup(384, 48, 147456, 2)]),
-        ('8:32@50%', [HostGroup(20, 8, 32768)]),
-        ('8:32,8:8@50%', [HostGroup(16, 8, 32768), HostGroup(16, 8, 8192)]),
+        ('24x40:96', [FleetGroup(24, 40, 98304)]),
+        ('1x8:32,2x16:24', [FleetGroup(1, 8, 32768), FleetGroup(2, 16, 24576)]),
+        ('384x2x24:72', [FleetGroup(384, 48, 147456, 2)]),
+        ('8:32@50%', [FleetGroup(20, 8, 32768)]),
+        ('8:32,8:8@50%', [FleetGroup(16, 8, 32768), FleetGroup(16, 8, 8192)]),
     ],
 )
 def test_hosts_are_read_and_counted(text, groups):
@@ -61,7 +61,7 @@ def test_hosts_that_cannot_be_read_are_refused(text):
 
 
 def test_scaled_hosts_stay_mixed_alike():
-    mixed = [HostGroup(30, 8, 1), HostGroup(10, 16, 1)]
+    mixed = [FleetGroup(30, 8, 1), FleetGroup(10, 16, 1)]
     assert [group.count for group in trace.scaled(mixed, 21)] == [16, 5]
 
 
