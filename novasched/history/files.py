@@ -99,7 +99,7 @@ class _StreamFile:
     def __init__(self, path: Path) -> None:
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         self._file: BinaryIO = os.fdopen(os.open(path, flags, 0o600), 'wb')
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # others look for a moment at most
         self._compressor = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=GZIP)
 
     def write(self, text: bytes) -> None:

@@ -56,6 +56,7 @@ from novasched.scheduler.columns import Categories
 from novasched.scheduler.hosts import HostTable, Rows, Snapshot
 
 READ_BYTES = 1 << 16
+SERVICE = ('service_disabled', 'service_up')
 KILLED = 'its worker was killed: the last requests may be missing'
 Wanted = Callable[[int], bool]
 """Whether a request is yielded, by its place in the file; the others are not even
@@ -71,7 +72,7 @@ class HistoryState:
         self._rows: list[dict[str, Any]] = []
         self._own = HostColumns()
         self._aggregates: list[tuple[Aggregate, ...]] = []
-        self._columns: dict[str, Any] = {}
+        self._composed: dict[str, Any] = {}  # columns that are not in ``_own``
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -93,7 +94,7 @@ class HistoryState:
         self._rows = [dict(zip(columns, row, strict=True)) for row in values]
         self._own = HostColumns()
         self._apply(range(len(self._rows)))
-        self._columns = {}
+        self._composed = {}
 
     def change(self, line: Line) -> None:
         """Take in the line of rows that have changed."""
@@ -101,6 +102,8 @@ class HistoryState:
         places = []
         for text, changed in line['changed'].items():
             place = int(text)
+            if not changed.keys().isdisjoint(('aggregates', *SERVICE)):
+                self._composed = {}
             if 'aggregates' in changed:
                 groups = changed.pop('aggregates')
                 self._aggregates[place] = tuple(map(history.aggregate_of, groups))
@@ -108,7 +111,6 @@ class HistoryState:
             if not changed.keys().isdisjoint(KINDS):
                 places.append(place)
         self._apply(places)
-        self._columns = {}
 
     def _apply(self, places: Sequence[int]) -> None:
         rows = [(place, self._rows[place]) for place in places]
@@ -128,22 +130,22 @@ class HistoryState:
     ) -> HostTable:
         """Return the hosts in some rows, in order, with the candidates of a row; all
         hosts without any."""
-        if not self._columns:
-            self._columns = {**self._own.columns(), **self._composed()}
+        if not self._composed:
+            self._composed = self._compose()
         columns = {
-            **self._columns,
+            **self._own.columns(),
+            **self._composed,
             **history.columns_read(self._rows),
             **history.columns_of_request(self._rows, candidates),
         }
         return HostTable(Snapshot(columns), rows)
 
-    def _composed(self) -> dict[str, Any]:
+    def _compose(self) -> dict[str, Any]:
         groups = {id(group): group for group in self._aggregates}
         codes = {group: code for code, group in enumerate(groups)}
         of_rows = [codes[id(group)] for group in self._aggregates]
         found: dict[str, Any] = {
-            name: np.array([row[name] for row in self._rows], bool)
-            for name in ('service_disabled', 'service_up')
+            name: np.array([row[name] for row in self._rows], bool) for name in SERVICE
         }
         values = list(groups.values())
         found['aggregates'] = Categories(values, np.array(of_rows, np.intp))

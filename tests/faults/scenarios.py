@@ -375,6 +375,17 @@ SCENARIOS = {
         'once.',
         'Traces of that time: a worker holds 2,048 spans.',
     ),
+    'F53': Scenario(
+        'The disk of the history is full or not to be written',
+        'Requests are served. The history goes on in a new file when the disk is well '
+        'again, and says how many requests are missing. Metrics and health say so.',
+        'The requests of the history that end meanwhile.',
+    ),
+    'F54': Scenario(
+        'SIGKILL while the history is written',
+        'All whole lines are read, and their decisions are checked.',
+        'The requests of the last 0.2 s.',
+    ),
 }
 
 

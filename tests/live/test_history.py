@@ -171,6 +171,7 @@ def requests_in(directory):
     return sum(line.startswith(b'{"request"') for line in lines)
 
 
+@pytest.mark.scenario('F54')
 @pytest.mark.exhaustive('a cloud of its own; properties and unit tests have histories')
 def test_history_of_two_workers_is_equal_until_one_is_killed(
     crowd, placement, directory, claims

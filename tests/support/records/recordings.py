@@ -35,6 +35,7 @@ class Recordings:
         self.observer = RequestObserver()
         self.requests = []
         self.records = []
+        self.seen = []
 
     def recorder(self, context, request, instance_uuids):
         return RequestRecorder(
@@ -49,7 +50,7 @@ class Recordings:
         )
 
     def saw(self, host, uuid, instance):
-        """No record has instances that come and go."""
+        self.seen.append((host, uuid, instance))
 
     def close(self):
         """There is nothing to close."""

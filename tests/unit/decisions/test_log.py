@@ -24,6 +24,7 @@ from novasched.decisions.log import (
     MOST_WAITING,
     CollectedRecords,
     RecordingLog,
+    RequestHistory,
 )
 from novasched.decisions.pending import BATCH, PendingRecords
 from novasched.decisions.record import decode
@@ -190,6 +191,40 @@ def test_a_failed_request_is_let_go_at_once(open_log, level):
         assert held() is None
     finally:
         gc.enable()
+
+
+class History(RequestHistory):
+    """Counts what it is given."""
+
+    def __init__(self):
+        self.calls = Counter()
+
+    def add(self, recorder):
+        self.calls['add'] += 1
+
+    def drop(self):
+        self.calls['drop'] += 1
+
+    def flush(self):
+        self.calls['flush'] += 1
+
+    def close(self):
+        self.calls['close'] += 1
+
+
+def test_request_is_recorded_whole_or_counted_as_dropped(open_log):
+    history = History()
+    log = open_log(history=history)
+    log.builder.gate.clear()
+    recorded = served(log)
+    for _ in range(MOST_WAITING + 3):
+        recorded.ask()
+    assert history.calls['drop'] > 0
+    log.builder.gate.set()
+    log.close()
+    assert history.calls['add'] + history.calls['drop'] == MOST_WAITING + 3
+    assert history.calls['flush'] > 0
+    assert history.calls['close'] == 1
 
 
 def test_closing_without_requests_starts_no_thread(log):

@@ -109,6 +109,7 @@ def test_oldest_files_go_and_files_in_use_stay(recording, directory):
     assert checked(directory).is_equal
 
 
+@pytest.mark.scenario('F53')
 def test_unwritable_directory_costs_requests_and_one_warning(
     recorded, directory, caplog
 ):

@@ -15,6 +15,7 @@ from novasched.manager.candidate_query import QueryPolicy
 from novasched.manager.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from novasched.objects.instance import KnownInstance
 from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.ports import Cell
 from novasched.resources.requirements import Requirements
@@ -375,6 +376,15 @@ def test_casts_reach_the_view():
         ('delete', 'h1', A),
         ('sync', 'h1', [B]),
     ]
+
+
+def test_instances_that_come_and_go_reach_the_decision_log():
+    log = Recordings()
+    manager = make_manager(view=FakeView(factories.hosts()), log=log)
+    instance = KnownInstance(A, 'h1', 7)
+    manager.update_instance_info('h1', {A: instance})
+    manager.delete_instance_info('h1', A)
+    assert log.seen == [('h1', A, instance), ('h1', A, None)]
 
 
 def test_the_request_is_left_as_it_came(select):
