@@ -17,7 +17,7 @@ from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
     from novasched.policy_lab.advice import Advice
-    from novasched.policy_lab.results import HostGroup, RunResult
+    from novasched.policy_lab.results import FleetGroup, RunResult
     from novasched.policy_lab.runs import Progress
     from novasched.policy_lab.trace import Trace
 
@@ -117,7 +117,7 @@ class PolicyCommand(LabCommand):
         from novasched.policy_lab import runs
         from novasched.policy_lab.trace import parse_hosts
 
-        hosts: Sequence[HostGroup] = ()
+        hosts: Sequence[FleetGroup] = ()
         if parsed_args.hosts:
             load = runs.offered_peak(parsed_args.history, 1)
             hosts = parse_hosts(parsed_args.hosts, load)

@@ -10,7 +10,7 @@ from pathlib import Path
 from novasched.inspection.texts.lines import BOLD, Style
 from novasched.policy_lab import runs, sources, texts
 from novasched.policy_lab.policy import FLAVORS, GROUP, MOST_FLAVORS, option_of, parse
-from novasched.policy_lab.results import FIGURES, HostGroup, RunResult
+from novasched.policy_lab.results import FIGURES, FleetGroup, RunResult
 from novasched.policy_lab.runs import Report
 
 NOW = 'now'
@@ -59,7 +59,7 @@ def advise(
     now: str,
     *,
     parts: int | None = None,
-    hosts: Sequence[HostGroup] = (),
+    hosts: Sequence[FleetGroup] = (),
     fill_s: float | None = None,
     processes: int | None = None,
     report: Report = runs.silent,

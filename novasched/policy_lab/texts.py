@@ -16,7 +16,7 @@ from novasched.policy_lab.results import (
     SECONDS,
     SERIES,
     FlavorCounts,
-    HostGroup,
+    FleetGroup,
     PartResult,
     RunResult,
     Series,
@@ -96,7 +96,7 @@ def head(run: RunResult, style: Style) -> list[str]:
     )
 
 
-def fleet(hosts: Sequence[HostGroup]) -> str:
+def fleet(hosts: Sequence[FleetGroup]) -> str:
     """Return the hosts in words: 24 x 40 vCPU 96 GB, 24 x 64 vCPU 256 GB."""
     return ', '.join(
         f'{each.count} x {each.vcpus} vCPU {each.ram_mb / GB:g} GB'
