@@ -7,6 +7,7 @@ instances take. What else is not modelled is counted.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +37,8 @@ MOVES = 'moves: the host that is left is the recorded one'
 REBUILDS = 'rebuilds and requests without instances: left out'
 ENDS = 'ends of instances of unknown flavor: they stay'
 PROVIDERS = 'hosts without recorded providers: their rows stand for inventories'
+SAME_END_S = 60.0
+"""Workers tell of an end within so long of each other."""
 EARLY = 'requests before the first decision: the hosts are not known then'
 
 
@@ -61,6 +64,7 @@ class _Reader:
         self._batches: list[tuple[float, int, list[float | None], RequestSpec]] = []
         self._starts: dict[str, list[tuple[int, int]]] = {}
         self._ended: list[EndedInstance] = []
+        self._last_s: dict[tuple[str, str], float] = {}  # ends by uuid and host
 
     def workload(self) -> Workload:
         items = reading.read(self._path)
@@ -152,17 +156,19 @@ class _Reader:
         return self._flavors[flavor]
 
     def _end(self, item: EndedInstance) -> None:
-        """End the oldest stay of an instance; workers tell of one end each."""
-        same = (item.uuid, item.host)
-        if any((each.uuid, each.host) == same for each in self._ended[-100:]):
+        """End the oldest stay of an instance; each worker tells of the same end."""
+        stay = item.uuid, item.host
+        last_s = self._last_s.get(stay, -math.inf)
+        self._last_s[stay] = item.at
+        if item.at - last_s < SAME_END_S:
             return
-        self._ended.append(item)
         starts = self._starts.get(item.uuid)
-        if starts:
-            number, place = starts.pop(0)
-            at_s, _, lives, _ = self._batches[number]
-            lives[place] = max(0.0, item.at - at_s)
-            self._ended.pop()
+        if not starts:
+            self._ended.append(item)
+            return
+        number, place = starts.pop(0)
+        at_s, _, lives, _ = self._batches[number]
+        lives[place] = max(0.0, item.at - at_s)
 
     def _residents(
         self,

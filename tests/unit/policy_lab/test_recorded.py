@@ -22,6 +22,8 @@ from tests.support.clouds.traces import HOUR, policy, workload
 from tests.support.records.recordings import Recordings
 
 TIGHT = (FleetGroup(2, 8, 32768), FleetGroup(1, 16, 24576))
+WORKERS = 2
+"""Each of them hears of an instance."""
 PACKING = 'cpu:-1,ram:-1,io_ops:0'
 
 
@@ -68,7 +70,8 @@ class RecordedSimulation(Simulation):
         host = self.cloud.snapshot().column('host')[placed.row]
         known = flavor and KnownInstance('', host, flavor)
         self.clock.advance(at_s - self.clock.seconds)
-        self.history.saw(host, self._uuids[id(placed)], known)
+        for _ in range(WORKERS):
+            self.history.saw(host, self._uuids[id(placed)], known)
         self.history.flush()
 
     def _place(self, batch):
