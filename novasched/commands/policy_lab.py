@@ -297,7 +297,7 @@ class AdvisePolicies(PolicyCommand):
             metavar='POLICY',
             default='',
             help='the policy now: a configuration file of nova, or words as for '
-            "--policy (default: nova's defaults)",
+            '--policy (default: as recorded; of a trace, what nova defaults to)',
         )
         return parser
 
