@@ -28,8 +28,6 @@ ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes for an answer, an error, wrong arguments, an answer of no, and an answer
 in part, which the rest could change."""
 
-QUIET_S = 2.0
-"""Seconds that something may take before its progress is shown."""
 FORMAT_VERSION = 1
 """The number "v" of the JSON of all reports."""
 SERVICE = 'nova-scheduler'
@@ -233,21 +231,6 @@ class ReportCommand(ConfiguredCommand):
             text = self.text(shown, self._style(parsed_args), parsed_args)
         out.write(text.rstrip('\n') + '\n')
         return self.code
-
-    def progress(self, text: str) -> None:
-        """Show what is being done, on a terminal, once it takes long."""
-        stderr = self.app.stderr
-        self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
-        if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
-            shown = printable.line(text)
-            printable.unescaped(stderr).write(f'\r{shown} ...\033[K')
-            stderr.flush()
-            self._is_shown = True
-
-    def end_progress(self) -> None:
-        """Take the line of the progress away."""
-        if getattr(self, '_is_shown', False):
-            printable.unescaped(self.app.stderr).write('\r\033[K')
 
     def _style(self, parsed_args: argparse.Namespace) -> Style:
         width = shutil.get_terminal_size().columns

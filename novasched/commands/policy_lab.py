@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from novasched import errors
 from novasched.commands.base import ReportCommand, positive
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from novasched.policy_lab.runs import Progress
     from novasched.policy_lab.trace import Trace
 
+Answer = TypeVar('Answer')
 UNITS_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 _SPAN = re.compile(r'(\d+)([smhd])')
 
@@ -103,17 +103,15 @@ class PolicyCommand(LabCommand):
             'stranded (default: 6h)',
         )
 
-    @contextlib.contextmanager
-    def directory(self, parsed_args: argparse.Namespace) -> Iterator[Path]:
-        """Give the directory of the results."""
-        if parsed_args.to is not None:
-            yield parsed_args.to
-            return
-        with tempfile.TemporaryDirectory(prefix='novasched-lab-') as made:
-            yield Path(made)
-
-    def given(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return the arguments of a run. Raises errors.OptionError."""
+    def run_policies(
+        self,
+        parsed_args: argparse.Namespace,
+        run: Callable[..., Answer],
+        *arguments: Any,
+        **more: Any,
+    ) -> Answer:
+        """Return the answer of a function of the lab to the history, the directory of
+        results, and these arguments. Raises errors.OptionError."""
         from novasched.policy_lab import runs
         from novasched.policy_lab.trace import parse_hosts
 
@@ -121,12 +119,19 @@ class PolicyCommand(LabCommand):
         if parsed_args.hosts:
             load = runs.offered_peak(parsed_args.history, 1)
             hosts = parse_hosts(parsed_args.hosts, load)
-        return {
-            'parts': parsed_args.parts,
-            'hosts': hosts,
-            'processes': parsed_args.jobs,
-            'report': self._report,
-        }
+        with tempfile.TemporaryDirectory(prefix='novasched-lab-') as made:
+            answer = run(
+                parsed_args.history,
+                parsed_args.to or Path(made),
+                *arguments,
+                parts=parsed_args.parts,
+                hosts=hosts,
+                processes=parsed_args.jobs,
+                report=self._report,
+                **more,
+            )
+        self.end_progress()
+        return answer
 
     def _report(self, step: Progress) -> None:
         done = 'known' if step.was_there else f'{step.took_s:.0f} s'
@@ -212,17 +217,13 @@ class RunPolicies(PolicyCommand):
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
         from novasched.policy_lab import policy, runs
 
-        with self.directory(parsed_args) as directory:
-            found = runs.run(
-                parsed_args.history,
-                directory,
-                list(map(policy.parse, parsed_args.policies)),
-                fill_s=parsed_args.fill,
-                with_need=parsed_args.need,
-                **self.given(parsed_args),
-            )
-        self.end_progress()
-        return found
+        return self.run_policies(
+            parsed_args,
+            runs.run,
+            list(map(policy.parse, parsed_args.policies)),
+            fill_s=parsed_args.fill,
+            with_need=parsed_args.need,
+        )
 
     def text(
         self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
@@ -245,17 +246,13 @@ class FindNeededHosts(PolicyCommand):
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
         from novasched.policy_lab import policy, runs
 
-        with self.directory(parsed_args) as directory:
-            found = runs.run(
-                parsed_args.history,
-                directory,
-                list(map(policy.parse, parsed_args.policies)),
-                with_measures=False,
-                with_need=True,
-                **self.given(parsed_args),
-            )
-        self.end_progress()
-        return found
+        return self.run_policies(
+            parsed_args,
+            runs.run,
+            list(map(policy.parse, parsed_args.policies)),
+            with_measures=False,
+            with_need=True,
+        )
 
     def text(
         self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
@@ -304,16 +301,9 @@ class AdvisePolicies(PolicyCommand):
     def report(self, parsed_args: argparse.Namespace) -> Advice:
         from novasched.policy_lab.advice import advise
 
-        with self.directory(parsed_args) as directory:
-            found = advise(
-                parsed_args.history,
-                directory,
-                parsed_args.now,
-                fill_s=parsed_args.fill,
-                **self.given(parsed_args),
-            )
-        self.end_progress()
-        return found
+        return self.run_policies(
+            parsed_args, advise, parsed_args.now, fill_s=parsed_args.fill
+        )
 
     def text(
         self, answer: Advice, style: Style, parsed_args: argparse.Namespace
