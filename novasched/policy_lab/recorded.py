@@ -126,10 +126,11 @@ class _Reader:
         if spec.is_rebuild or not item.instance_uuids:
             self._unmodelled[REBUILDS] += 1
             return
+        devices = spec.if_set('pci_requests')
         flags = {
             PORTS: bool(spec.if_set('requested_networks')),
             NUMA: spec.if_set('numa_topology') is not None,
-            DEVICES: bool(spec.pci_requests and spec.pci_requests.requests),
+            DEVICES: bool(devices and devices.requests),
             GROUPS: spec.if_set('instance_group') is not None,
             MOVES: spec.is_move,
         }

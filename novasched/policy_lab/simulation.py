@@ -79,13 +79,6 @@ class Refusal(NamedTuple):
     step: str
 
 
-class Fill(NamedTuple):
-    """Cloud filled at a time: loads at the first refusal, and in the end."""
-
-    first: HostLoad
-    last: HostLoad
-
-
 @dataclass
 class Simulation:
     """One policy over one workload."""
@@ -171,10 +164,11 @@ class Simulation:
         heapq.heappush(self._ends, (end_s, self._number, flavor, placed))
         self.counts[placed.row, flavor] += 1
 
-    def fill(self, at_s: float, shares: Sequence[float]) -> Fill:
+    def fill(self, at_s: float, shares: Sequence[float]) -> tuple[HostLoad, HostLoad]:
         """Fill a copy of the cloud with instances drawn by their shares, one by one,
         each when the builds before it have ended. What is refused once is refused
-        from then on, as nothing leaves."""
+        from then on, as nothing leaves. Return the loads at the first refusal and in
+        the end."""
         cloud = self.cloud.copy()
         cloud.columns['num_io_ops'][:] = 0
         rng = random.Random(self.seed)
@@ -193,7 +187,7 @@ class Simulation:
             none_left.add(flavor)
             first = first or cloud.load()
         assert first is not None
-        return Fill(first, cloud.load())
+        return first, cloud.load()
 
 
 class Watch:
@@ -274,10 +268,10 @@ class Watch:
             self._note('drainable_percent', drained)
         if self._fill_s is None or not sum(self.asked):
             return
-        filled = simulation.fill(at_s, self.shares)
+        first, last = simulation.fill(at_s, self.shares)
         self.fills += 1
-        for name, of in (('filled', figures.allocated(filled.first)),
-                         ('stranded', figures.stranded(filled.last))):  # fmt: skip
+        for name, of in (('filled', figures.allocated(first)),
+                         ('stranded', figures.stranded(last))):  # fmt: skip
             self._note(f'{name}_vcpus_percent', of[0])
             self._note(f'{name}_ram_percent', of[1])
 

@@ -111,11 +111,13 @@ def _no_trace(path: Path, problem: Exception) -> errors.OptionError:
 
 
 def digest(directory: Path) -> str:
-    """Return a hash of all that a trace says."""
+    """Return a hash of all that a trace says. Raises errors.OptionError."""
     found = hashlib.sha256()
-    for path in sorted(directory.iterdir()):
-        if path.name == HEADER or path.name.endswith('.jsonl.gz'):
-            found.update(path.name.encode() + b'\0' + path.read_bytes())
+    for name in (HEADER, *map(PART.format, read(directory).parts)):
+        try:
+            found.update(name.encode() + b'\0' + (directory / name).read_bytes())
+        except OSError as problem:
+            raise _no_trace(directory / name, problem) from problem
     return found.hexdigest()[:16]
 
 

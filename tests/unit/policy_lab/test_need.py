@@ -36,7 +36,7 @@ def test_search_ends_within_its_precision(least):
 
 @pytest.mark.parametrize('text', ['default', 'cpu:-1,ram:-1'])
 def test_needed_hosts_equal_linear_search(text):
-    load = workload()
+    load = workload(count=40)
     found = need.need(load, policy(text))
     for count in range(found.bound, found.hosts + 1):
         hosts = trace.scaled(load.trace.hosts, count)

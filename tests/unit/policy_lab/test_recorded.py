@@ -122,7 +122,7 @@ def alone(load):
 
 
 def recorded_in(directory, **how):
-    load = alone(workload(TIGHT, before_s=0.0))
+    load = alone(workload(TIGHT, before_s=0.0, count=40))
     simulation = RecordedSimulation(load, policy(PACKING))
     simulation.record(directory, **how)
     return simulation

@@ -35,7 +35,7 @@ def timeless(result):
 
 @pytest.fixture(scope='module')
 def history(tmp_path_factory):
-    return written(tmp_path_factory.mktemp('history'))
+    return written(tmp_path_factory.mktemp('history'), count=30)
 
 
 @pytest.fixture(scope='module')
