@@ -93,11 +93,13 @@ class CheckHistory(HistoryCommand):
     ) -> str:
         verdict = 'all equal' if answer.is_equal else 'one is different'
         lines = [
-            f'{answer.requests:,} requests, {answer.decisions:,} decisions: '
+            f'{_counted(answer.requests, "request")}, '
+            f'{_counted(answer.decisions, "decision")}: '
             f'{style.paint(verdict, BOLD)}'
         ]
         if answer.refused:
-            lines.append(f'{answer.refused:,} requests had nothing to decide.')
+            refused = _counted(answer.refused, 'request')
+            lines.append(f'{refused} had nothing to decide.')
         for gap in answer.gaps:
             lines += style.wrapped('', gap)
         if answer.foreign:
@@ -177,8 +179,9 @@ class ExportHistory(HistoryCommand):
     def text(
         self, answer: HistoryExport, style: Style, parsed_args: argparse.Namespace
     ) -> str:
-        plural = '' if answer.requests == 1 else 's'
-        return (
-            f'{answer.requests:,} request{plural} in {answer.file}, '
-            f'{answer.bytes:,} bytes'
-        )
+        requests = _counted(answer.requests, 'request')
+        return f'{requests} in {answer.file}, {answer.bytes:,} bytes'
+
+
+def _counted(number: int, noun: str) -> str:
+    return f'{number:,} {noun}{"s" if number != 1 else ""}'

@@ -22,6 +22,7 @@ from novasched.history.encoding import Line, ProviderEncoder, StateEncoder
 from novasched.history.files import Chunk, HistorySettings, HistoryWriter
 from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.runtime.times import time_of
 from novasched.scheduler import pipeline
 from novasched.scheduler.filters import BaseHostFilter
@@ -70,29 +71,39 @@ class HistoryRecorder(RequestHistory):
         self._lock = threading.Lock()
         self._events: deque[Line] = deque(maxlen=MOST_EVENTS)
         self._seq = itertools.count(1)
-        self._begin()
+        self._logged = LogOnce()
+        self._restart()
 
-    def _begin(self) -> None:
-        """Begin a file with the next request: it has the whole state."""
-        self._is_begun, self._name = False, ''
+    def _restart(self) -> None:
+        """Write the whole state with the next request."""
         self._state, self._of_providers = StateEncoder(), ProviderEncoder()
-        self._profiles: dict[str, Profile] = {}
+        self._name, self._profiles = '', dict[str, Profile]()
 
     def add(self, recorder: RequestRecorder) -> None:
         with self._lock:
-            if not self.writer.may_write:
-                self.drop()
-                return
-            if self.writer.is_broken or self.writer.is_full:
-                self._begin()
-            try:
-                chunk = self._chunk(recorder)
-            except Exception:  # what plugins put on hosts may have no form in JSON
-                LOG.exception('Request %s is not in the history', recorder.id)
-                chunk = None
+            seq, chunk = next(self._seq), None
+            if self.writer.may_write:
+                begins = self.writer.is_broken or self.writer.is_full
+                chunk = self._chunk(recorder, seq, begins)
             if chunk is None or not self.writer.put(chunk):
                 self.writer.drop(1)
-                self._begin()
+
+    def _chunk(self, recorder: RequestRecorder, seq: int, begins: bool) -> Chunk | None:
+        """Return the lines of a request, None if it cannot be recorded."""
+        if begins:
+            self._restart()
+        try:
+            lines = self._lines(recorder, seq)
+            return Chunk(
+                encoding.text_of([self._header(), *lines] if begins else lines),
+                begins,
+                requests=1,
+            )
+        except Exception as problem:  # plugins may put anything on hosts
+            self._restart()
+            if self._logged.begins(value=f'{type(problem).__name__}: {problem}'):
+                LOG.exception('Request %s is not in the history', recorder.id)
+            return None
 
     def drop(self) -> None:
         next(self._seq)
@@ -120,18 +131,14 @@ class HistoryRecorder(RequestHistory):
         if lines:
             self.writer.put(Chunk(encoding.text_of(lines)))
 
-    def _chunk(self, recorder: RequestRecorder) -> Chunk:
-        begins = not self._is_begun
-        lines = [self._header()] if begins else []
-        lines += self._of_providers.lines(self._providers(), recorder.at)
+    def _lines(self, recorder: RequestRecorder, seq: int) -> list[Line]:
+        lines = self._of_providers.lines(self._providers(), recorder.at)
         lines += self._profile_lines()
         first = history.first_decision(recorder)
         if first is not None:
             lines += self._state.lines(first.hosts)
-        view, seq = self._state.view, next(self._seq)
-        lines.append(encoding.request_line(recorder, seq, view, self._name))
-        self._is_begun = True
-        return Chunk(encoding.text_of(lines), begins, 1)
+        view, name = self._state.view, self._name
+        return [*lines, encoding.request_line(recorder, seq, view, name)]
 
     def _header(self) -> Line:
         return {

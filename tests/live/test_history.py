@@ -23,7 +23,7 @@ from tests.live.servers.process import completed, wait_until
 from tests.support.clouds.configuration import make_conf
 
 REQUESTS = int(os.environ.get('NOVASCHED_HISTORY_REQUESTS', '60'))
-"""More are a longer proof."""
+"""More are a longer proof; for thousands, add ``-o faulthandler_timeout=0``."""
 MORE = 300
 """Requests while a worker is killed, at most."""
 AT_ONCE = 6
@@ -161,10 +161,6 @@ def check(directory, *words):
     return json.loads(ran.stdout)
 
 
-def stored(directory):
-    return sum(file.stat().st_size for file in reading.files_of(directory))
-
-
 def requests_in(directory):
     """Return how many requests are written."""
     lines = itertools.chain(*map(reading.Lines, reading.files_of(directory)))
@@ -191,7 +187,6 @@ def test_history_of_two_workers_is_equal_until_one_is_killed(
     )
     assert len(reading.files_of(directory)) == 2
     answer = check(directory)
-    print(json.dumps(answer), stored(directory) // asked, 'bytes a request')  # noqa: T201
     assert (answer['requests'], answer['gaps']) == (asked, [])
     assert answer['decisions'] > answer['requests'] - answer['refused']
     items = [*reading.read(directory)]

@@ -131,7 +131,11 @@ def _begin(shared: _Shared) -> None:
 
 
 def _check_share(share: _Share) -> tuple[int, HistoryReport]:
-    return _checked(share, _shared)
+    try:
+        return _checked(share, _shared)
+    except FileNotFoundError:  # it was there: a scheduler makes room for new ones
+        gaps = [f'{share.path}: it was removed'] if share.start == 0 else []
+        return share.number * MOST_PLACES, HistoryReport(gaps=gaps)
 
 
 def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:

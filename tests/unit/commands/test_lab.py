@@ -135,7 +135,7 @@ def test_request_is_exported_as_a_document(directory, tmp_path, words):
     assert len(document['state']['hosts']) == 4
     assert (server in path.read_text()) == (not words)
     code, text, _ = run(CheckHistory, str(path), form='text')
-    assert (code, text) == (ANSWERED, '1 requests, 1 decisions: all equal\n')
+    assert (code, text) == (ANSWERED, '1 request, 1 decision: all equal\n')
 
 
 def test_request_that_is_not_there_is_an_answer_of_no(directory, tmp_path):

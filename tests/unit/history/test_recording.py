@@ -150,6 +150,23 @@ def test_requests_beyond_what_may_wait_are_dropped(recording, directory):
     assert gap.requests == recorded.counted['dropped']
 
 
+def test_request_without_a_form_in_json_costs_no_other(recorded, directory, caplog):
+    recorded.record()
+    broken = [recorded.request() for _ in range(2)]
+    for each in broken:
+        each.turns = [None]
+        recorded.recorder.add(each)
+    recorded.record(2)
+    report = checked(directory)
+    assert (report.requests, report.is_equal) == (3, True)
+    (gap,) = report.gaps
+    assert gap.endswith('2 requests were dropped while it was recorded')
+    assert kinds(directory).count('history') == 1
+    assert kinds(directory).count('state') == 2
+    messages = [r.message for r in caplog.records if r.levelname == 'ERROR']
+    assert messages == [f'Request {broken[0].id} is not in the history']
+
+
 def test_request_of_which_too_little_is_known_is_counted(recorded, directory):
     recorded.recorder.drop()
     recorded.record()
