@@ -52,7 +52,7 @@ OF_EACH = pytest.mark.exhaustive('the version of each program comes of one place
 RUNS_BELOW = pytest.mark.exhaustive('it runs in another test of this file')
 OF_LAB = pytest.mark.exhaustive('the same of the lab')
 PIP_S = 300
-RUN_S = 60
+RUN_S = 180
 
 
 class Installed:
