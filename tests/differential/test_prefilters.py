@@ -28,9 +28,7 @@ from tests.support.clouds import factories
 from tests.support.clouds.fakes import FakeNetwork, FakePlacement, FakeView
 from tests.support.tables.examples import scaled
 
-MOST = 1000
-SEEDS = range(MOST if scaled(MOST) >= MOST else MOST // 10)
-"""A tenth in the first tier: nova takes its time."""
+SEEDS = range(scaled(1000))
 
 
 @pytest.fixture(scope='module')
@@ -181,7 +179,6 @@ def test_prefilters_add_and_refuse_alike(theirs):
     assert differ == [], f'{len(differ)} differ'
 
 
-@pytest.mark.exhaustive('of the specs, not of what decides on them')
 def test_specs_have_much_to_do(theirs):
     """Most are answered; every trait and every kind of refusal comes up."""
     refused = collections.Counter(
