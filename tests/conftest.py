@@ -39,6 +39,9 @@ TOGETHER = {
     'tests/matrix/test_release.py': 'the oldest release',
 }
 """Files that share a dear fixture for the session."""
+FOLDERS = ('tests/live', 'tests/faults')
+"""Of the first tier one process has all tests of such a folder, which share servers and
+clouds. Each takes less than half of the time, if it is begun first."""
 for name, count in PROFILES.items():
     # A machine that judges a change gets the same examples every time.
     hypothesis.settings.register_profile(
@@ -63,7 +66,16 @@ class ByFile(LoadFileScheduling):
 
     def _split_scope(self, nodeid):
         path = super()._split_scope(nodeid)
+        folder = path.rpartition('/')[0]
+        if folder in FOLDERS and is_first_tier(self.config):
+            return folder
         return TOGETHER.get(path, path)
+
+
+def is_first_tier(config):
+    """Whether these are the tests of `tools/test` without arguments."""
+    is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return is_whole and not config.getoption('--all')
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,7 +142,14 @@ def pytest_collection_modifyitems(config, items):
         left_out = [item for item in items if item.get_closest_marker('exhaustive')]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [each for each in items if not each.get_closest_marker('exhaustive')]
-    items.sort(key=lambda item: not set(SLOW).intersection(item.path.parts))
+    items.sort(key=_turn)
+
+
+def _turn(item):
+    """Return a low number for tests that are to begin early."""
+    parts = item.path.parts
+    found = [number for number, name in enumerate(SLOW) if name in parts]
+    return min(found, default=len(SLOW))
 
 
 @pytest.fixture(scope='module', autouse=True)

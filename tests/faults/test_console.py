@@ -26,7 +26,8 @@ from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until
 
 START_S = 30
-STOP_S = 20
+STOP_S = 60
+"""gunicorn gives its workers half a minute."""
 RETRY_S = 0.05
 CLIENTS = 100
 HOST = 'cmp-001'

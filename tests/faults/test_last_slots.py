@@ -10,9 +10,10 @@ from tests.faults.audit import Bounds
 from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
 from tests.support.clouds import factories
+from tests.support.tables.examples import scaled
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8')
-REQUESTS = 24
+REQUESTS = scaled(24, fewest=12)
 SLOTS = 5
 LATENCY_S = 60
 CLAIMS = '^/allocations'

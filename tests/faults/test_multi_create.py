@@ -96,6 +96,9 @@ def test_claims_one_by_one_of_a_killed_worker_are_all_undone(
     assert made.held() == {}
 
 
+@pytest.mark.exhaustive(
+    'one claim: test_callers.py; many by few requests: test_claims.py'
+)
 @pytest.mark.scenario('F4', 'I2')
 def test_all_claims_for_a_caller_that_died_are_undone_together(
     made, rabbitmq, url, audit, monkeypatch

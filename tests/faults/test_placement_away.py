@@ -48,8 +48,10 @@ def until(ended, fault):
 @cases(
     'fault',
     ('a gateway says so', proxy.answers(503, b'<html>', 'text/html')),
-    ('connections break', proxy.drop),
-    ('it does what it denies', proxy.answers(503, b'<html>', after=True)),
+    more=[
+        ('connections break', proxy.drop),
+        ('it does what it denies', proxy.answers(503, b'<html>', after=True)),
+    ],
 )
 def test_an_outage_ends_without_a_restart(made, callers, audit, fault):
     made.serve()

@@ -169,7 +169,17 @@ def of_taps(rabbitmq, vhost):
 
 
 @pytest.mark.scenario('F12')
-@pytest.mark.parametrize('queues', [CLASSIC, QUORUM], ids=['classic', 'quorum'])
+@pytest.mark.parametrize(
+    'queues',
+    [
+        pytest.param(CLASSIC, id='classic'),
+        pytest.param(
+            QUORUM,
+            id='quorum',
+            marks=pytest.mark.exhaustive('the queues of a tap are the same'),
+        ),
+    ],
+)
 def test_two_taps_get_every_call_that_the_scheduler_answers(
     rabbitmq, vhost, tap, scheduler, queues
 ):

@@ -131,7 +131,7 @@ class TestFullCloud:
 @cases(
     'count, asked',
     ('one server', 1, ['PUT', 'PUT']),
-    ('two servers', 2, ['POST', 'POST']),
+    more=[('two servers', 2, ['POST', 'POST'])],
 )
 def test_a_placement_that_cannot_be_reached_is_not_tried_for_each_host(
     cloud, count, asked

@@ -100,6 +100,7 @@ def test_an_option_that_cannot_be_followed_is_a_warning(start, tmp_path):
     assert '([DEFAULT] state_path)' in line
 
 
+@pytest.mark.exhaustive('the warning above; its words: tests/unit/journal')
 def test_a_user_who_can_write_nowhere_is_warned(start):
     (line,) = start()
     assert 'WARNING' in line
@@ -107,6 +108,7 @@ def test_a_user_who_can_write_nowhere_is_warned(start):
     assert 'Set [DEFAULT] state_path or [novasched] journal_dir' in line
 
 
+@pytest.mark.exhaustive('the choice and the mode: tests/unit/journal')
 @pytest.mark.skipif(not IS_ROOT, reason='needs root')
 def test_the_directory_of_root(start):
     assert start(var_lib='rw') == ['/var/lib/novasched 700']

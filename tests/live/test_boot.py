@@ -101,7 +101,7 @@ def test_a_move_to_the_provider_held_already_keeps_the_old_amounts(
 @cases(
     'server',
     ('tables of our own on MariaDB', 'mariadb'),
-    ('tables of our own on PostgreSQL', 'postgres'),
+    more=[('tables of our own on PostgreSQL', 'postgres')],
 )
 def test_a_boot_in_a_cloud_of_our_own(
     server, clouds_of_our_own, daemon, placement, claims

@@ -44,13 +44,15 @@ PROGRAMS = (
     'novasched-scheduler',
     'novasched-status',
 )
+SEEN = ('novasched-console', 'novasched-status')
 WHEELS = ('novasched', 'novasched_lab')
 LIBRARIES = Path(sysconfig.get_path('purelib'))
 NOT_LINKED = ('__pycache__', '__editable__', 'novasched')
 OF_EACH = pytest.mark.exhaustive('the version of each program comes of one place')
+RUNS_BELOW = pytest.mark.exhaustive('it runs in another test of this file')
 OF_LAB = pytest.mark.exhaustive('the same of the lab')
 PIP_S = 300
-RUN_S = 60
+RUN_S = 180
 
 
 class Installed:
@@ -208,7 +210,10 @@ def test_commands_of_the_lab_are_there_with_the_lab(with_lab):
     assert commands(with_lab.run('novasched', '--help').stdout) == OURS | LAB
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@pytest.mark.parametrize(
+    'program',
+    [pytest.param(name, marks=[RUNS_BELOW] * (name in SEEN)) for name in PROGRAMS],
+)
 def test_a_program_tells_its_options(installed, program):
     usage = installed.run(program, '-h')
     assert usage.returncode == 0, usage.stderr

@@ -194,7 +194,11 @@ def test_a_week_in_the_shadow_is_set_up_read_and_leaves_nothing(
     assert (code, left) == (1, {'Accounts of databases'}), checks
     shadow = peer_cloud.start_scheduler(conf, own, name='shadow')
     eventually(page.is_ready, 'a shadow', STEP_S)
-    assert {name.split('.')[2] for name in queues()} == {'requests', 'casts'}
+    eventually(
+        lambda: {name.split('.')[2] for name in queues()} == {'requests', 'casts'},
+        'its queues',
+        STEP_S,
+    )
     for uuid in api.boot(count=3):  # nova-scheduler may fail by itself
         api.becomes(uuid, 'ACTIVE', 'ERROR')
     report = eventually(

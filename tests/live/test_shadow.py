@@ -69,7 +69,9 @@ def shadow(peer_cloud, opened, placement):
     """Placement is reached through a proxy, which sees questions alone."""
     with running(Proxy(placement.url)) as gate:
         through = {'endpoint_override': gate.url}
-        yield Shadow(peer_cloud, placement=through, **NOTIFYING)
+        made = Shadow(peer_cloud, placement=through, **NOTIFYING)
+        yield made
+        made.process.stop()
         assert {each.method for each in gate.seen} == {'GET'}
 
 
