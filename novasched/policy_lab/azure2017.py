@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from novasched import errors
 from novasched.policy_lab.trace import (
-    Batch,
     Load,
+    ServerBatch,
     Trace,
     TraceFlavor,
     offered,
@@ -43,7 +43,7 @@ LIKE = 0.5
 FEWEST = 100
 """Fewer servers of a flavor and size are drawn from all of the flavor, or from all."""
 SIZES = (2, 5, 20)
-"""Batch sizes at which the next class of sizes begins."""
+"""ServerBatch sizes at which the next class of sizes begins."""
 MOST_WARM_UP = 0.9
 """The warm-up stays below so much of the peak; what would exceed it is dropped."""
 SEED = 1
@@ -67,7 +67,7 @@ class _Arrival(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _File:
+class _AzureArrivals:
     flavors: Sequence[TraceFlavor]
     arrivals: Sequence[_Arrival]
     until_s: float
@@ -121,7 +121,7 @@ def _parts(text: str) -> tuple[list[int], int]:
         ) from problem
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> _AzureArrivals:
     """Read the servers of each batch, one arrival for each run of a flavor."""
     flavors: dict[str, TraceFlavor] = {}
     runs: list[tuple[float, int, str, list[float | None]]] = []
@@ -151,7 +151,7 @@ def _read(path: Path) -> _File:
         _Arrival(at_s - start, batch, names.index(name), sizes[batch], lifetimes)
         for at_s, batch, name, lifetimes in runs
     ]
-    return _File([flavors[name] for name in names], arrivals, last - start)
+    return _AzureArrivals([flavors[name] for name in names], arrivals, last - start)
 
 
 def _other_file(path: Path, problem: str) -> errors.OptionError:
@@ -221,10 +221,13 @@ def quantile_s(curve: Curve, chance: float) -> float:
 
 
 def _with_warm_up(
-    file: _File, arrivals: Sequence[_Arrival], draw: LifetimeDraw, warm_up_s: float
-) -> list[Batch]:
+    file: _AzureArrivals,
+    arrivals: Sequence[_Arrival],
+    draw: LifetimeDraw,
+    warm_up_s: float,
+) -> list[ServerBatch]:
     """Return the batches of a part, with those before it."""
-    window = [Batch(a.at_s, a.flavor, a.lifetimes_s) for a in arrivals]
+    window = [ServerBatch(a.at_s, a.flavor, a.lifetimes_s) for a in arrivals]
     if not warm_up_s:
         return window
     before = sorted(_repeated(file, arrivals, draw, warm_up_s), key=lambda b: b.at_s)
@@ -235,8 +238,11 @@ def _with_warm_up(
 
 
 def _repeated(
-    file: _File, arrivals: Sequence[_Arrival], draw: LifetimeDraw, warm_up_s: float
-) -> Iterator[Batch]:
+    file: _AzureArrivals,
+    arrivals: Sequence[_Arrival],
+    draw: LifetimeDraw,
+    warm_up_s: float,
+) -> Iterator[ServerBatch]:
     """Yield the batches of the first whole days, repeated before second 0."""
     days_s = max(math.floor(file.until_s / DAY_S) * DAY_S, min(file.until_s, DAY_S))
     for number in range(1, math.ceil(max(warm_up_s, LONG_WARM_UP_S) / days_s) + 1):
@@ -254,4 +260,4 @@ def _repeated(
             if at_s < -warm_up_s:
                 lives = [life_s for life_s in lives if life_s > LONG_S]
             if lives:
-                yield Batch(round(at_s, 1), arrival.flavor, lives)
+                yield ServerBatch(round(at_s, 1), arrival.flavor, lives)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from novasched.policy_lab.results import (
     FIGURES,
-    Difference,
+    FigureDifference,
     FigureRow,
     PartResult,
 )
@@ -25,16 +25,18 @@ SAME_LOAD_POINTS = 1.0
 """Policies whose refusals differ by more do not hold the same load."""
 
 
-def difference(pairs: Sequence[tuple[float, float]]) -> Difference:
+def difference(pairs: Sequence[tuple[float, float]]) -> FigureDifference:
     """Return by how much the second of each pair exceeds the first, with a 95 %
     interval; one pair has none."""
     differences = [after - before for before, after in pairs]
     mean, count = statistics.fmean(differences), len(differences)
     if count < 2:
-        return Difference(mean, None)
+        return FigureDifference(mean, None)
     freedom = count - 1
     quantile = QUANTILES[freedom - 1] if freedom <= len(QUANTILES) else NORMAL
-    return Difference(mean, quantile * statistics.stdev(differences) / math.sqrt(count))
+    return FigureDifference(
+        mean, quantile * statistics.stdev(differences) / math.sqrt(count)
+    )
 
 
 def rows(parts: Sequence[PartResult]) -> list[FigureRow]:

@@ -153,7 +153,7 @@ class ManagedPlacer:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _FlavorDecision:
     """Requests of one flavor."""
 
     request: RequestSpec
@@ -174,7 +174,7 @@ class DirectPlacer:
         self._cloud = cloud
         self._profile = policy.profile
         self._rng = rng
-        self._kinds: dict[int, _Kind] = {}
+        self._kinds: dict[int, _FlavorDecision] = {}
         self.step = PLACEMENT
 
     def place(self, request: RequestSpec, count: int) -> list[Placed]:
@@ -213,12 +213,12 @@ class DirectPlacer:
             self._cloud.add(each)
         return placed
 
-    def _kind(self, request: RequestSpec) -> _Kind:
+    def _kind(self, request: RequestSpec) -> _FlavorDecision:
         amounts = plain_amounts(request)
         hosts = HostTable(self._cloud.snapshot())
         changing = self._cloud.changing
         profile = mattering(self._profile, hosts, request, changing)
-        kind = _Kind(request, amounts, self._cloud.takes(request), profile)
+        kind = _FlavorDecision(request, amounts, self._cloud.takes(request), profile)
         self._kinds[id(request)] = kind
         return kind
 

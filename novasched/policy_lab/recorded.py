@@ -25,7 +25,7 @@ from novasched.policy_lab.placing import plain_amounts
 from novasched.policy_lab.providers import Providers, of_rows, table_of
 from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Resident, Workload
-from novasched.policy_lab.trace import Batch, Trace, TraceFlavor
+from novasched.policy_lab.trace import ServerBatch, Trace, TraceFlavor
 from novasched.providers.table import ProviderTable
 from novasched.scheduler.hosts import HostTable
 
@@ -45,14 +45,14 @@ EARLY = 'requests before the first decision: the hosts are not known then'
 def workload(path: Path) -> Workload:
     """Read a history. Raises errors.OptionError."""
     try:
-        return _Reader(path).workload()
+        return _WorkloadReader(path).workload()
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise errors.OptionError(
             str(path), f'no history: {problem}', 'Give what history_dir has'
         ) from problem
 
 
-class _Reader:
+class _WorkloadReader:
     """Reads a history once for its first state, and once for what happens."""
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class _Reader:
             unmodelled=dict(self._unmodelled),
         )
         batches = [
-            Batch(at - start_s, flavor, lives, spec)
+            ServerBatch(at - start_s, flavor, lives, spec)
             for at, flavor, lives, spec in self._batches
         ]
         return Workload(

@@ -143,8 +143,8 @@ class PartResult:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Difference of a figure to the first policy, paired by part."""
+class FigureDifference:
+    """FigureDifference of a figure to the first policy, paired by part."""
 
     mean: float
     within: float | None  # half of the 95 % interval; None with one part
@@ -156,7 +156,7 @@ class FigureRow:
 
     name: str
     means: Mapping[str, float | None]  # by policy
-    differences: Mapping[str, Difference]  # by policy, without the first
+    differences: Mapping[str, FigureDifference]  # by policy, without the first
 
 
 @dataclass(frozen=True)

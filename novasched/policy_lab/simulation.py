@@ -36,7 +36,7 @@ from novasched.policy_lab.results import (
     PartResult,
     Series,
 )
-from novasched.policy_lab.trace import Batch, Trace
+from novasched.policy_lab.trace import ServerBatch, Trace
 from novasched.scheduler.columns import Ints
 
 SAMPLE_S = 1800.0
@@ -61,7 +61,7 @@ class Workload:
 
     trace: Trace
     part: int
-    batches: Sequence[Batch]  # by time
+    batches: Sequence[ServerBatch]  # by time
     cloud: LabCloud  # not to be changed
     is_plain: bool = True  # a plain cloud with requests of plain flavors
     requests: Sequence[RequestSpec] = ()  # by flavor, if the trace has more to say
@@ -132,7 +132,7 @@ class Simulation:
             self.cloud.remove(placed)
             self.counts[placed.row, flavor] -= 1
 
-    def _place(self, batch: Batch) -> None:
+    def _place(self, batch: ServerBatch) -> None:
         """Place a batch, as far as there is room; note what is refused after 0."""
         is_measured = batch.at_s >= 0
         is_direct = self.is_direct or not is_measured
@@ -149,7 +149,9 @@ class Simulation:
             more = count - len(placed)
             self.refusals.append(Refusal(batch.at_s, batch.flavor, more, placer.step))
 
-    def _started(self, batch: Batch, first: int, placed: Sequence[Placed]) -> None:
+    def _started(
+        self, batch: ServerBatch, first: int, placed: Sequence[Placed]
+    ) -> None:
         lives = batch.lifetimes_s[first : first + len(placed)]
         for each, life_s in zip(placed, lives, strict=True):
             self.cloud.count_builds(each.row, 1)

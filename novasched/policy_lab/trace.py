@@ -39,7 +39,7 @@ class TraceFlavor:
     disk_gb: int = 0
 
 
-class Batch(NamedTuple):
+class ServerBatch(NamedTuple):
     """Servers of one flavor that one request asks for."""
 
     at_s: float
@@ -72,7 +72,9 @@ class Load(NamedTuple):
     ram_mb: int
 
 
-def write(directory: Path, trace: Trace, parts: Mapping[int, Iterable[Batch]]) -> None:
+def write(
+    directory: Path, trace: Trace, parts: Mapping[int, Iterable[ServerBatch]]
+) -> None:
     """Write a trace; the same trace makes the same bytes."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, batches in parts.items():
@@ -97,11 +99,11 @@ def read(directory: Path) -> Trace:
         raise _no_trace(directory, problem) from problem
 
 
-def read_part(directory: Path, number: int) -> list[Batch]:
+def read_part(directory: Path, number: int) -> list[ServerBatch]:
     """Read the batches of a part. Raises errors.OptionError."""
     try:
         with gzip.open(directory / PART.format(number), 'rt', encoding='utf-8') as file:
-            return [Batch(*json.loads(line)) for line in file]
+            return [ServerBatch(*json.loads(line)) for line in file]
     except (OSError, EOFError, ValueError, TypeError) as problem:
         raise _no_trace(directory / PART.format(number), problem) from problem
 
@@ -122,8 +124,10 @@ def digest(directory: Path) -> str:
 
 
 def offered(
-    flavors: Sequence[TraceFlavor], batches: Iterable[Batch], most: float = math.inf
-) -> Iterator[tuple[Batch, Load]]:
+    flavors: Sequence[TraceFlavor],
+    batches: Iterable[ServerBatch],
+    most: float = math.inf,
+) -> Iterator[tuple[ServerBatch, Load]]:
     """Yield each batch, by time, with what runs once it has come, as if no server were
     refused. A batch that would bring the load above ``most`` vCPUs is left out."""
     ends: list[tuple[float, int]] = []
@@ -142,7 +146,7 @@ def offered(
         yield batch, Load(vcpus, ram_mb)
 
 
-def peak(flavors: Sequence[TraceFlavor], batches: Iterable[Batch]) -> Load:
+def peak(flavors: Sequence[TraceFlavor], batches: Iterable[ServerBatch]) -> Load:
     """Return the largest load after second 0."""
     loads = [load for batch, load in offered(flavors, batches) if batch.at_s >= 0]
     vcpus = max((load.vcpus for load in loads), default=0)

@@ -11,7 +11,7 @@ from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import parse, policy_of
 from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Workload
-from novasched.policy_lab.trace import Batch, Trace, TraceFlavor
+from novasched.policy_lab.trace import ServerBatch, Trace, TraceFlavor
 
 FLAVORS = (
     TraceFlavor('small', 1, 2048),
@@ -27,7 +27,7 @@ def batches(seed=1, count=60, before_s=-2 * HOUR, until_s=6 * HOUR):
     rng = random.Random(seed)
     times = sorted(round(rng.uniform(before_s, until_s), 1) for _ in range(count))
     return [
-        Batch(
+        ServerBatch(
             at_s,
             rng.randrange(len(FLAVORS)),
             [

@@ -9,7 +9,7 @@ from novasched import errors
 from novasched.policy_lab import azure2017, trace
 from novasched.policy_lab.azure2017 import TAIL_FROM_S, import_azure2017
 from novasched.policy_lab.results import FleetGroup
-from novasched.policy_lab.trace import Batch, Load, TraceFlavor
+from novasched.policy_lab.trace import Load, ServerBatch, TraceFlavor
 from tests.support.clouds.traces import FLAVORS, azure_file, batches, written
 
 DAY = 86400.0
@@ -33,9 +33,9 @@ def test_torn_trace_is_refused(tmp_path, name):
 def test_peak_counts_what_runs_at_once():
     flavors = [TraceFlavor('one', 1, 10), TraceFlavor('two', 2, 10)]
     made = [
-        Batch(-5.0, 1, [None] * 9 + [1.0]),
-        Batch(0.0, 0, [10.0, 20.0]),
-        Batch(10.0, 1, [5.0]),
+        ServerBatch(-5.0, 1, [None] * 9 + [1.0]),
+        ServerBatch(0.0, 0, [10.0, 20.0]),
+        ServerBatch(10.0, 1, [5.0]),
     ]
     assert trace.peak(flavors, made) == Load(9 * 2 + 1 + 2, 110)
 
