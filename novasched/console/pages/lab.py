@@ -24,7 +24,7 @@ def view(answer: LabReport, asked: PageQuery) -> View:
         for each in answer.runs
     ]
     found = {} if answer.run is None else _run(answer.run)
-    return {'runs': runs, 'name': answer.name, 'run': found}
+    return {'runs': runs, 'problem': answer.problem, 'run': found}
 
 
 def _run(run: RunResult) -> View:

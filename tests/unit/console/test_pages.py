@@ -487,6 +487,12 @@ class TestLab:
         seen = page('/lab', lab=LabReport([]))
         assert 'novasched lab run HISTORY --to' in seen.text()
 
+    def test_run_that_cannot_be_read_is_a_note(self):
+        broken = replace(console_answers.LAB, run=None, problem='azure is torn.')
+        seen = page('/lab', lab=broken)
+        assert 'azure is torn.' in seen.text()
+        assert 'azure' in links(seen)
+
     @pytest.mark.parametrize('has_lab', [True, False])
     def test_pages_link_to_it_where_it_is(self, has_lab):
         assert ('Lab' in links(page('/', has_lab=has_lab))) == has_lab

@@ -2,6 +2,7 @@
 """Runs of a directory, and one of them."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,18 @@ def test_newest_run_is_shown_unless_another_is_named(directory):
 def test_only_listed_runs_are_read(directory, name):
     with pytest.raises(errors.OptionError, match='is not known'):
         lab_report(str(directory), name)
+
+
+@pytest.mark.parametrize(
+    'text',
+    ['{', '[]', '{}', replace(run_result(), parts=[]).as_text()],
+)
+def test_run_that_cannot_be_read_leaves_the_others_in_reach(directory, text):
+    (directory / 'b' / RUN).write_text(text)
+    report = lab_report(str(directory), 'b')
+    assert len(report.runs) == 2
+    assert report.run is None
+    assert report.problem
 
 
 def test_directory_without_runs_has_none(tmp_path):
