@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from novasched import outages as patience
 from novasched.decisions.worker_state import read
 from novasched.outages import MOST_ALONE
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -118,7 +119,10 @@ def test_no_request_of_an_outage_fails(
 
 
 @pytest.mark.scenario('F14', 'I2', 'I7', 'I8')
-def test_one_whose_time_is_over_ends_as_it_would_have_at_once(cloud, callers, audit):
+def test_one_whose_time_is_over_ends_as_it_would_have_at_once(
+    cloud, callers, audit, monkeypatch
+):
+    monkeypatch.setattr(patience, 'LEAST_WAIT_S', 1)
     audit.settle_s = SETTLE_S
     made = cloud(HOSTS, novasched={'outage_patience': 1})
     made.serve()

@@ -250,7 +250,7 @@ class Unhurried(FastOutages):
     """Keeps how long one rests; the time does not go by."""
 
     def __init__(self, probe):
-        super().__init__(30.0, lambda name: probe)
+        super().__init__(30.0, lambda name: probe, clock=FAST)
         self.rests = []
 
     def rest(self, seconds, until=None):
