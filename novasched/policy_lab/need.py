@@ -28,11 +28,12 @@ def fewest(bound: int, trial: Callable[[int], float | None]) -> int:
     A trial returns None if a number holds, else by which factor it may be too small.
     """
     precision = max(1, round(PRECISION * bound))
-    too_few, guess, factor = bound - 1, max(bound, round(bound * FIRST_GUESS)), None
+    too_few, guess = bound - 1, max(bound, round(bound * FIRST_GUESS))
     while (factor := trial(guess)) is not None:
         too_few = guess
         guess = math.ceil(guess * max(factor, LEAST_STEP))
-    enough, step = guess, precision
+    # after an estimate the number is near; else anywhere down to the bound
+    enough, step = guess, precision if too_few >= bound else guess
     while enough - too_few > precision:
         guess = max((too_few + enough) // 2, enough - step)
         if trial(guess) is None:
