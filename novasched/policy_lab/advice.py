@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,7 @@ def advise(
     hosts: Sequence[FleetGroup] = (),
     fill_s: float | None = None,
     processes: int | None = None,
+    trusted: Collection[str] = (),
     report: Report = runs.silent,
 ) -> Advice:
     """Run the known policies beside the one that is given by its text, as
@@ -77,6 +78,7 @@ def advise(
         hosts=hosts,
         fill_s=fill_s,
         processes=processes,
+        trusted=trusted,
         report=report,
     )
     flavors = sources.flavor_shares(sources.workload(history, found.plan.parts[0]))

@@ -2,7 +2,8 @@
 """Recorded history as a workload: its first hosts, its requests, ends of its instances.
 
 Hosts, services and providers stay as they were at the first request, but for what
-instances take. What else is not modelled is counted.
+instances take. A provider that was recorded later is as it was recorded first. What
+else is not modelled is counted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ PORTS = 'requests with ports: what these ask for is left out'
 NUMA = 'requests with NUMA topology: NUMA cells of hosts stay as they were'
 DEVICES = 'requests for PCI devices: devices of hosts stay as they were'
 GROUPS = 'requests of server groups: members are on the hosts where they were'
-MOVES = 'moves: the host that is left is the recorded one'
+MOVES = (
+    'moves: the host that is left is the recorded one, SameHostWeigher knows no host'
+)
 REBUILDS = 'rebuilds and requests without instances: left out'
 ENDS = 'ends of instances of unknown flavor: they stay'
 PROVIDERS = 'hosts without recorded providers: their rows stand for inventories'
@@ -74,6 +77,7 @@ class _WorkloadReader:
             raise ValueError('it has no hosts')
         hosts, start_s = first.state.hosts(), first.at
         providers: dict[str, Mapping[str, Any]] = {}
+        late: dict[str, Mapping[str, Any]] = {}
         providers_s = start_s
         known: dict[str, int | None] = {
             uuid: each.instance_type_id
@@ -85,14 +89,21 @@ class _WorkloadReader:
             last_s = max(last_s, item.at)
             if isinstance(item, RecordedRequest):
                 self._request(item, start_s)
-            elif isinstance(item, ProviderChange) and not self._batches:
-                providers_s = min(providers_s, item.at)
-                providers |= {u: p for u, p in item.providers.items() if p is not None}
+            elif isinstance(item, ProviderChange):
+                found = {u: p for u, p in item.providers.items() if p is not None}
+                if self._batches:
+                    late = found | late
+                else:
+                    providers_s = min(providers_s, item.at)
+                    providers |= found
             elif isinstance(item, reading.StartedInstance):
                 known.setdefault(item.uuid, item.flavor)
             elif isinstance(item, EndedInstance):
                 self._end(item)
-        cloud = LabCloud(_without_builds(hosts).snapshot, self._table(hosts, providers))
+        by_rows = of_rows(hosts)
+        late = {u: _as_used(p, by_rows.get(u)) for u, p in late.items()}
+        table = self._table(by_rows, {**late, **providers})
+        cloud = LabCloud(_at_rest(hosts).snapshot, table)
         residents = list(self._residents(cloud, known, start_s, providers_s))
         trace = Trace(
             title=f'{self._path}',
@@ -195,18 +206,35 @@ class _WorkloadReader:
             placed = Placed(row, takes, amounts)
             yield Resident(ended.at - start_s, self._flavor(spec), placed)
 
-    def _table(self, hosts: HostTable, providers: Providers) -> ProviderTable:
+    def _table(self, by_rows: Providers, providers: Providers) -> ProviderTable:
         """Return the recorded providers; of hosts without one, what their rows say."""
-        missing = set(hosts.uuid.tolist()) - providers.keys()
+        missing = by_rows.keys() - providers.keys()
         if missing:
             self._unmodelled[PROVIDERS] = len(missing)
-        by_rows = {u: p for u, p in of_rows(hosts).items() if u in missing}
-        return table_of({**providers, **by_rows})
+        more = {u: p for u, p in by_rows.items() if u in missing}
+        return table_of({**providers, **more})
 
 
-def _without_builds(hosts: HostTable) -> HostTable:
-    """Return the hosts as if all builds had ended: nothing is known of these."""
-    return hosts.with_columns(num_io_ops=np.zeros(len(hosts), np.int64))
+def _as_used(
+    provider: Mapping[str, Any], by_row: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return a provider that was recorded late, used as the row of its host was at the
+    first request; instances of the history had come to it since."""
+    before = {} if by_row is None else by_row['inventories']
+    inventories = {
+        name: {**limits, 'used': before[name]['used'] if name in before else 0}
+        for name, limits in provider['inventories'].items()
+    }
+    return {**provider, 'inventories': inventories}
+
+
+def _at_rest(hosts: HostTable) -> HostTable:
+    """Return the hosts as if all builds had ended, and as if no instance moved: the
+    host of an instance is another one here."""
+    count = len(hosts)
+    return hosts.with_columns(
+        num_io_ops=np.zeros(count, np.int64), is_source=np.zeros(count, bool)
+    )
 
 
 def _groups(cloud: LabCloud) -> list[FleetGroup]:

@@ -3,12 +3,13 @@
 
 A run has a directory: ``run.json`` once all was measured, and a file for each policy
 and part once that is done. A run that was broken off goes on with what is missing;
-what has changed since, an option or the history, is run again.
+what has changed since, an option, the history or novasched, is run again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from novasched import errors
 from novasched.inspection.questions import replay
@@ -36,8 +38,6 @@ from novasched.policy_lab.trace import Load, peak
 from novasched.runtime.typed_json import of_json, to_json
 
 RUN = 'run.json'
-FORM = 1
-"""Results of other forms are run again."""
 MEASURE, NEED = 'measure', 'need'
 
 
@@ -118,7 +118,13 @@ def run(
         str(history), sources.digest(history), list(policies), chosen, fill_s, SEED
     )
     kinds = [MEASURE] * with_measures + [NEED] * with_need
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=directory).close()
+    except OSError as problem:
+        raise errors.OptionError(
+            str(directory), str(problem), 'Name a directory that can be written'
+        ) from problem
     tasks = [
         _task(what, plan, policy, part, hosts, directory)
         for what in kinds
@@ -168,7 +174,7 @@ def _task(
 ) -> _Task:
     """Return a task; the name of its file has a hash of all that decides it."""
     inputs = [
-        FORM,
+        importlib.metadata.version('novasched'),
         what,
         plan.history_hash,
         content_of(policy),

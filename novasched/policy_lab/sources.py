@@ -52,20 +52,20 @@ def workload(history: Path, part: int, hosts: Sequence[FleetGroup] = ()) -> Work
     found = trace.read(history)
     if hosts:
         found = found.with_hosts(hosts)
-    if any(group.numa_nodes > 1 for group in found.hosts):
-        raise errors.OptionError(
-            '--hosts',
-            'hosts of several NUMA nodes are not modelled',
-            'Give hosts of one node',
-        )
     batches = trace.read_part(history, part)
     return Workload(found, part, batches, plain_cloud(found.hosts))
 
 
 def policy_for(load: Workload, text: PolicyText) -> Policy:
-    """Make a policy for a workload: it begins with the options of the recording, and
-    KeepRoom knows the flavors that are asked for. Raises errors.SetupError."""
-    return policy_of(text, flavor_shares(load), load.profile.get('options', {}))
+    """Make a policy for a workload: it begins with the options of the recording.
+
+    If no public flavors were recorded, those asked for are taken as these. Raises
+    errors.SetupError.
+    """
+    shares, public = flavor_shares(load), list[str]()
+    if not any(load.cloud.snapshot().column('public_flavors').values):
+        public = [share.partition('=')[0] for share in shares]
+    return policy_of(text, shares, load.profile.get('options', {}), public)
 
 
 def flavor_shares(load: Workload) -> list[str]:
