@@ -68,6 +68,7 @@ def advise(
     """Run the known policies beside the one that is given by its text, as
     runs.run() does."""
     before = f'{now},' if now else ''
+    until = sources.extent(history)
     known = [parse(f'{NOW}={now}')]
     known += [parse(f'{name}={before}{words}') for name, (words, _) in KNOWN.items()]
     found = runs.run(
@@ -79,9 +80,11 @@ def advise(
         fill_s=fill_s,
         processes=processes,
         trusted=trusted,
+        until=until,
         report=report,
     )
-    flavors = sources.flavor_shares(sources.workload(history, found.plan.parts[0]))
+    load = sources.workload(history, found.plan.parts[0], until=until)
+    flavors = sources.flavor_shares(load)
     advised = [
         AdvisedPolicy(name, what, list(_lines(words, flavors)))
         for name, (words, what) in KNOWN.items()

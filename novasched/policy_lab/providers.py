@@ -114,7 +114,7 @@ def of_rows(hosts: HostTable) -> Providers:
                 if capacities[name].item(row) > 0
             },
             'traits': [os_traits.OWNER_NOVA],
-            'aggregates': [each.uuid for each in groups],
+            'aggregates': [each.uuid for each in groups if each.uuid],
         }
         for row, (uuid, groups) in enumerate(
             zip(hosts.uuid.tolist(), hosts.aggregates.tolist(), strict=True)

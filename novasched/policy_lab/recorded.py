@@ -18,7 +18,12 @@ import numpy as np
 
 from novasched import errors
 from novasched.history import reading
-from novasched.history.reading import EndedInstance, ProviderChange, RecordedRequest
+from novasched.history.reading import (
+    EndedInstance,
+    Extent,
+    ProviderChange,
+    RecordedRequest,
+)
 from novasched.objects.network import NetworkRequestList
 from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab.cloud import LabCloud, Placed
@@ -45,10 +50,11 @@ SAME_END_S = 60.0
 EARLY = 'requests before the first decision: the hosts are not known then'
 
 
-def workload(path: Path) -> Workload:
-    """Read a history. Raises errors.OptionError."""
+def workload(path: Path, until: Extent | None = None) -> Workload:
+    """Read a history, by default as far as it goes now. Raises errors.OptionError."""
     try:
-        return _WorkloadReader(path).workload()
+        found = reading.extent(path) if until is None else until
+        return _WorkloadReader(path, found).workload()
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise errors.OptionError(
             str(path), f'no history: {problem}', 'Give what history_dir has'
@@ -58,8 +64,9 @@ def workload(path: Path) -> Workload:
 class _WorkloadReader:
     """Reads a history once for its first state, and once for what happens."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, until: Extent) -> None:
         self._path = path
+        self._until = until
         self._unmodelled: Counter[str] = Counter()
         self._flavors: dict[TraceFlavor, int] = {}
         self._by_id: dict[int, RequestSpec] = {}  # requests by id of the flavor
@@ -70,7 +77,7 @@ class _WorkloadReader:
         self._last_s: dict[tuple[str, str], float] = {}  # ends by uuid and host
 
     def workload(self) -> Workload:
-        items = reading.read(self._path)
+        items = reading.read(self._path, self._until)
         requests = (item for item in items if isinstance(item, RecordedRequest))
         first = next((item for item in requests if len(item.state)), None)
         if first is None:
@@ -85,7 +92,7 @@ class _WorkloadReader:
             for uuid, each in instances.items()
         }
         last_s = start_s
-        for item in reading.read(self._path):
+        for item in reading.read(self._path, self._until):
             last_s = max(last_s, item.at)
             if isinstance(item, RecordedRequest):
                 self._request(item, start_s)
