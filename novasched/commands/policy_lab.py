@@ -112,12 +112,14 @@ class PolicyCommand(LabCommand):
     ) -> Answer:
         """Return the answer of a function of the lab to the history, the directory of
         results, and these arguments. Raises errors.OptionError."""
-        from novasched.policy_lab import runs
+        from novasched.commands.shadow_replay import trusted_classes
+        from novasched.policy_lab import runs, sources
         from novasched.policy_lab.trace import parse_hosts
 
         hosts: Sequence[FleetGroup] = ()
         if parsed_args.hosts:
-            load = runs.offered_peak(parsed_args.history, 1)
+            part = sources.parts_of(parsed_args.history)[0]
+            load = runs.offered_peak(parsed_args.history, part)
             hosts = parse_hosts(parsed_args.hosts, load)
         with tempfile.TemporaryDirectory(prefix='novasched-lab-') as made:
             answer = run(
@@ -127,6 +129,7 @@ class PolicyCommand(LabCommand):
                 parts=parsed_args.parts,
                 hosts=hosts,
                 processes=parsed_args.jobs,
+                trusted=trusted_classes(self),
                 report=self._report,
                 **more,
             )

@@ -3,6 +3,7 @@
 
 ``read(path)`` yields the items of all workers by time, ``read_file(path)`` the items of
 one file in its order. ``path`` is a directory, a file, or the document of one request.
+``read(path, extent(path))`` goes no further than the history went at that time.
 
 The items:
 
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,11 +58,15 @@ from novasched.scheduler.columns import Categories
 from novasched.scheduler.hosts import HostTable, Rows, Snapshot
 
 READ_BYTES = 1 << 16
+MOST_BYTES = 1 << 62
+STREAM = re.compile(rb'{"history".*?"stream": ?"(.*?)"')
 SERVICE = ('service_disabled', 'service_up')
 KILLED = 'its worker was killed: the last requests may be missing'
 Wanted = Callable[[int], bool]
 """Whether a request is yielded, by its place in the file; the others are not even
 decoded."""
+Extent = tuple[tuple[str, int], ...]
+"""How far a history went at a time: the names of its files, and their sizes."""
 
 
 class HistoryState:
@@ -344,18 +350,52 @@ def files_of(path: Path) -> list[Path]:
     return sorted(path.glob(f'*{SUFFIX}')) if path.is_dir() else [path]
 
 
-def read(path: Path) -> Iterator[Item]:
-    """Yield the items of all workers, by time. Raises OSError, and ValueError for what
-    is no history."""
-    workers: dict[str, list[Path]] = {}
-    for file in files_of(path):
-        workers.setdefault(file.name.rpartition('-')[0], []).append(file)
-    yield from heapq.merge(*map(_following, workers.values()), key=_time)
+def extent(path: Path) -> Extent:
+    """Return how far a history goes now. Raises OSError."""
+    return tuple((file.name, file.stat().st_size) for file in files_of(path))
 
 
-def _following(files: Sequence[Path]) -> Iterator[Item]:
-    for file in files:
-        yield from read_file(file)
+def sized_files(path: Path, until: Extent | None = None) -> list[tuple[Path, int]]:
+    """Return the files of an extent, by default all, with their sizes."""
+    found = extent(path) if until is None else until
+    return [(path / name if path.is_dir() else path, size) for name, size in found]
+
+
+def read(path: Path, until: Extent | None = None) -> Iterator[Item]:
+    """Yield the items of all workers, by time; with an extent the same each time,
+    though workers go on. Raises OSError, and ValueError for what is no history."""
+    streams: dict[str, list[_Part]] = {}
+    for file, size in sized_files(path, until):
+        for stream, part in _parts(file, size):
+            streams.setdefault(stream, []).append(part)
+    yield from heapq.merge(*map(_following, streams.values()), key=_time)
+
+
+class _Part(NamedTuple):
+    """Bytes of a file that one worker wrote."""
+
+    path: Path
+    start: int
+    end: int
+
+
+def _parts(path: Path, size: int) -> Iterator[tuple[str, _Part]]:
+    """Yield the parts of a file, with their streams: an export has those of all
+    workers, each a gzip stream."""
+    lines, starts = Lines(path, end=size), dict[int, str]()
+    for text in lines:
+        if found := STREAM.match(text):
+            starts.setdefault(lines.start if starts else 0, found[1].decode())
+            if path.name.startswith(f'{found[1].decode()}-'):
+                break  # the worker's own file
+    ends = [*[*starts][1:], size]
+    for (start, stream), end in zip(starts.items() or [(0, '')], ends, strict=True):
+        yield stream, _Part(path, start, end)
+
+
+def _following(parts: Sequence[_Part]) -> Iterator[Item]:
+    for part in parts:
+        yield from read_file(part.path, start=part.start, end=part.end)
 
 
 def _time(item: Item) -> float:
@@ -366,15 +406,18 @@ def read_file(
     path: Path,
     wanted: Wanted = lambda place: True,
     progress: Callable[[int], None] = lambda read_bytes: None,
+    start: int = 0,
+    end: int = MOST_BYTES,
 ) -> Iterator[Item]:
-    """Yield the items of a file, or of a document. ``progress`` gets the number of
-    bytes each time that some are read. Raises as read() does."""
+    """Yield the items of a file, or of a document, from ``start`` to ``end``.
+    ``progress`` gets the number of bytes each time that some are read. Raises as read()
+    does."""
     with path.open('rb') as file:
         if file.read(1) == b'{':
             if wanted(0):
                 yield _documented(b'{' + file.read())
             return
-    yield from _LineReader(path, wanted).items(Lines(path, progress))
+    yield from _LineReader(path, wanted).items(Lines(path, progress, start, end))
 
 
 def _documented(text: bytes) -> DocumentedRequest:
@@ -391,10 +434,18 @@ class Lines:
     """The whole lines of a file; ``problem`` says then how it ends, if it is torn."""
 
     def __init__(
-        self, path: Path, progress: Callable[[int], None] = lambda read_bytes: None
+        self,
+        path: Path,
+        progress: Callable[[int], None] = lambda read_bytes: None,
+        start: int = 0,
+        end: int = MOST_BYTES,
     ) -> None:
         self._path = path
         self._progress = progress
+        self._end = end
+        self._is_ended = self._goes_on = False
+        self.start = start
+        """Where the gzip stream begins that is read now."""
         self.problem = ''
 
     def __iter__(self) -> Iterator[bytes]:
@@ -402,13 +453,14 @@ class Lines:
         for text in self._texts():
             *lines, rest = (rest + text).split(b'\n')
             yield from lines
-        if rest:
+        if not self._goes_on and (rest or not self._is_ended):
             self.problem = self.problem or KILLED
 
     def _texts(self) -> Iterator[bytes]:
-        decompressor, is_ended = zlib.decompressobj(GZIP), False
+        decompressor = zlib.decompressobj(GZIP)
         with self._path.open('rb') as file:
-            while stored := file.read(READ_BYTES):
+            file.seek(self.start)
+            while stored := file.read(min(READ_BYTES, self._end - file.tell())):
                 self._progress(len(stored))
                 while stored:
                     try:
@@ -416,11 +468,12 @@ class Lines:
                     except zlib.error as problem:
                         self.problem = f'it is broken: {problem}'
                         return
-                    stored, is_ended = decompressor.unused_data, decompressor.eof
-                    if is_ended:
+                    stored = decompressor.unused_data
+                    self._is_ended = decompressor.eof
+                    if self._is_ended:
+                        self.start = file.tell() - len(stored)
                         decompressor = zlib.decompressobj(GZIP)
-        if not is_ended and not is_in_use(self._path):
-            self.problem = KILLED
+            self._goes_on = bool(file.read(1)) or is_in_use(self._path)
 
 
 class _LineReader:

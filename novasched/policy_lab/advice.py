@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,11 +62,13 @@ def advise(
     hosts: Sequence[FleetGroup] = (),
     fill_s: float | None = None,
     processes: int | None = None,
+    trusted: Collection[str] = (),
     report: Report = runs.silent,
 ) -> Advice:
     """Run the known policies beside the one that is given by its text, as
     runs.run() does."""
     before = f'{now},' if now else ''
+    until = sources.extent(history)
     known = [parse(f'{NOW}={now}')]
     known += [parse(f'{name}={before}{words}') for name, (words, _) in KNOWN.items()]
     found = runs.run(
@@ -77,9 +79,12 @@ def advise(
         hosts=hosts,
         fill_s=fill_s,
         processes=processes,
+        trusted=trusted,
+        until=until,
         report=report,
     )
-    flavors = sources.flavor_shares(sources.workload(history, found.plan.parts[0]))
+    load = sources.workload(history, found.plan.parts[0], until=until)
+    flavors = sources.flavor_shares(load)
     advised = [
         AdvisedPolicy(name, what, list(_lines(words, flavors)))
         for name, (words, what) in KNOWN.items()

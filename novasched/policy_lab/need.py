@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from novasched import errors
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
+from novasched.policy_lab.placing import DirectPlacer, requests_of
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.results import FleetGroup, NeededHosts
 from novasched.policy_lab.simulation import Refusal, Simulation, Workload
@@ -19,19 +24,28 @@ PRECISION = 0.005
 FIRST_GUESS, LEAST_STEP = 1.06, 1.01
 """Hosts over the bound that are tried first, and by how much more at least if they are
 too few."""
+MOST_OVER = 8
+"""At most so many times the bound, or the hosts of the trace if more, are tried."""
 
 
-def fewest(bound: int, trial: Callable[[int], float | None]) -> int:
+def fewest(bound: int, most: int, trial: Callable[[int], float | None]) -> int:
     """Return the least number that holds, to PRECISION; less than ``bound`` is not
     tried. More hosts are taken to hold, too, where fewer do.
 
     A trial returns None if a number holds, else by which factor it may be too small.
+    Raises errors.OptionError if ``most`` hosts do not hold.
     """
     precision = max(1, round(PRECISION * bound))
     too_few, guess = bound - 1, max(bound, round(bound * FIRST_GUESS))
     while (factor := trial(guess)) is not None:
+        if guess >= most:
+            raise errors.OptionError(
+                '--policy',
+                f'{guess} hosts are too few for it, {bound} are the bound',
+                'See which servers are refused: lab run and lab show --refused',
+            )
         too_few = guess
-        guess = math.ceil(guess * max(factor, LEAST_STEP))
+        guess = min(most, math.ceil(guess * max(factor, LEAST_STEP)))
     # after an estimate the number is near; else anywhere down to the bound
     enough, step = guess, precision if too_few >= bound else guess
     while enough - too_few > precision:
@@ -47,15 +61,17 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
     """Find the fewest hosts, mixed as in the trace. All is decided directly.
 
     A trial ends as soon as too many servers were refused. How near the load is to its
-    peak then says how many more hosts to try.
+    peak then says how many more hosts to try. Raises errors.OptionError if no number
+    of hosts holds.
     """
     began_s = time.process_time()
     mix, trials = workload.trace.hosts, dict[str, int]()
     offered = trace.offered(workload.trace.flavors, workload.batches)
     bounds = [(b.at_s, trace.bound(mix, load)) for b, load in offered if b.at_s >= 0]
-    bound = max(1, *(least for _, least in bounds))
+    bound = max([1, *(least for _, least in bounds)])
     asked = sum(len(b.lifetimes_s) for b in workload.batches if b.at_s >= 0)
     budget = asked // REFUSED_OF
+    _check_fit(workload, policy, budget)
 
     def trial(count: int) -> float | None:
         refusals = refused_with(workload, policy, trace.scaled(mix, count), budget)
@@ -63,9 +79,10 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
         if refused <= budget:
             return None
         until_s = refusals[-1].at_s
-        return bound / max(1, *(least for at_s, least in bounds if at_s <= until_s))
+        return bound / max([1, *(least for at_s, least in bounds if at_s <= until_s)])
 
-    hosts = fewest(bound, trial)
+    whole = sum(group.count for group in mix)
+    hosts = fewest(bound, MOST_OVER * max(bound, whole), trial)
     return NeededHosts(
         policy=policy.name,
         part=workload.part,
@@ -75,6 +92,32 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
         trials=trials,
         took_s=round(time.process_time() - began_s, 2),
     )
+
+
+def _check_fit(workload: Workload, policy: Policy, budget: int) -> None:
+    """Raise errors.OptionError if a policy refuses more servers than a budget on empty
+    hosts."""
+    asked: Counter[int] = Counter()
+    for batch in workload.batches:
+        if batch.at_s >= 0:
+            asked[batch.flavor] += len(batch.lifetimes_s)
+    cloud = plain_cloud([replace(group, count=1) for group in workload.trace.hosts])
+    placer = DirectPlacer(cloud, policy, random.Random(0))
+    flavors = workload.trace.flavors
+    unfit = {}
+    for number, request in enumerate(requests_of(flavors)):
+        placed = placer.place(request, 1)
+        if not placed:
+            unfit[flavors[number].name] = asked[number]
+        for each in placed:
+            cloud.remove(each)
+    if sum(unfit.values()) > budget:
+        names = ', '.join(name for name, count in unfit.items() if count)
+        raise errors.OptionError(
+            '--hosts',
+            f'policy {policy.name} has no host for {names}, even if all are empty',
+            'Give larger hosts, or another policy',
+        )
 
 
 def refused_with(

@@ -28,6 +28,8 @@ DEFAULT = 'default'
 """The policy text of nova's defaults."""
 NOTHING: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 FLAVORS, MOST_FLAVORS = 'keep_room_flavors', 32
+KEEP_ROOM = ('keep_room', MULTIPLIER.format('keep_room'))
+"""Words that turn KeepRoom on."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ def policy_of(
     text: PolicyText,
     flavors: Sequence[str] = (),
     recorded: Mapping[str, Mapping[str, Any]] = NOTHING,
+    public: Sequence[str] = (),
 ) -> Policy:
-    """Make a policy; KeepRoom gets the ``flavors`` if the policy names none.
+    """Make a policy. If it names no keep_room_flavors, KeepRoom gets the ``flavors``
+    where a word turns it on, else the ``public`` ones, as in a cloud.
 
     A word without a colon is a configuration file, or ``default``. Without such a word
     the policy begins with the ``recorded`` options by group. Other words are
@@ -70,8 +74,10 @@ def policy_of(
     for word in words:
         if ':' in word:
             _set(conf, word)
-    if flavors and not conf[GROUP][FLAVORS]:
-        conf.set_override(FLAVORS, list(flavors[:MOST_FLAVORS]), GROUP)
+    if not conf[GROUP][FLAVORS]:
+        names = [word.partition(':')[0] for word in words]
+        given = public if set(names).isdisjoint(KEEP_ROOM) else flavors
+        conf.set_override(FLAVORS, list(given[:MOST_FLAVORS]), GROUP)
     return Policy(text.name, conf, plugins.profile_from_conf(conf))
 
 

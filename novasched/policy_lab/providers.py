@@ -114,7 +114,9 @@ def of_rows(hosts: HostTable) -> Providers:
                 if capacities[name].item(row) > 0
             },
             'traits': [os_traits.OWNER_NOVA],
-            'aggregates': [],
+            'aggregates': [each.uuid for each in groups if each.uuid],
         }
-        for row, uuid in enumerate(hosts.uuid.tolist())
+        for row, (uuid, groups) in enumerate(
+            zip(hosts.uuid.tolist(), hosts.aggregates.tolist(), strict=True)
+        )
     }

@@ -2,7 +2,8 @@
 """Recorded history as a workload: its first hosts, its requests, ends of its instances.
 
 Hosts, services and providers stay as they were at the first request, but for what
-instances take. What else is not modelled is counted.
+instances take. A provider that was recorded later is as it was recorded first. What
+else is not modelled is counted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ import numpy as np
 
 from novasched import errors
 from novasched.history import reading
-from novasched.history.reading import EndedInstance, ProviderChange, RecordedRequest
+from novasched.history.reading import (
+    EndedInstance,
+    Extent,
+    ProviderChange,
+    RecordedRequest,
+)
 from novasched.objects.network import NetworkRequestList
 from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab.cloud import LabCloud, Placed
@@ -33,7 +39,9 @@ PORTS = 'requests with ports: what these ask for is left out'
 NUMA = 'requests with NUMA topology: NUMA cells of hosts stay as they were'
 DEVICES = 'requests for PCI devices: devices of hosts stay as they were'
 GROUPS = 'requests of server groups: members are on the hosts where they were'
-MOVES = 'moves: the host that is left is the recorded one'
+MOVES = (
+    'moves: the host that is left is the recorded one, SameHostWeigher knows no host'
+)
 REBUILDS = 'rebuilds and requests without instances: left out'
 ENDS = 'ends of instances of unknown flavor: they stay'
 PROVIDERS = 'hosts without recorded providers: their rows stand for inventories'
@@ -42,10 +50,11 @@ SAME_END_S = 60.0
 EARLY = 'requests before the first decision: the hosts are not known then'
 
 
-def workload(path: Path) -> Workload:
-    """Read a history. Raises errors.OptionError."""
+def workload(path: Path, until: Extent | None = None) -> Workload:
+    """Read a history, by default as far as it goes now. Raises errors.OptionError."""
     try:
-        return _WorkloadReader(path).workload()
+        found = reading.extent(path) if until is None else until
+        return _WorkloadReader(path, found).workload()
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise errors.OptionError(
             str(path), f'no history: {problem}', 'Give what history_dir has'
@@ -55,8 +64,9 @@ def workload(path: Path) -> Workload:
 class _WorkloadReader:
     """Reads a history once for its first state, and once for what happens."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, until: Extent) -> None:
         self._path = path
+        self._until = until
         self._unmodelled: Counter[str] = Counter()
         self._flavors: dict[TraceFlavor, int] = {}
         self._by_id: dict[int, RequestSpec] = {}  # requests by id of the flavor
@@ -67,13 +77,14 @@ class _WorkloadReader:
         self._last_s: dict[tuple[str, str], float] = {}  # ends by uuid and host
 
     def workload(self) -> Workload:
-        items = reading.read(self._path)
+        items = reading.read(self._path, self._until)
         requests = (item for item in items if isinstance(item, RecordedRequest))
         first = next((item for item in requests if len(item.state)), None)
         if first is None:
             raise ValueError('it has no hosts')
         hosts, start_s = first.state.hosts(), first.at
         providers: dict[str, Mapping[str, Any]] = {}
+        late: dict[str, Mapping[str, Any]] = {}
         providers_s = start_s
         known: dict[str, int | None] = {
             uuid: each.instance_type_id
@@ -81,18 +92,25 @@ class _WorkloadReader:
             for uuid, each in instances.items()
         }
         last_s = start_s
-        for item in reading.read(self._path):
+        for item in reading.read(self._path, self._until):
             last_s = max(last_s, item.at)
             if isinstance(item, RecordedRequest):
                 self._request(item, start_s)
-            elif isinstance(item, ProviderChange) and not self._batches:
-                providers_s = min(providers_s, item.at)
-                providers |= {u: p for u, p in item.providers.items() if p is not None}
+            elif isinstance(item, ProviderChange):
+                found = {u: p for u, p in item.providers.items() if p is not None}
+                if self._batches:
+                    late = found | late
+                else:
+                    providers_s = min(providers_s, item.at)
+                    providers |= found
             elif isinstance(item, reading.StartedInstance):
                 known.setdefault(item.uuid, item.flavor)
             elif isinstance(item, EndedInstance):
                 self._end(item)
-        cloud = LabCloud(_without_builds(hosts).snapshot, self._table(hosts, providers))
+        by_rows = of_rows(hosts)
+        late = {u: _as_used(p, by_rows.get(u)) for u, p in late.items()}
+        table = self._table(by_rows, {**late, **providers})
+        cloud = LabCloud(_at_rest(hosts).snapshot, table)
         residents = list(self._residents(cloud, known, start_s, providers_s))
         trace = Trace(
             title=f'{self._path}',
@@ -195,18 +213,35 @@ class _WorkloadReader:
             placed = Placed(row, takes, amounts)
             yield Resident(ended.at - start_s, self._flavor(spec), placed)
 
-    def _table(self, hosts: HostTable, providers: Providers) -> ProviderTable:
+    def _table(self, by_rows: Providers, providers: Providers) -> ProviderTable:
         """Return the recorded providers; of hosts without one, what their rows say."""
-        missing = set(hosts.uuid.tolist()) - providers.keys()
+        missing = by_rows.keys() - providers.keys()
         if missing:
             self._unmodelled[PROVIDERS] = len(missing)
-        by_rows = {u: p for u, p in of_rows(hosts).items() if u in missing}
-        return table_of({**providers, **by_rows})
+        more = {u: p for u, p in by_rows.items() if u in missing}
+        return table_of({**providers, **more})
 
 
-def _without_builds(hosts: HostTable) -> HostTable:
-    """Return the hosts as if all builds had ended: nothing is known of these."""
-    return hosts.with_columns(num_io_ops=np.zeros(len(hosts), np.int64))
+def _as_used(
+    provider: Mapping[str, Any], by_row: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return a provider that was recorded late, used as the row of its host was at the
+    first request; instances of the history had come to it since."""
+    before = {} if by_row is None else by_row['inventories']
+    inventories = {
+        name: {**limits, 'used': before[name]['used'] if name in before else 0}
+        for name, limits in provider['inventories'].items()
+    }
+    return {**provider, 'inventories': inventories}
+
+
+def _at_rest(hosts: HostTable) -> HostTable:
+    """Return the hosts as if all builds had ended, and as if no instance moved: the
+    host of an instance is another one here."""
+    count = len(hosts)
+    return hosts.with_columns(
+        num_io_ops=np.zeros(count, np.int64), is_source=np.zeros(count, bool)
+    )
 
 
 def _groups(cloud: LabCloud) -> list[FleetGroup]:

@@ -76,7 +76,6 @@ class FleetGroup:
     count: int
     vcpus: int
     ram_mb: int
-    numa_nodes: int = 1
     disk_gb: int = 0
 
 

@@ -3,12 +3,13 @@
 
 A run has a directory: ``run.json`` once all was measured, and a file for each policy
 and part once that is done. A run that was broken off goes on with what is missing;
-what has changed since, an option or the history, is run again.
+what has changed since, an option, the history or novasched, is run again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,8 +17,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from novasched import errors
+from novasched.history.reading import Extent
 from novasched.inspection.questions import replay
 from novasched.policy_lab import intervals, sources
 from novasched.policy_lab.figures import percent
@@ -36,8 +39,6 @@ from novasched.policy_lab.trace import Load, peak
 from novasched.runtime.typed_json import of_json, to_json
 
 RUN = 'run.json'
-FORM = 1
-"""Results of other forms are run again."""
 MEASURE, NEED = 'measure', 'need'
 
 
@@ -60,6 +61,7 @@ class _Task:
 
     what: str
     history: str
+    until: Extent
     policy: PolicyText
     part: int
     hosts: Sequence[FleetGroup]  # of a trace; none: as it has them
@@ -86,13 +88,15 @@ def run(
     with_need: bool = False,
     processes: int | None = None,
     trusted: Collection[str] = (),
+    until: Extent | None = None,
     report: Report = silent,
 ) -> RunResult:
     """Run policies over the first so many parts of a history, or over all.
 
     ``hosts`` are other hosts than the history has. Results stand in a directory, which
     may have some already. Of a recorded history, only classes of ours are loaded and
-    those that are ``trusted``. Raises errors.SetupError, such as errors.OptionError.
+    those that are ``trusted``. All policies have it to the same extent, by default as
+    far as it goes now. Raises errors.SetupError, such as errors.OptionError.
     """
     known, is_trace = sources.parts_of(history), sources.is_trace(history)
     chosen = list(known)[:parts]
@@ -108,26 +112,32 @@ def run(
         raise errors.OptionError(
             str(history), 'its hosts are the recorded ones', 'Import a trace for others'
         )
-    load = sources.workload(history, chosen[0], tuple(hosts))
+    until = sources.extent(history) if until is None else until
+    load = sources.workload(history, chosen[0], tuple(hosts), until)
     if load.profile:
         foreign = replay.foreign_classes(load.profile)
         replay.check_trusted(str(history), foreign, trusted)
     for policy in policies:
         sources.policy_for(load, policy)  # raises what is wrong before anything runs
-    plan = RunPlan(
-        str(history), sources.digest(history), list(policies), chosen, fill_s, SEED
-    )
+    digest = sources.digest(history, until)
+    plan = RunPlan(str(history), digest, list(policies), chosen, fill_s, SEED)
     kinds = [MEASURE] * with_measures + [NEED] * with_need
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=directory).close()
+    except OSError as problem:
+        raise errors.OptionError(
+            str(directory), str(problem), 'Name a directory that can be written'
+        ) from problem
     tasks = [
-        _task(what, plan, policy, part, hosts, directory)
+        _task(what, plan, until, policy, part, hosts, directory)
         for what in kinds
         for policy in policies
         for part in chosen
     ]
     found = _all_done(tasks, processes, report)
     measured = [each for each in found if isinstance(each, PartResult)]
-    loads = [offered_peak(history, part) for part in chosen]
+    loads = [offered_peak(history, part, until) for part in chosen]
     shown = list(load.trace.hosts)
     vcpus = sum(group.count * group.vcpus for group in shown) * len(loads)
     ram_mb = sum(group.count * group.ram_mb for group in shown) * len(loads)
@@ -161,6 +171,7 @@ def read(directory: Path) -> RunResult:
 def _task(
     what: str,
     plan: RunPlan,
+    until: Extent,
     policy: PolicyText,
     part: int,
     hosts: Sequence[FleetGroup],
@@ -168,7 +179,7 @@ def _task(
 ) -> _Task:
     """Return a task; the name of its file has a hash of all that decides it."""
     inputs = [
-        FORM,
+        importlib.metadata.version('novasched'),
         what,
         plan.history_hash,
         content_of(policy),
@@ -179,7 +190,7 @@ def _task(
     ]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12]
     path = directory / f'{what}-{policy.name}-{part}-{digest}.json'
-    return _Task(what, plan.history, policy, part, hosts, plan.fill_s, str(path))
+    return _Task(what, plan.history, until, policy, part, hosts, plan.fill_s, str(path))
 
 
 def _all_done(
@@ -242,7 +253,9 @@ def _ended(future: Future[None], task: _Task) -> _Task:
 
 def _do(task: _Task) -> None:
     """Do a task in this process, and write its result."""
-    load = sources.workload(Path(task.history), task.part, tuple(task.hosts))
+    load = sources.workload(
+        Path(task.history), task.part, tuple(task.hosts), task.until
+    )
     policy = sources.policy_for(load, task.policy)
     if task.what == NEED:
         result: PartResult | NeededHosts = need(load, policy)
@@ -251,9 +264,9 @@ def _do(task: _Task) -> None:
     _write(Path(task.path), json.dumps(to_json(result)))
 
 
-def offered_peak(history: Path, part: int) -> Load:
+def offered_peak(history: Path, part: int, until: Extent | None = None) -> Load:
     """Return the largest load, with what runs at the start."""
-    load = sources.workload(history, part)
+    load = sources.workload(history, part, until=until)
     offered, begins = peak(load.trace.flavors, load.batches), load.cloud.load()
     return Load(
         offered.vcpus + int(begins.used_vcpus.sum()),

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from novasched import errors
-from novasched.history.reading import files_of
+from novasched.history import reading
+from novasched.history.reading import Extent
 from novasched.policy_lab import recorded, trace
 from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import Policy, policy_of
@@ -28,44 +29,65 @@ def parts_of(history: Path) -> Sequence[int]:
     return trace.read(history).parts if is_trace(history) else (1,)
 
 
-def digest(history: Path) -> str:
-    """Return a hash of a history. Raises errors.OptionError."""
+def extent(history: Path) -> Extent:
+    """Return how far a history goes now: it may still be recorded. Raises
+    errors.OptionError."""
+    if is_trace(history):
+        return ()
+    try:
+        return reading.extent(history)
+    except OSError as problem:
+        raise _unreadable(history, problem) from problem
+
+
+def digest(history: Path, until: Extent) -> str:
+    """Return a hash of a history of such an extent. Raises errors.OptionError."""
     if is_trace(history):
         return trace.digest(history)
     found = hashlib.sha256()
     try:
-        for path in files_of(history):
-            found.update(path.name.encode() + b'\0' + path.read_bytes())
+        for path, size in reading.sized_files(history, until):
+            with path.open('rb') as file:
+                found.update(path.name.encode() + b'\0' + file.read(size))
     except OSError as problem:
-        raise errors.OptionError(
-            str(history), str(problem), 'Give a directory that can be read'
-        ) from problem
+        raise _unreadable(history, problem) from problem
     return found.hexdigest()[:16]
 
 
+def _unreadable(history: Path, problem: OSError) -> errors.OptionError:
+    remedy = 'Give a directory that can be read'
+    return errors.OptionError(str(history), str(problem), remedy)
+
+
 @functools.lru_cache(maxsize=1)
-def workload(history: Path, part: int, hosts: Sequence[FleetGroup] = ()) -> Workload:
+def workload(
+    history: Path,
+    part: int,
+    hosts: Sequence[FleetGroup] = (),
+    until: Extent | None = None,
+) -> Workload:
     """Read a part of a history, with other hosts if there are any; the last one is
-    kept. Raises errors.OptionError."""
+    kept. A recorded history is read to an extent, by default as far as it goes now.
+    Raises errors.OptionError."""
     if not is_trace(history):
-        return recorded.workload(history)
+        return recorded.workload(history, until)
     found = trace.read(history)
     if hosts:
         found = found.with_hosts(hosts)
-    if any(group.numa_nodes > 1 for group in found.hosts):
-        raise errors.OptionError(
-            '--hosts',
-            'hosts of several NUMA nodes are not modelled',
-            'Give hosts of one node',
-        )
     batches = trace.read_part(history, part)
     return Workload(found, part, batches, plain_cloud(found.hosts))
 
 
 def policy_for(load: Workload, text: PolicyText) -> Policy:
-    """Make a policy for a workload: it begins with the options of the recording, and
-    KeepRoom knows the flavors that are asked for. Raises errors.SetupError."""
-    return policy_of(text, flavor_shares(load), load.profile.get('options', {}))
+    """Make a policy for a workload: it begins with the options of the recording.
+
+    If no public flavors were recorded, those asked for are taken as these. Raises
+    errors.SetupError.
+    """
+    shares, public = flavor_shares(load), list[str]()
+    if not any(load.cloud.snapshot().column('public_flavors').values):
+        public = [share.partition('=')[0] for share in shares]
+    return policy_of(text, shares, load.profile.get('options', {}), public)
 
 
 def flavor_shares(load: Workload) -> list[str]:

@@ -24,9 +24,7 @@ from novasched.policy_lab.results import FleetGroup
 from novasched.runtime.typed_json import of_json, omitted_field, to_json
 
 HEADER, PART = 'trace.json', 'part-{}.jsonl.gz'
-_GROUP = re.compile(
-    r'(?:(?P<count>\d+)x)?(?:(?P<nodes>\d+)x)?(?P<vcpus>\d+):(?P<ram_gb>\d+)'
-)
+_GROUP = re.compile(r'(?:(?P<count>\d+)x)?(?P<vcpus>\d+):(?P<ram_gb>\d+)')
 
 
 @dataclass(frozen=True)
@@ -156,9 +154,8 @@ def peak(flavors: Sequence[TraceFlavor], batches: Iterable[ServerBatch]) -> Load
 def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
     """Return the groups of ``24x40:96,24x64:256``: count, vCPUs and GB of RAM.
 
-    ``384x2x24:72`` are 384 hosts of two NUMA nodes. Without counts, ``48:144@95%``,
-    there are as many of each as make the load 95 % of the scarcer resource. Raises
-    errors.OptionError.
+    Without counts, ``48:144@95%``, there are as many of each as make the load 95 % of
+    the scarcer resource. Raises errors.OptionError.
     """
     listed, _, percent = text.partition('@')
     groups = []
@@ -166,22 +163,21 @@ def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
         matched = _GROUP.fullmatch(word.strip())
         if matched is None:
             raise _no_hosts(word)
-        nodes = int(matched['nodes'] or 1)
-        groups.append(
-            FleetGroup(
-                count=int(matched['count'] or 0),
-                vcpus=nodes * int(matched['vcpus']),
-                ram_mb=nodes * int(matched['ram_gb']) * 1024,
-                numa_nodes=nodes,
-            )
+        group = FleetGroup(
+            count=int(matched['count'] or 0),
+            vcpus=int(matched['vcpus']),
+            ram_mb=int(matched['ram_gb']) * 1024,
         )
+        if not group.vcpus or not group.ram_mb:
+            raise _no_hosts(word)
+        groups.append(group)
     if not percent:
         if not all(group.count for group in groups):
             raise _no_hosts(text)
         return groups
     try:
         share = float(percent.rstrip('%')) / 100.0
-        if share <= 0.0 or any(group.count for group in groups):
+        if not 0.0 < share < math.inf or any(group.count for group in groups):
             raise ValueError
     except ValueError as problem:
         raise _no_hosts(text) from problem

@@ -5,13 +5,18 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 
 from novasched import errors
 from novasched.commands import policy_lab
+from novasched.decisions.history import decisive_options
 from novasched.policy_lab import runs
+from novasched.scheduler.weighers import Weigher
+from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.traces import written
-from tests.unit.commands.played import run
+from tests.support.records.histories import RecordedHistory
+from tests.unit.commands.played import App, run
 
 POLICIES = ('--policy', 'now=default', '--policy', 'pack=cpu:-1,ram:-1')
 QUICK = ('--jobs', '1', '--fill', '12h', '--hosts', '3x8:32')
@@ -109,6 +114,45 @@ def test_trace_is_imported_and_run(tmp_path):
     words = (str(tmp_path / 'made'), '--policy', 'now=', *QUICK[:4])
     _, answer, _ = run(policy_lab.RunPolicies, *words)
     assert json.dumps(answer).count('"policy": "now"') == 2
+
+
+def test_hosts_may_be_of_a_trace_without_part_1(tmp_path):
+    history = str(written(tmp_path / 'history', parts=(3,), count=10))
+    words = (history, *POLICIES, '--jobs', '1', '--fill', '12h', '--hosts', '8:32@50%')
+    code, answer, _ = run(policy_lab.RunPolicies, *words)
+    assert (code, answer['plan']['parts']) == (0, [3])
+
+
+class Indifferent(Weigher):
+    """A weigher of a cloud's own."""
+
+    def weigh(self, hosts, request):
+        return np.zeros(len(hosts))
+
+
+@pytest.mark.parametrize(
+    ('command', 'words'),
+    [
+        (policy_lab.RunPolicies, ['--policy', 'now=']),
+        (policy_lab.AdvisePolicies, []),
+    ],
+)
+def test_weigher_of_the_cloud_is_loaded_if_the_configuration_names_it(
+    tmp_path, command, words
+):
+    conf = make_conf()
+    weighers = [f'{__name__}.Indifferent']
+    conf.set_override('weight_classes', weighers, 'filter_scheduler')
+    profile = {'nova_release': 34, 'options': decisive_options(conf)}
+    made = RecordedHistory(tmp_path / 'history', profile=profile)
+    made.record(3)
+    made.recorder.close()
+    words = (str(tmp_path / 'history'), *words, '--jobs', '1', '--fill', '12h')
+    with pytest.raises(errors.OptionError, match='Indifferent, which the config'):
+        run(command, *words, app=App())
+    file = tmp_path / 'nova.conf'
+    file.write_text(f'[filter_scheduler]\nweight_classes = {weighers[0]}\n')
+    assert run(command, *words, app=App(config_file=[str(file)]))[0] == 0
 
 
 @pytest.mark.parametrize('text', ['6', 'h', '-1h', '1w'])

@@ -16,11 +16,11 @@ PROFILE = {'nova_release': 34, 'options': history.decisive_options(make_conf())}
 class RecordedHistory:
     """A recorder of a history, and the cloud whose requests it records."""
 
-    def __init__(self, directory, worker='rack1', hosts=4, **settings):
+    def __init__(self, directory, worker='rack1', hosts=4, profile=PROFILE, **settings):
         self.clock, self.counted = FakeClock(), {}
         settings = HistorySettings(directory, **settings)
         self.recorder = HistoryRecorder(
-            settings, worker, lambda: PROFILE, count=self._count, clock=self.clock
+            settings, worker, lambda: profile, count=self._count, clock=self.clock
         )
         self.free_ram_mb = [4096 - 512 * number for number in range(hosts)]
         self._profile = profile_from_conf(make_conf())

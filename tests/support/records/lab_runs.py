@@ -51,7 +51,7 @@ def run_result(parts=(1, 2), refused=(4, 0), needed=(), policies=(NOW, PACK)):
     return RunResult(
         plan=RunPlan('history', 'abc', list(policies), list(parts), 3600.0, 1),
         title='a small trace',
-        hosts=[FleetGroup(3, 8, 32768), FleetGroup(1, 16, 131072, 2)],
+        hosts=[FleetGroup(3, 8, 32768), FleetGroup(1, 16, 131072)],
         offered_vcpus_percent=90.0,
         offered_ram_percent=95.0,
         parts=found,

@@ -184,3 +184,13 @@ def test_instances_that_come_and_go_are_recorded(recorded, directory):
     assert started == StartedInstance(at, 'compute-1', INSTANCE, 7)
     assert isinstance(request, RecordedRequest)
     assert ended == EndedInstance(at, 'compute-1', INSTANCE)
+
+
+def test_history_is_read_as_far_as_it_went_at_a_time(recorded, directory):
+    recorded.record(2)
+    until = reading.extent(directory)
+    for _ in range(2):
+        found = [item.line['request'] for item in reading.read(directory, until)]
+        assert found == [1, 2]
+        recorded.record(2)
+        recorded.recorder.close()

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fewest hosts."""
 
+import dataclasses
+
 import pytest
 
+from novasched import errors
 from novasched.policy_lab import need, trace
+from novasched.policy_lab.results import FleetGroup
 from tests.support.clouds.traces import policy, workload
 
 
@@ -22,14 +26,14 @@ def trial_of(least, factor_of, tried):
 def test_fewest_equals_linear_search(least, error):
     tried = []
     trial = trial_of(least, lambda count: error * least / count, tried)
-    assert need.fewest(20, trial) == least
+    assert need.fewest(20, 160, trial) == least
     assert len(tried) == len(set(tried))
 
 
 @pytest.mark.parametrize('least', [1000, 1061, 1123, 1400])
 def test_search_ends_within_its_precision(least):
     tried = []
-    found = need.fewest(1000, trial_of(least, lambda count: least / count, tried))
+    found = need.fewest(1000, 8000, trial_of(least, lambda count: least / count, tried))
     assert 0 <= found - least <= 1000 * need.PRECISION
     assert len(tried) < 8
 
@@ -43,3 +47,27 @@ def test_needed_hosts_equal_linear_search(text):
         refused = need.refused_with(load, policy(text), hosts, 0)
         assert bool(refused) == (count < found.hosts)
     assert found.refused_vms == 0
+
+
+def test_search_gives_up_where_no_number_of_hosts_holds():
+    tried = []
+    with pytest.raises(errors.OptionError, match='160 hosts are too few'):
+        need.fewest(20, 160, trial_of(161, lambda count: 1.0, tried))
+    assert max(tried) == 160
+
+
+@pytest.mark.parametrize(
+    ('group', 'text'),
+    [
+        (FleetGroup(9, 4, 8192), 'default'),
+        (FleetGroup(9, 8, 32768), 'filters:IoOpsFilter,max_io_ops_per_host:0'),
+    ],
+)
+def test_flavor_without_a_host_is_named(group, text):
+    with pytest.raises(errors.OptionError, match=r'has no host for .*fat'):
+        need.need(workload((group,), count=20), policy(text))
+
+
+def test_part_without_requests_needs_one_host():
+    load = dataclasses.replace(workload(), batches=[])
+    assert need.need(load, policy()).hosts == 1

@@ -29,6 +29,25 @@ def test_words_override_a_file(tmp_path):
     assert multipliers(policy(f'{file},cpu:4'))['CPUWeigher'] == 4.0
 
 
+@pytest.mark.parametrize(
+    ('text', 'flavors'),
+    [
+        ('keep_room:2', ['1:2=0.7']),
+        ('keep_room_weight_multiplier:2', ['1:2=0.7']),
+        ('{file}', ['1:2']),
+        ('{file},cpu:4', ['1:2']),
+        ('{file},keep_room:4', ['1:2=0.7']),
+        ('keep_room:2,keep_room_flavors:3:4', ['3:4']),
+    ],
+)
+def test_shares_are_for_words_that_turn_keep_room_on(tmp_path, text, flavors):
+    file = tmp_path / 'nova.conf'
+    file.write_text('[filter_scheduler]\nkeep_room_weight_multiplier = 3\n')
+    words = parse(f'now={text.format(file=file)}')
+    made = policy_of(words, ['1:2=0.7'], public=['1:2'])
+    assert made.conf.filter_scheduler.keep_room_flavors == flavors
+
+
 def test_content_changes_with_the_file(tmp_path):
     file = tmp_path / 'nova.conf'
     file.write_text('[filter_scheduler]\n')

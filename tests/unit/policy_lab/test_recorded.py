@@ -2,9 +2,11 @@
 """What-if from a recorded history."""
 
 import dataclasses
+import math
 import random
 import uuid
 
+import numpy as np
 import pytest
 
 from novasched import errors
@@ -13,10 +15,13 @@ from novasched.history.files import HistorySettings
 from novasched.history.recording import HistoryRecorder
 from novasched.objects.instance import KnownInstance
 from novasched.policy_lab import recorded, runs, sources
+from novasched.policy_lab.cloud import LabCloud
 from novasched.policy_lab.placing import ManagedPlacer, RefusalLog
 from novasched.policy_lab.policy import parse
 from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Simulation
+from novasched.scheduler.columns import Categories
+from novasched.scheduler.flavor_sizes import FlavorSize
 from tests.support.clouds.fakes import FakeClock
 from tests.support.clouds.traces import HOUR, policy, workload
 from tests.support.records.recordings import Recordings
@@ -42,7 +47,7 @@ class RecordedLog(Recordings, RefusalLog):
 class RecordedSimulation(Simulation):
     """A simulation whose requests and ends are recorded from a time on."""
 
-    def record(self, directory, providers=True, from_s=0.0):
+    def record(self, directory, providers_s=0.0, from_s=0.0):
         self.clock, self.picks, self._uuids, self._from_s = FakeClock(), [], {}, from_s
         profile = {
             'nova_release': 34,
@@ -52,7 +57,7 @@ class RecordedSimulation(Simulation):
             HistorySettings(directory),
             'rack1',
             lambda: profile,
-            self.cloud.table if providers else lambda: None,
+            lambda: self.cloud.table() if self.clock.seconds >= providers_s else None,
             clock=self.clock,
         )
         self.run()
@@ -121,8 +126,11 @@ def alone(load):
     return dataclasses.replace(load, batches=batches)
 
 
-def recorded_in(directory, **how):
+def recorded_in(directory, columns=None, **how):
     load = alone(workload(TIGHT, before_s=0.0, count=40))
+    if columns:
+        hosts = load.cloud.snapshot().with_columns(columns)
+        load = dataclasses.replace(load, cloud=LabCloud(hosts, load.cloud.table()))
     simulation = RecordedSimulation(load, policy(PACKING))
     simulation.record(directory, **how)
     return simulation
@@ -138,16 +146,16 @@ def simulation(directory):
     return recorded_in(directory)
 
 
-@pytest.mark.parametrize('providers', [True, False])
-def test_recorded_policy_picks_the_recorded_hosts(tmp_path, providers):
-    simulation = recorded_in(tmp_path, providers=providers)
+@pytest.mark.parametrize('providers_s', [-math.inf, 3 * HOUR, math.inf])
+def test_recorded_policy_picks_the_recorded_hosts(tmp_path, providers_s):
+    simulation = recorded_in(tmp_path, providers_s=providers_s)
     load = recorded.workload(tmp_path)
     again = PicksSeen(load, sources.policy_for(load, parse('now=')))
     assert again.seen() == simulation.picks
     assert [] in simulation.picks
     refused = [each.vms for each in again.refusals]
     assert sum(refused) == simulation.picks.count([])
-    assert bool(load.trace.unmodelled) != providers
+    assert bool(load.trace.unmodelled) == (providers_s == math.inf)
 
 
 def test_instances_that_ran_before_the_history_end(tmp_path):
@@ -174,6 +182,49 @@ def test_run_over_a_recorded_history_has_its_figures(simulation, directory, tmp_
     assert now.figures['stranded_vcpus_percent'] is not None
     assert now.figures['drainable_percent'] is None
     assert {(g.count, g.vcpus) for g in found.hosts} == {(2, 8), (1, 16)}
+
+
+def test_policies_have_the_same_requests_of_a_history_that_goes_on(tmp_path):
+    live, whole = tmp_path / 'live', tmp_path / 'whole'
+    recorded_in(whole)
+    live.mkdir()
+    (file,) = whole.glob('*.gz')
+    text, begun = file.read_bytes(), live / file.name
+    begun.write_bytes(text[: len(text) // 2])
+
+    def go_on(progress):
+        begun.write_bytes(text)
+
+    policies = [parse('now='), parse('spread=default')]
+    found = runs.run(live, tmp_path / 'run', policies, processes=1, report=go_on)
+    now, spread = found.parts
+    assert 0 < now.asked_vms == spread.asked_vms < 40
+    assert now.window_s == spread.window_s
+    again = runs.run(live, tmp_path / 'run', policies, processes=1)
+    assert {each.asked_vms for each in again.parts} == {40}
+
+
+def test_recorded_source_of_a_move_is_forgotten(tmp_path):
+    recorded_in(tmp_path, {'is_source': np.ones(3, bool)})
+    load = recorded.workload(tmp_path)
+    assert not load.cloud.snapshot().column('is_source').any()
+
+
+def keep_room_flavors(load, file):
+    made = sources.policy_for(load, parse(f'now={file}'))
+    return made.conf.filter_scheduler.keep_room_flavors
+
+
+def test_configuration_with_keep_room_has_the_public_flavors(
+    simulation, directory, tmp_path
+):
+    file = tmp_path / 'nova.conf'
+    file.write_text('[filter_scheduler]\nkeep_room_weight_multiplier = 3\n')
+    sizes = Categories([(FlavorSize(1, 2048),)], np.zeros(3, np.intp))
+    recorded_in(tmp_path, {'public_flavors': sizes})
+    assert keep_room_flavors(recorded.workload(tmp_path), file) == []
+    asked = keep_room_flavors(recorded.workload(directory), file)
+    assert sorted(asked) == ['1:2048', '2:14336', '4:8192']
 
 
 def test_fewest_hosts_of_a_recorded_history_are_refused(

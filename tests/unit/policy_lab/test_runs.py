@@ -87,6 +87,19 @@ def test_finished_run_is_not_run_again_but_for_what_changed(history, tmp_path):
     assert [progress.was_there for progress in seen] == [False, False]
 
 
+def test_run_of_a_part_without_requests_refuses_nothing(tmp_path):
+    empty = written(tmp_path / 'history', parts=(3,), count=0)
+    found = run(empty, tmp_path / 'run')
+    assert [each.figures['refused_vms'] for each in found.parts] == [0, 0]
+    assert [each.hosts for each in found.needed] == [1, 1]
+
+
+def test_directory_that_cannot_be_made_is_named(history, tmp_path):
+    (tmp_path / 'file').touch()
+    with pytest.raises(errors.OptionError, match='directory that can be written'):
+        run(history, tmp_path / 'file' / 'run')
+
+
 def test_parts_that_are_not_there_are_refused(history, tmp_path):
     with pytest.raises(errors.OptionError, match='there are 2'):
         run(history, tmp_path, parts=3)
