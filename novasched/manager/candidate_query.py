@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,7 +13,8 @@ from novasched.cluster.aggregates import AggregateSync
 from novasched.objects.context import RequestContext
 from novasched.placement_copy import uses_copy
 from novasched.placement_copy.copy import CopyKeeper
-from novasched.ports import Candidates, Placement, QueryFailed
+from novasched.ports import Candidate, Candidates, Placement, QueryFailed
+from novasched.providers.by_root import CandidatesByRoot
 from novasched.releases import NEWEST, Release
 from novasched.resources import Query, prefilters
 from novasched.resources.features import FEATURES, Features, of_release
@@ -133,7 +134,14 @@ def _joined(first: Candidates, more: Candidates) -> Candidates:
     """Return the candidates of two answers, with the version of the first."""
     return replace(
         first,
-        requests=[*first.requests, *more.requests],
+        requests=[*_listed(first.requests), *_listed(more.requests)],
         summaries=ChainMap(more.summaries, first.summaries),  # type: ignore[arg-type]
         cut=first.cut or more.cut,
     )
+
+
+def _listed(requests: Sequence[Candidate] | CandidatesByRoot) -> Sequence[Candidate]:
+    """Return candidates one by one, also those of a placement in memory."""
+    if not isinstance(requests, CandidatesByRoot):
+        return requests
+    return [each for of_root in requests.values() for each in of_root]

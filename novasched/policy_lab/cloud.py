@@ -111,13 +111,16 @@ class LabCloud:
         searches = [search(each.without_bare_group(), table) for each in both]
         return CandidatesByRoot(searches, MOST_OF_ROOT)
 
-    def hosts(self, candidates: CandidatesByRoot | None) -> HostTable:
+    def hosts(self, candidates: Mapping[str, Any] | None) -> HostTable:
         """Return the hosts of candidates in their order, or all."""
         snapshot = self.snapshot()
         rows: Rows | None = None
-        if candidates is not None:
+        if isinstance(candidates, CandidatesByRoot):
             rows = self._host_rows[candidates.rows]
             rows = rows[rows >= 0]
+        elif candidates is not None:
+            known = self.rows_by_node
+            rows = np.array([known[u] for u in candidates if u in known], np.intp)
         table = HostTable(snapshot, rows)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),

@@ -21,9 +21,9 @@ from novasched.policy_lab.simulation import Refusal, Simulation, Workload
 REFUSED_OF = 10_000
 """At most one server of so many is refused."""
 PRECISION = 0.005
-FIRST_GUESS, LEAST_STEP = 1.06, 1.01
+FIRST_GUESS, LEAST_STEP = 1.06, 0.01
 """Hosts over the bound that are tried first, and by how much more at least if they are
-too few."""
+too few; twice as much each time."""
 MOST_OVER = 8
 """At most so many times the bound, or the hosts of the trace if more, are tried."""
 
@@ -37,6 +37,7 @@ def fewest(bound: int, most: int, trial: Callable[[int], float | None]) -> int:
     """
     precision = max(1, round(PRECISION * bound))
     too_few, guess = bound - 1, max(bound, round(bound * FIRST_GUESS))
+    least = LEAST_STEP
     while (factor := trial(guess)) is not None:
         if guess >= most:
             raise errors.OptionError(
@@ -45,7 +46,8 @@ def fewest(bound: int, most: int, trial: Callable[[int], float | None]) -> int:
                 'See which servers are refused: lab run and lab show --refused',
             )
         too_few = guess
-        guess = min(most, math.ceil(guess * max(factor, LEAST_STEP)))
+        guess = min(most, math.ceil(guess * max(factor, 1 + least)))
+        least *= 2
     # after an estimate the number is near; else anywhere down to the bound
     enough, step = guess, precision if too_few >= bound else guess
     while enough - too_few > precision:

@@ -55,13 +55,12 @@ def policy_of(
     recorded: Mapping[str, Mapping[str, Any]] = NOTHING,
     public: Sequence[str] = (),
 ) -> Policy:
-    """Make a policy. If it names no keep_room_flavors, KeepRoom gets the ``flavors``
-    where a word turns it on, else the ``public`` ones, as in a cloud.
+    """Make a policy. Raises errors.SetupError.
 
     A word without a colon is a configuration file, or ``default``. Without such a word
-    the policy begins with the ``recorded`` options by group. Other words are
-    ``option:value`` of [filter_scheduler]: ``cpu`` is cpu_weight_multiplier, and ``+``
-    separates the values of a list. Raises errors.SetupError.
+    the policy begins with the ``recorded`` options. Other words are ``option:value`` of
+    [filter_scheduler]; ``+`` separates the values of a list. KeepRoom without flavors
+    gets ``flavors`` where a word turns it on, else the ``public`` ones.
     """
     words = [word.strip() for word in text.text.split(',') if word.strip()]
     bases = [word for word in words if ':' not in word]

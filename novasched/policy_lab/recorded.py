@@ -225,8 +225,10 @@ class _WorkloadReader:
 def _as_used(
     provider: Mapping[str, Any], by_row: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """Return a provider that was recorded late, used as the row of its host was at the
-    first request; instances of the history had come to it since."""
+    """Return a provider that was recorded late with the usage of the first request.
+
+    Instances of the history had come to it since.
+    """
     before = {} if by_row is None else by_row['inventories']
     inventories = {
         name: {**limits, 'used': before[name]['used'] if name in before else 0}

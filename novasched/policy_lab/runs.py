@@ -94,9 +94,9 @@ def run(
     """Run policies over the first so many parts of a history, or over all.
 
     ``hosts`` are other hosts than the history has. Results stand in a directory, which
-    may have some already. Of a recorded history, only classes of ours are loaded and
-    those that are ``trusted``. All policies have it to the same extent, by default as
-    far as it goes now. Raises errors.SetupError, such as errors.OptionError.
+    may have some already. A recorded history is read to an extent, by default as far as
+    it goes now. Only its classes that are ours or ``trusted`` are loaded. Raises
+    errors.SetupError.
     """
     known, is_trace = sources.parts_of(history), sources.is_trace(history)
     chosen = list(known)[:parts]

@@ -203,3 +203,13 @@ def test_refused_batch_takes_nothing_and_names_its_step(kind):
     assert placer.step == 'NumInstancesFilter'
     assert placer.place(request_of(FLAVORS[1]), 99) == []
     assert cloud.load().instances.tolist() == [1] * 5
+
+
+def test_pinned_server_takes_vcpus_where_there_are_no_dedicated_ones():
+    cloud = plain_cloud(HOSTS)
+    placer = ManagedPlacer(cloud, policy('filters:ComputeFilter'), random.Random(1))
+    pinned = request_of(FLAVORS[0])
+    specs = {'hw:cpu_policy': 'dedicated'}
+    pinned = pinned.replaced(flavor=pinned.flavor.replaced(extra_specs=specs))
+    assert len(placer.place(pinned, 2)) == 2
+    assert cloud.load().used_vcpus.sum() == 2
