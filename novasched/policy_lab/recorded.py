@@ -44,6 +44,7 @@ MOVES = (
 )
 REBUILDS = 'rebuilds and requests without instances: left out'
 ENDS = 'ends of instances of unknown flavor: they stay'
+STAY = 'servers of a history without ends: computes told of none, so all stay'
 PROVIDERS = 'hosts without recorded providers: their rows stand for inventories'
 SAME_END_S = 60.0
 """Workers tell of an end within so long of each other."""
@@ -112,6 +113,8 @@ class _WorkloadReader:
         table = self._table(by_rows, {**late, **providers})
         cloud = LabCloud(_at_rest(hosts).snapshot, table)
         residents = list(self._residents(cloud, known, start_s, providers_s))
+        if not self._last_s:
+            self._unmodelled[STAY] = sum(len(lives) for _, _, lives, _ in self._batches)
         trace = Trace(
             title=f'{self._path}',
             hosts=_groups(cloud),

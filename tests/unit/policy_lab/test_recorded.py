@@ -47,8 +47,9 @@ class RecordedLog(Recordings, RefusalLog):
 class RecordedSimulation(Simulation):
     """A simulation whose requests and ends are recorded from a time on."""
 
-    def record(self, directory, providers_s=0.0, from_s=0.0):
+    def record(self, directory, tells_ends=True, providers_s=0.0, from_s=0.0):
         self.clock, self.picks, self._uuids, self._from_s = FakeClock(), [], {}, from_s
+        self._tells_ends = tells_ends
         profile = {
             'nova_release': 34,
             'options': documents.decisive_options(self.policy.conf),
@@ -66,7 +67,7 @@ class RecordedSimulation(Simulation):
     def advance(self, at_s):
         """Let instances end; those that are seen to end are recorded."""
         for end_s, _, _, placed in sorted(self._ends, key=lambda end: end[:2]):
-            if self._from_s <= end_s <= at_s:
+            if self._tells_ends and self._from_s <= end_s <= at_s:
                 self._saw(end_s, placed, None)
         super().advance(at_s)
 
@@ -156,6 +157,12 @@ def test_recorded_policy_picks_the_recorded_hosts(tmp_path, providers_s):
     refused = [each.vms for each in again.refusals]
     assert sum(refused) == simulation.picks.count([])
     assert bool(load.trace.unmodelled) == (providers_s == math.inf)
+
+
+def test_history_in_which_nothing_ends_says_so(tmp_path):
+    simulation = recorded_in(tmp_path, from_s=0.0, tells_ends=False)
+    load = recorded.workload(tmp_path)
+    assert load.trace.unmodelled[recorded.STAY] == len(simulation.picks)
 
 
 def test_instances_that_ran_before_the_history_end(tmp_path):
