@@ -151,10 +151,10 @@ class ExportHistory(HistoryCommand):
 
         history, to = parsed_args.history, parsed_args.to
         with self.reading(parsed_args):
+            if history.resolve() in (to.resolve(), to.resolve().parent):
+                raise ValueError(f'{to} would become a file of the history')
             if parsed_args.request:
                 return self._export_request(parsed_args)
-            if to.resolve().parent == history.resolve():
-                raise ValueError(f'{to} would become a file of the history')
             requests = export.export(
                 history,
                 to,

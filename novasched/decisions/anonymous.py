@@ -68,7 +68,15 @@ class Anonymiser:
     def _replaced(self, match: re.Match[str]) -> str:
         if match[0].lower() in self._names:
             return self.hashed(match[0])
-        return _UUID.sub(lambda found: self.hashed(found[0]), match[0])
+        return self._without_uuids(match[0])
+
+    def _without_uuids(self, text: str) -> str:
+        return _UUID.sub(lambda found: self.hashed(found[0]), text)
+
+    def _key(self, key: str, is_name: bool) -> str:
+        if is_name:
+            return self._words.sub(self._replaced, key)
+        return self._without_uuids(key)
 
     def hashed(self, name: str) -> str:
         """Return the hash of a name, which for a uuid is one, too."""
@@ -77,17 +85,18 @@ class Anonymiser:
             return str(uuid.UUID(bytes=digest))
         return ''.join(chr(ord('a') + byte % 26) for byte in digest)
 
-    def copied(self, value: Any) -> Any:
-        """Return a copy without names."""
+    def copied(self, value: Any, is_by_name: bool = False) -> Any:
+        """Return a copy without names. Keys of a dictionary are names if it
+        ``is_by_name``; of others they are fields, whatever hosts are called."""
         if isinstance(value, str):
             return self._words.sub(self._replaced, value)
         if isinstance(value, list):
-            return [self.copied(each) for each in value]
+            return [self.copied(each, is_by_name) for each in value]
         if isinstance(value, dict):
             return {
-                self.copied(name): each
+                self._key(name, is_by_name): each
                 if name in OPAQUE or (name.startswith(ENVELOPE) and name != DATA)
-                else self.copied(each)
+                else self.copied(each, name in BY_UUID)
                 for name, each in value.items()
                 if name not in self._left_out and not _is_fault(name, value)
             }

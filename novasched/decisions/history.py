@@ -405,6 +405,10 @@ def columns_of_request(
     }
 
 
+OF_WEIGHERS = ('failed_builds', 'is_source', 'public_flavors', 'recent_failed_builds')
+"""Keys of rows that columns_of_weighers() reads."""
+
+
 def columns_of_weighers(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the columns that only weighers of ours read."""
     listed = rows[0].get('public_flavors') or () if rows else ()

@@ -100,7 +100,10 @@ class RecordingLog(DecisionLog):
         self._holding = threading.Lock()
         self._maker = TaskThread('decision-log', self._make_all, PAUSE_S)
         self._writer = TaskThread(
-            'decision-writer', self._write, again_s=lambda: pending.again_s
+            'decision-writer',
+            self._write,
+            again_s=lambda: pending.again_s,
+            last=self._history.close,
         )
         self._logged = LogOnce()
 
@@ -234,7 +237,6 @@ class RecordingLog(DecisionLog):
         self._observer.close()
         self._pending.retry_now()
         self._writer.close()
-        self._history.close()
         if left := len(self._pending):
             LOG.warning('%d records of decisions are not written at the end', left)
 

@@ -18,7 +18,7 @@ class TaskThread:
 
     The thread starts with the first work, and once more where the task has ended it. It
     waits ``pause_s``, so that more work is done together, and does the task every
-    ``again_s()`` seconds, too, while that is not None.
+    ``again_s()`` seconds, too, while that is not None. At the end it does ``last``.
     """
 
     def __init__(
@@ -28,12 +28,14 @@ class TaskThread:
         pause_s: float = 0.0,
         again_s: Callable[[], float | None] = lambda: None,
         start: Callable[[threading.Thread], None] = threading.Thread.start,
+        last: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._task = task
         self._pause_s = pause_s
         self._again_s = again_s
         self._start = start
+        self._last = last
         self._work = threading.Event()
         self._doing = threading.Lock()
         self._stopping = threading.Event()
@@ -49,13 +51,13 @@ class TaskThread:
         elif not self._is_running():
             with self._starting:
                 if not self._is_running() and not self._stopping.is_set():
-                    self._start_to(self._run)
+                    self._start_one()
 
     def _is_running(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
 
-    def _start_to(self, run: Callable[[], None]) -> None:
-        thread = threading.Thread(target=run, name=self._name, daemon=True)
+    def _start_one(self) -> None:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._start(thread)
         except RuntimeError as problem:  # the next work tries again
@@ -71,6 +73,9 @@ class TaskThread:
                 self._stopping.wait(self._pause_s)
             self._do()
         self._do()  # what came just before the end
+        with self._doing:
+            self._last()
+        self._do()  # what came meanwhile
 
     def _do(self) -> None:
         """Do the task as long as there is work, unless another thread does."""
@@ -90,6 +95,6 @@ class TaskThread:
             self._work.set()  # first: a thread that sees the end does this work
             self._stopping.set()
             if not self._is_running():
-                self._start_to(self._do)
+                self._start_one()
         if self.thread is not None:
             self.thread.join(DRAIN_S)

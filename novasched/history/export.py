@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from novasched.decisions.anonymous import NEAR_HINT, Anonymiser, is_name, names_in
@@ -39,37 +40,45 @@ def export(
     ``progress`` gets the number of each. The end of a torn file is left out. Raises
     OSError, and ValueError for what is no history.
     """
-    rewritten = _anonymous_lines(path) if is_anonymous else _lines(path)
-    compressor = zlib.compressobj(wbits=GZIP)
-    requests = 0
-    descriptor = os.open(to, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, 'wb') as file:
-        for line in rewritten:
-            if line.startswith(b'{"request"'):
-                requests += 1
-                progress(requests)
-            file.write(compressor.compress(line))
-        file.write(compressor.flush())
+    to, files, requests = to.resolve(), reading.sized_files(path), 0
+    if to.exists() and not to.is_file():
+        raise ValueError(f'{to} is no file')
+    rewritten = _rewriter(files) if is_anonymous else bytes
+    descriptor, made = tempfile.mkstemp(dir=to.parent)
+    try:
+        with os.fdopen(descriptor, 'wb') as written:
+            for file in files:  # a gzip stream each: workers are told apart
+                compressor = zlib.compressobj(wbits=GZIP)
+                for line in _lines([file]):
+                    if line.startswith(b'{"request"'):
+                        requests += 1
+                        progress(requests)
+                    written.write(compressor.compress(rewritten(line)))
+                written.write(compressor.flush())
+        os.replace(made, to)
+    except BaseException:
+        os.unlink(made)
+        raise
     return requests
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    for file in reading.files_of(path):
-        for line in Lines(file):
+def _lines(files: Iterable[tuple[Path, int]]) -> Iterator[bytes]:
+    for file, size in files:
+        for line in Lines(file, end=size):
             yield line + b'\n'
 
 
-def _anonymous_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines with names hashed, the same all over the history: it is read
-    twice."""
+def _rewriter(files: Iterable[tuple[Path, int]]) -> Callable[[bytes], bytes]:
+    """Return what hashes the names in a line, the same all over these files."""
     names: set[str] = set()
     keeps_addresses = False
-    for text in _lines(path):
+    for text in _lines(files):
         keeps_addresses = keeps_addresses or NEAR_HINT.encode() in text
         line = {k: v for k, v in json.loads(text).items() if k not in OF_REQUEST}
         names.update(filter(is_name, names_in(line)))
     anonymiser = Anonymiser(names, keeps_addresses)
-    for text in _lines(path):
+
+    def rewritten(text: bytes) -> bytes:
         line = json.loads(text)
         copied = anonymiser.copied(line)
         if next(iter(line)) == 'history':
@@ -78,4 +87,6 @@ def _anonymous_lines(path: Path) -> Iterator[bytes]:
         for name in OF_REQUEST:
             if line.get(name):
                 copied[name] = anonymiser.hashed(line[name])
-        yield text_of([copied])
+        return text_of([copied])
+
+    return rewritten

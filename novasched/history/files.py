@@ -275,10 +275,11 @@ def is_in_use(path: Path) -> bool:
 
 def remove_surplus(settings: HistorySettings) -> None:
     """Remove the oldest files while all would be too large once the files in use are
-    full. Raises OSError."""
+    full."""
     ended, total = [], 0
     for path in settings.directory.glob(f'*{SUFFIX}'):
-        with contextlib.suppress(FileNotFoundError):  # another worker removes, too
+        # Another worker removes, too; others have put there what cannot be read.
+        with contextlib.suppress(OSError):
             status = path.stat()
             in_use = is_in_use(path)
             total += settings.file_bytes if in_use else status.st_size
@@ -287,6 +288,6 @@ def remove_surplus(settings: HistorySettings) -> None:
     for _, path, size in sorted(ended):
         if total <= settings.max_bytes:
             break
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             path.unlink()
         total -= size

@@ -61,6 +61,8 @@ READ_BYTES = 1 << 16
 MOST_BYTES = 1 << 62
 STREAM = re.compile(rb'{"history".*?"stream": ?"(.*?)"')
 SERVICE = ('service_disabled', 'service_up')
+COMPOSED = ('aggregates', *SERVICE, *history.OF_WEIGHERS)
+"""Keys of rows from which the columns are made that HostColumns does not have."""
 KILLED = 'its worker was killed: the last requests may be missing'
 Wanted = Callable[[int], bool]
 """Whether a request is yielded, by its place in the file; the others are not even
@@ -108,7 +110,7 @@ class HistoryState:
         places = []
         for text, changed in line['changed'].items():
             place = int(text)
-            if not changed.keys().isdisjoint(('aggregates', *SERVICE)):
+            if not changed.keys().isdisjoint(COMPOSED):
                 self._composed = {}
             if 'aggregates' in changed:
                 groups = changed.pop('aggregates')

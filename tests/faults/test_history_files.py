@@ -39,8 +39,9 @@ def test_file_that_may_not_grow_costs_requests_of_the_history_alone(recorded, tm
     recorded.recorder.close()
     report = checked(tmp_path / 'history')
     assert report.is_equal
-    assert report.requests == recorded.counted['written']
-    assert report.requests + recorded.counted['dropped'] == 43
+    # Of the request at which the file may not grow, all may be there.
+    assert report.requests - recorded.counted['written'] in (0, 1)
+    assert recorded.counted['written'] + recorded.counted['dropped'] == 43
     dropped = f'{recorded.counted["dropped"]} requests were dropped'
     assert sum(dropped in gap for gap in report.gaps) == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -134,8 +135,8 @@ def _check_share(share: _Share) -> tuple[int, HistoryReport]:
     try:
         return _checked(share, _shared)
     except FileNotFoundError:  # it was there: a scheduler makes room for new ones
-        gaps = [f'{share.path}: it was removed'] if share.start == 0 else []
-        return share.number * MOST_PLACES, HistoryReport(gaps=gaps)
+        removed = HistoryReport(gaps=[f'{share.path}: it was removed'])
+        return share.number * MOST_PLACES, removed
 
 
 def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:
@@ -150,7 +151,7 @@ def _checked(share: _Share, shared: _Shared) -> tuple[int, HistoryReport]:
     for item in reading.read_file(share.path, wanted, shared.add):
         if place > shared.first.value:
             break
-        if isinstance(item, Gap) and share.start == 0:
+        if isinstance(item, Gap):
             found.gaps.append(item.text)
         if not isinstance(item, RecordedRequest):
             continue
@@ -189,13 +190,14 @@ def _difference(
 
 
 def _merged(parts: Sequence[tuple[int, HistoryReport]]) -> HistoryReport:
-    whole = HistoryReport()
+    whole, gaps = HistoryReport(), Counter[str]()
     for _, part in sorted(parts, key=lambda each: each[0]):
         whole.requests += part.requests
         whole.decisions += part.decisions
         whole.refused += part.refused
-        whole.gaps += part.gaps
+        gaps |= Counter(part.gaps)  # all shares of a file find the same
         whole.foreign += [each for each in part.foreign if each not in whole.foreign]
         if whole.difference is None and part.difference is not None:
             whole.difference, whole.file = part.difference, part.file
+    whole.gaps = [*gaps.elements()]
     return whole

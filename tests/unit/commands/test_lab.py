@@ -55,11 +55,14 @@ def test_whole_history_is_equal(directory):
 
 
 @pytest.mark.parametrize('jobs', ['1', '2'])
-def test_first_difference_is_shown_with_both_traces(directory, jobs):
-    _, file = reading.files_of(directory)
+def test_gaps_and_first_difference_are_shown_with_both_traces(directory, jobs):
+    broken, file = reading.files_of(directory)
+    rewritten(broken, lambda line: line.get('request') == 2 and line.update(view=9))
     rewritten(file, disable_all_but(3))
     code, found, _ = run(CheckHistory, str(directory), '--jobs', jobs)
     assert (code, found['file']) == (ANSWER_IS_NO, str(file))
+    (gap,) = found['gaps']
+    assert gap.endswith('it cannot be read further: ValueError: state 9 is missing')
     difference = found['difference']['difference']
     assert (difference['host'], difference['again']) == (
         'compute-0',
@@ -147,8 +150,23 @@ def test_request_that_is_not_there_is_an_answer_of_no(directory, tmp_path):
     assert not path.exists()
 
 
-def test_export_into_the_history_itself_is_refused(directory):
-    path = directory / 'mine.jsonl.gz'
-    with pytest.raises(errors.OptionError, match='would become a file'):
-        run(ExportHistory, str(directory), '--to', str(path))
+@pytest.mark.parametrize('words', [(), ('--request', str(UUID(int=30)))])
+def test_export_into_the_history_itself_is_refused(directory, words):
+    file, _ = reading.files_of(directory)
+    before = file.read_bytes()
+    for path, to in ((directory, directory / 'mine.jsonl.gz'), (file, file)):
+        with pytest.raises(errors.OptionError, match='would become a file'):
+            run(ExportHistory, str(path), '--to', str(to), *words)
     assert len(reading.files_of(directory)) == 2
+    assert file.read_bytes() == before
+
+
+def test_failed_export_leaves_no_file(directory, tmp_path):
+    file, _ = reading.files_of(directory)
+    file.write_bytes(zlib.compress(b'no line of a history\n', wbits=files.GZIP))
+    to = tmp_path / 'to'
+    to.mkdir()
+    for path, words in ((directory, ['--anonymous']), (tmp_path / 'none', [])):
+        with pytest.raises(errors.OptionError):
+            run(ExportHistory, str(path), '--to', str(to / 'one.jsonl.gz'), *words)
+    assert [*to.iterdir()] == []

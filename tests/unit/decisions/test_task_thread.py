@@ -111,16 +111,22 @@ def test_closing_does_not_wait_long_for_a_task_that_hangs(task, make_thread, is_
 
 
 def test_work_after_closing_waits_for_no_task_that_hangs(task, make_thread):
-    thread = make_thread()
+    ended = []
+
+    def last():
+        ended.append((threading.current_thread(), task.at_once))
+
+    thread = make_thread(last=last)
     task.gate.clear()
     give(task, thread, 'a')
     awaited(task.entered)
     thread.close()
     give(task, thread, 'b')
-    assert task.done == []
+    assert (task.done, ended) == ([], [])
     task.gate.set()
     thread.thread.join(PATIENCE_S)
     assert (task.done, task.most_at_once) == (['a', 'b'], 1)
+    assert ended == [(thread.thread, 0)]
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(task, make_thread, caplog):

@@ -2,20 +2,24 @@
 """A history is written in files of a size; what is not in it is counted."""
 
 import contextlib
+import json
 import logging
 import stat
 
 import pytest
 
 from novasched.history import files, reading
+from novasched.history.encoding import StateEncoder, text_of
 from novasched.history.reading import (
     EndedInstance,
     Gap,
+    HistoryState,
     RecordedRequest,
     StartedInstance,
 )
 from novasched.inspection.questions.history_check import check
 from novasched.objects.instance import KnownInstance
+from tests.support.clouds import factories
 from tests.support.clouds.factories import INSTANCE
 from tests.support.records.histories import RecordedHistory
 
@@ -109,6 +113,15 @@ def test_oldest_files_go_and_files_in_use_stay(recording, directory):
     assert checked(directory).is_equal
 
 
+def test_what_is_no_file_of_the_service_ends_no_recording(recorded, directory):
+    (directory / 'other.jsonl.gz').mkdir(parents=True)
+    recorded.record(2)
+    assert (recorded.recorder.writer.problem, recorded.counted) == (
+        None,
+        {'written': 2},
+    )
+
+
 @pytest.mark.scenario('F53')
 def test_unwritable_directory_costs_requests_and_one_warning(
     recorded, directory, caplog
@@ -194,3 +207,20 @@ def test_history_is_read_as_far_as_it_went_at_a_time(recorded, directory):
         assert found == [1, 2]
         recorded.record(2)
         recorded.recorder.close()
+
+
+@pytest.mark.parametrize(
+    ('column', 'changes'),
+    [
+        ('recent_failed_builds', [[3, 1], [0, 1]]),
+        ('is_source', [[True, False], [False, True]]),
+    ],
+)
+def test_columns_of_weighers_follow_their_rows(column, changes):
+    encoder, state = StateEncoder(), HistoryState()
+    for values in changes:
+        for line in encoder.lines(factories.hosts(**{column: values})):
+            line = json.loads(text_of([line]))
+            (state.begin if 'state' in line else state.change)(line)
+        assert state.hosts().snapshot.column(column).tolist() == values
+    assert state.view == 2
