@@ -43,6 +43,10 @@ return found;
 """Texts with a mark of direction that turns more than themselves."""
 
 
+WITHOUT_HOSTS = ('counts', 'decisions-none', 'plan-no', 'plan-error', 'shadow', 'lab')
+"""Pages that name no host."""
+
+
 @pytest.fixture(scope='module')
 def marked_address():
     with console.running('--decisions=12', f'--mark={MARK}') as found:
@@ -66,7 +70,7 @@ def test_a_host_called_script_is_text(marked_browser, marked, name):
     assert browser.run(ALIVE) == [None, 0, 0, 0]
     assert '49' not in browser.driver.title
     shown = browser.run('return document.body.textContent')
-    if name not in ('counts', 'decisions-none', 'plan-no', 'plan-error', 'shadow'):
+    if name not in WITHOUT_HOSTS:
         assert '<script>window.owned=1</script>' in shown
         assert '{{7*7}}' in shown
     assert browser.run(REORDERED, RIGHT_TO_LEFT) == []

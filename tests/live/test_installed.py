@@ -23,7 +23,8 @@ pytestmark = pytest.mark.ours
 
 ROOT = Path(__file__).parents[2]
 OURS = {
-    *('capacity', 'decisions', 'explain', 'host', 'plan', 'shadow', 'top', 'why-not')
+    *('capacity', 'decisions', 'explain', 'host', 'lab', 'plan', 'shadow', 'top'),
+    'why-not',
 }
 LAB = {'boot', 'delete', 'demo', 'list', 'move', 'show'}
 SOURCES = (
