@@ -69,7 +69,7 @@ def _lines(files: Iterable[tuple[Path, int]]) -> Iterator[bytes]:
 
 
 def _rewriter(files: Iterable[tuple[Path, int]]) -> Callable[[bytes], bytes]:
-    """Return what hashes the names in a line, the same all over these files."""
+    """Return a function that hashes the names of a line, alike in all these files."""
     names: set[str] = set()
     keeps_addresses = False
     for text in _lines(files):

@@ -382,8 +382,8 @@ class _Part(NamedTuple):
 
 
 def _parts(path: Path, size: int) -> Iterator[tuple[str, _Part]]:
-    """Yield the parts of a file, with their streams: an export has those of all
-    workers, each a gzip stream."""
+    """Yield the parts of a file, with their streams: an export has the streams of all
+    workers, each in gzip of its own."""
     lines, starts = Lines(path, end=size), dict[int, str]()
     for text in lines:
         if found := STREAM.match(text):

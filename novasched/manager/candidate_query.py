@@ -141,7 +141,7 @@ def _joined(first: Candidates, more: Candidates) -> Candidates:
 
 
 def _listed(requests: Sequence[Candidate] | CandidatesByRoot) -> Sequence[Candidate]:
-    """Return candidates one by one, also those of a placement in memory."""
+    """Return candidates one by one, also if a placement in memory gave them."""
     if not isinstance(requests, CandidatesByRoot):
         return requests
     return [each for of_root in requests.values() for each in of_root]

@@ -113,7 +113,7 @@ def test_oldest_files_go_and_files_in_use_stay(recording, directory):
     assert checked(directory).is_equal
 
 
-def test_what_is_no_file_of_the_service_ends_no_recording(recorded, directory):
+def test_foreign_files_end_no_recording(recorded, directory):
     (directory / 'other.jsonl.gz').mkdir(parents=True)
     recorded.record(2)
     assert (recorded.recorder.writer.problem, recorded.counted) == (
