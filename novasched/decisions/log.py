@@ -54,8 +54,10 @@ class RequestHistory:
     def drop(self) -> None:
         """Count a request of which too little is known."""
 
-    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
-        """Record that an instance is on a host, or is there no more: None."""
+    def saw(self, host: str, uuid: str, instance: Any | None) -> bool:
+        """Record that an instance is on a host, or is there no more: None. Return
+        whether it waits to be written."""
+        return False
 
     def flush(self) -> None:
         """Write what waits."""
@@ -133,8 +135,8 @@ class RecordingLog(DecisionLog):
         )
 
     def saw(self, host: str, uuid: str, instance: Any | None) -> None:
-        self._history.saw(host, uuid, instance)
-        self._writer.notify()
+        if self._history.saw(host, uuid, instance):
+            self._writer.notify()
 
     def _write(self) -> None:
         self._pending.flush()

@@ -109,13 +109,14 @@ class HistoryRecorder(RequestHistory):
         next(self._seq)
         self.writer.drop(1)
 
-    def saw(self, host: str, uuid: str, instance: Any | None) -> None:
+    def saw(self, host: str, uuid: str, instance: Any | None) -> bool:
         line = {'instance': uuid, 'host': host, 'at': round(self._clock.time(), 6)}
         if instance is None:
             line['ended'] = True
         else:
             line['flavor'] = history.flavor_of(instance)
         self._events.append(line)
+        return True
 
     def flush(self) -> None:
         with self._lock:
