@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 class HistoryCommand(ReportCommand):
     """A report on a history."""
 
+    history_is = (
+        'directory that [novasched] history_dir names, one of its files, or the '
+        'document of one request'
+    )
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'history',
             metavar='HISTORY',
             type=pathlib.Path,
-            help='directory that [novasched] history_dir names, one of its files, or '
-            'the document of one request',
+            help=self.history_is,
         )
         return parser
 

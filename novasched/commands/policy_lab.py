@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from novasched import errors
 from novasched.commands.base import ReportCommand, positive
+from novasched.commands.lab import HistoryCommand
 from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
@@ -34,18 +35,10 @@ def span(text: str) -> float:
     return float(found[1]) * UNITS_S[found[2]]
 
 
-class LabCommand(ReportCommand):
-    """Base of the commands that read a history."""
+class LabCommand(HistoryCommand):
+    """Base of the commands that try policies on a history."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'history',
-            metavar='HISTORY',
-            type=Path,
-            help='directory that [novasched] history_dir or novasched lab import wrote',
-        )
-        return parser
+    history_is = 'directory that [novasched] history_dir or novasched lab import wrote'
 
 
 class PolicyCommand(LabCommand):

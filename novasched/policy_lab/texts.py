@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from novasched import errors
@@ -208,7 +210,7 @@ def _remarks(run: RunResult, style: Style) -> Iterator[str]:
     if run.overloaded:
         yield from style.wrapped(
             f'{OTHER_LOAD} ',
-            f'{_listed(run.overloaded)} refused more or less than '
+            f'{", ".join(run.overloaded)} refused more or less than '
             f'{run.plan.policies[0].name}, by over 1 point: they do not hold the same '
             'load, so these figures cannot be compared.',
         )
@@ -224,10 +226,6 @@ def _remarks(run: RunResult, style: Style) -> Iterator[str]:
     if run.unmodelled:
         found = ', '.join(f'{name} ({count})' for name, count in run.unmodelled.items())
         yield from style.wrapped('Not modelled: ', found)
-
-
-def _listed(names: Collection[str]) -> str:
-    return ', '.join(names)
 
 
 def most_refused(parts: Sequence[PartResult]) -> str:
@@ -380,16 +378,14 @@ def sparkline(values: Sequence[float], least: float, most: float, width: int) ->
 
 def as_csv(found: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """Return series as CSV: a line for each time, a column for each policy."""
-    lines = [','.join(['at_s', *(_quoted(name) for name in found)])]
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator='\n')
+    lines.writerow(['at_s', *found])
     times = max((times for times, _ in found.values()), key=len, default=[])
     for place, at_s in enumerate(times):
         cells = [
             f'{values[place]:g}' if place < len(values) else ''
             for _, values in found.values()
         ]
-        lines.append(','.join([f'{at_s:g}', *cells]))
-    return '\n'.join(lines) + '\n'
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
+        lines.writerow([f'{at_s:g}', *cells])
+    return text.getvalue()
