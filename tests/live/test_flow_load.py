@@ -8,56 +8,17 @@ import pytest
 
 from tests.live.flow import running
 from tests.live.flow_books import Books, assert_named
+from tests.live.flow_fleet import fleet, names
 from tests.support.tables.examples import scaled
 
 CELLS = ('cell1', 'cell2', 'cell3')
 EMPTY = scaled(16)
 """Hosts of a cell that have nothing beside CPUs, memory and disk."""
-FLEET = """
-[[hosts]]
-name = "load-{0}-{{}}"
-cell = "{0}"
-count = {1}
-vcpus = 16
-memory_mb = 32768
-disk_gb = 200
-
-[[hosts]]
-name = "numa-{0}-{{}}"
-cell = "{0}"
-count = 2
-vcpus = 16
-memory_mb = 32768
-disk_gb = 200
-numa_nodes = 2
-dedicated_cpus = "0-3,8-11"
-
-[[hosts]]
-name = "pci-{0}-{{}}"
-cell = "{0}"
-count = 2
-vcpus = 16
-memory_mb = 32768
-disk_gb = 200
-numa_nodes = 2
-
-[[hosts.devices]]
-vendor_id = "8086"
-product_id = "1572"
-count = 4
-numa_node = 1
-"""
 REFUSALS = """
 [[rules]]
 outcome = "refuse"
 probability = 0.05
 """
-NAMES = [
-    f'{kind}-{cell}-{number}'
-    for cell in CELLS
-    for kind, count in (('load', EMPTY), ('numa', 2), ('pci', 2))
-    for number in range(1, count + 1)
-]
 ALIAS = {'name': 'nic', 'vendor_id': '8086', 'product_id': '1572'}
 FILTERS = (
     'ComputeFilter',
@@ -102,8 +63,8 @@ def crowd(tmp_path_factory, servers):
     with running(
         tmp_path_factory.mktemp('load', numbered=False),
         servers,
-        NAMES,
-        ''.join(FLEET.format(cell, EMPTY) for cell in CELLS) + REFUSALS,
+        names(CELLS, EMPTY),
+        fleet(CELLS, EMPTY) + REFUSALS,
         CELLS,
         conductor={'workers': 2},
         scheduler={'workers': 2},

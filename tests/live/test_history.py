@@ -19,6 +19,7 @@ from novasched_lab.scheduler_client import TARGET, ClientSerializer, SchedulerCl
 from tests.faults.resources import children
 from tests.live.daemon import own_program
 from tests.live.flow import CELLS, running
+from tests.live.flow_fleet import fleet, names
 from tests.live.servers.process import completed, wait_until
 from tests.support.clouds.configuration import make_conf
 
@@ -34,37 +35,7 @@ START_S = 60
 GONE_S = 5
 """A request is given up that the killed worker had, unless another takes it."""
 NO_HOST = oslo_messaging.RemoteError, oslo_messaging.MessagingTimeout
-FLEET = """
-[[hosts]]
-name = "plain-{0}-{{}}"
-cell = "{0}"
-count = 6
-vcpus = 16
-memory_mb = 32768
-disk_gb = 200
-
-[[hosts]]
-name = "numa-{0}-{{}}"
-cell = "{0}"
-count = 2
-vcpus = 16
-memory_mb = 32768
-disk_gb = 200
-numa_nodes = 2
-dedicated_cpus = "0-3,8-11"
-
-[[hosts.devices]]
-vendor_id = "8086"
-product_id = "1572"
-count = 4
-numa_node = 1
-"""
-HOSTS = [
-    f'{kind}-{cell}-{number}'
-    for cell in CELLS
-    for kind, count in (('plain', 6), ('numa', 2))
-    for number in range(1, count + 1)
-]
+PLAIN = 6
 ALIAS = {'name': 'nic', 'vendor_id': '8086', 'product_id': '1572'}
 FILTERS = (
     'ComputeFilter',
@@ -98,8 +69,8 @@ def crowd(tmp_path_factory, servers, directory):
     with running(
         tmp_path_factory.mktemp('recorded', numbered=False),
         servers,
-        HOSTS,
-        ''.join(FLEET.format(cell) for cell in CELLS),
+        names(CELLS, PLAIN),
+        fleet(CELLS, PLAIN),
         CELLS,
         scheduler={'workers': 2},
         filter_scheduler={'enabled_filters': ','.join(FILTERS)},
@@ -191,7 +162,7 @@ def test_history_of_two_workers_is_equal_until_one_is_killed(
     assert answer['decisions'] > answer['requests'] - answer['refused']
     items = [*reading.read(directory)]
     changes = [each.providers for each in items if isinstance(each, ProviderChange)]
-    assert len(set().union(*changes)) == len(HOSTS)
+    assert len(set().union(*changes)) == len(names(CELLS, PLAIN))
     ended = {each.uuid for each in items if isinstance(each, EndedInstance)}
     assert ended == {*built}
 
