@@ -3,7 +3,8 @@
 
 import pytest
 
-from novasched.resources.query import Group, Query
+from novasched import errors
+from novasched.resources.query import Group, Query, decode
 from tests.support.tables.cases import cases
 
 
@@ -66,3 +67,9 @@ def test_terms_of_one_provider_combine_all_groups():
     assert Query((Group(resources={'VCPU': 1}),)).terms_of_one() == ''
     one_of = Group(resources={'VCPU': 1}, required_any=(frozenset({'A', 'B'}),))
     assert Query((one_of,)).terms_of_one() is None
+
+
+@pytest.mark.parametrize('traits', ['A,,B', 'A,', '%20'])
+def test_trait_without_a_name_is_malformed(traits):
+    with pytest.raises(errors.InvalidCandidateQuery, match='a list of traits'):
+        decode(f'resources=VCPU:1&required={traits}')

@@ -62,6 +62,10 @@ def test_aggregates_are_objects_and_items():
     assert host.aggregates is None
 
 
+def test_host_that_a_plugin_made_without_aggregates_has_none():
+    assert factories.hosts(aggregates=[None]).state(0).aggregates is None
+
+
 def test_aggregates_that_a_filter_adds_are_seen_later():
     hosts = factories.hosts(aggregates=[()])
     host = hosts.state(0)
