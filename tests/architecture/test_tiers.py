@@ -2,6 +2,7 @@
 """Every promise has a test among those that `tools/test` runs; see docs/testing.md."""
 
 import ast
+import importlib
 
 import pytest
 
@@ -61,3 +62,10 @@ def test_each_mark_has_a_reason(root):
 
 def test_fast_tests_are_in_the_first_tier(suite):
     assert [each for each in suite.exhaustive if each.startswith(FAST)] == []
+
+
+def test_modules_that_only_the_matrix_runs_can_be_imported(root):
+    names = [path.stem for path in root.glob('tests/matrix/test_*.py')]
+    assert names
+    for name in names:
+        importlib.import_module(f'tests.matrix.{name}')

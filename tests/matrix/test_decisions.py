@@ -7,7 +7,7 @@ import pytest
 
 from novasched.releases import NEWEST
 from tests.differential import queries, specs
-from tests.differential.comparison import ServerComparison
+from tests.differential.comparison import Comparison
 from tests.differential.fit_comparison import FitComparison
 from tests.differential.peer import Peer
 from tests.differential.test_prefilters import answers_to, our_answer
@@ -56,7 +56,7 @@ def peer(tmp_path):
         each.close()
 
 
-class KnownComparison(ServerComparison):
+class KnownComparison(Comparison):
     """Clouds whose image has the properties that the release knows."""
 
     release = None
