@@ -18,7 +18,14 @@ QUEUES = {
 
 
 class ShadowedCloud(ReleaseCloud):
-    """Its programs declare queues of one kind, and two schedulers serve."""
+    """Its programs declare queues of one kind, and two schedulers serve.
+
+    Another cloud of the release has the same placement: the names of hosts differ.
+    """
+
+    computes = {
+        f'shadowed-{number}': ('cell1', 'fake.MediumFakeDriver') for number in (1, 2)
+    }
 
     def __init__(self, directory, servers, environment, queues):
         self._queues = queues
