@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from novasched.decisions import history
 from novasched.decisions.recording import RequestRecorder
+from novasched.history.orders import HostOrder, Line, packed, packed_places
 from novasched.ports import Candidate, Candidates
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.table import ProviderTable
@@ -26,74 +26,34 @@ from novasched.scheduler.columns import (
     PerHost,
     column_identity,
 )
-from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.hosts import HostTable, Mask, Rows
 from novasched.scheduler.snapshot import INCOMPARABLE
 from novasched.scheduler.trace import Decision
 
-FORM = 1
+FORM = 2
 """Version of the lines. A field that is added needs no new one."""
 IDENTITIES = ('host', 'nodename', 'uuid', 'cell_uuid')
 """Where one of these columns changes, hosts have come or gone."""
-LONGEST_LIST = 16
-"""A longer list of numbers is packed."""
-PACKED = 'packed'
-_WIDTHS = {'2': '<u2', '4': '<u4', 'f': '<f8', 'd': '<i4'}
-
-Line = dict[str, Any]
+_JSON = json.JSONEncoder(default=history.plain, separators=(',', ':'))
 
 
 def text_of(lines: Sequence[Line]) -> bytes:
     """Return lines as they are written."""
-    texts = (
-        json.dumps(line, default=history.plain, separators=(',', ':')) + '\n'
-        for line in lines
-    )
-    return ''.join(texts).encode()
-
-
-# -- packed numbers
-
-
-def packed(numbers: NDArray[Any]) -> Any:
-    """Return numbers, none of them negative, in a short form that unpacked() reads."""
-    if len(numbers) <= LONGEST_LIST:
-        return numbers.tolist()
-    if numbers.dtype.kind == 'f':
-        return _packed('f', numbers)
-    return _packed('2' if int(numbers.max()) < 1 << 16 else '4', numbers)
-
-
-def packed_steps(numbers: NDArray[Any]) -> Any:
-    """Return numbers that mostly grow by one, in a form that unpacked() reads."""
-    if len(numbers) <= LONGEST_LIST:
-        return numbers.tolist()
-    return _packed('d', np.diff(numbers, prepend=0))
-
-
-def _packed(width: str, numbers: NDArray[Any]) -> Line:
-    stored = numbers.astype(_WIDTHS[width]).tobytes()
-    return {PACKED: width + base64.b64encode(stored).decode()}
-
-
-def unpacked(found: Any) -> NDArray[Any]:
-    """Return the numbers of a short form."""
-    if isinstance(found, list):
-        return np.array(found)
-    width, stored = found[PACKED][0], found[PACKED][1:]
-    numbers = np.frombuffer(base64.b64decode(stored), _WIDTHS[width])
-    return np.cumsum(numbers) if width == 'd' else numbers
+    return ''.join(f'{_JSON.encode(line)}\n' for line in lines).encode()
 
 
 # -- requests
 
 
-def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -> Line:
-    """Return the line of a request that has ended; the state before it is its own."""
+def request_line(
+    recorder: RequestRecorder, seq: int, profile: str, state: StateEncoder
+) -> Line:
+    """Return the line of a request that has ended, in a state."""
     uuids, answer = recorder.instance_uuids, recorder.answer or ()
     first = history.first_decision(recorder)
     line = {
         'request': seq,
-        'view': view,
+        'view': state.view,
         'at': round(recorder.at, 6),
         'took': round(recorder.took_s, 6),
         'id': recorder.id,
@@ -116,41 +76,51 @@ def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -
     if first is not None:
         line |= {
             'seed': first.seed,
-            'offered': packed_steps(first.hosts.rows),
+            'places': packed_places(
+                state.offered.places(first.hosts.rows), len(state.offered.rows)
+            ),
             'candidates': _candidates(recorder, first),
             'capacity': history.capacity(recorder, first.hosts),
-            'decisions': list(_decisions(recorder)),
+            'decisions': list(_decisions(recorder, first.hosts.rows, state.ranked)),
         }
     if recorder.compared:
         line['nova'] = to_json(list(recorder.compared))
     return line
 
 
-def _decisions(recorder: RequestRecorder) -> Iterator[Line]:
+def _decisions(
+    recorder: RequestRecorder, offered: Rows, order: HostOrder
+) -> Iterator[Line]:
+    places = np.empty_like(order.rows)
+    places[offered] = np.arange(len(offered))
     for turn, node in history.last_turns(recorder):
-        decision = turn.decision and trace(turn.decision)
+        decision = turn.decision
         yield {
             'index': turn.index,
             'host': turn.host,
             'node': node,
-            'trace': decision,
+            'trace': decision and _trace(decision, places, len(offered), order),
         }
 
 
-def trace(decision: Decision) -> Line:
-    """Return the outcome of each host of a decision, by its row of the state. Of equal
-    totals in a row there is the first, and where it starts."""
-    totals = decision.totals
-    starts = np.flatnonzero(np.append(True, totals[1:] != totals[:-1]))[: len(totals)]
-    return {
-        'ranked': packed(decision.ranked.rows),
-        'totals': packed(totals[starts]),
-        'starts': packed(starts),
-        'rejected': [
-            [step.name, [] if step.passed_all else packed(step.rejected.rows)]
-            for step in decision.steps
-        ],
+def _trace(decision: Decision, places: Rows, offered: int, order: HostOrder) -> Line:
+    """Return the outcome of each host of a decision, by its place among those
+    offered."""
+    ranked = decision.ranked.rows
+    rejected = [
+        (step.name, places[[] if step.passed_all else step.rejected.rows])
+        for step in decision.steps
+    ]
+    found: Line = {
+        'rejected': [[name, packed_places(of, offered)] for name, of in rejected]
     }
+    if len(ranked) + sum(len(each) for _, each in rejected) < offered:
+        seen = np.concatenate([places[ranked], *(each for _, each in rejected)])
+        excluded = np.setdiff1d(np.arange(offered), seen)
+        found['excluded'] = packed_places(excluded, offered)
+    if changes := order.changes(ranked, decision.totals):
+        found['changes'] = changes
+    return found
 
 
 def _candidates(recorder: RequestRecorder, first: Decision) -> Line:
@@ -197,6 +167,8 @@ class StateEncoder:
     def __init__(self) -> None:
         self.view = 0
         """Number of the state."""
+        self.offered = self.ranked = HostOrder(0)
+        """The orders of the candidates and of the ranks."""
         # as they were encoded last
         self._columns: dict[str, Any] = {}
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
@@ -220,6 +192,7 @@ class StateEncoder:
         if changed is None:
             self.view += 1
             self._read, changed = {}, {}
+            self.offered = self.ranked = HostOrder(len(snapshot))
             lines.append(self._whole())
         for name, column in objects.items():
             self._compare_read(name, column, hosts.rows.tolist(), changed)
@@ -227,6 +200,16 @@ class StateEncoder:
             self.view += 1
             lines.append({'rows': self.view, 'changed': changed})
         return lines
+
+    def order_lines(self, decision: Decision) -> list[Line]:
+        """Return the line that makes the orders what a decision had."""
+        offered = self.offered.changes(decision.hosts.rows)
+        ranked = self.ranked.changes(decision.ranked.rows, decision.totals)
+        if not offered and not ranked:
+            return []
+        self.offered = self.offered.changed(offered)
+        self.ranked = self.ranked.changed(ranked)
+        return [{'order': self.view, 'offered': offered, 'ranked': ranked}]
 
     def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
         """Return the new values by row and column; None if all is to be encoded."""
