@@ -16,7 +16,6 @@ from novasched.decisions.recording import RequestRecorder
 from novasched.history.orders import HostOrder, Line, packed, packed_places
 from novasched.ports import Candidate, Candidates
 from novasched.providers.by_root import CandidatesByRoot
-from novasched.providers.table import ProviderTable
 from novasched.runtime.times import TIME, time_of
 from novasched.runtime.typed_json import to_json
 from novasched.scheduler.columns import (
@@ -76,12 +75,10 @@ def request_line(
     if first is not None:
         line |= {
             'seed': first.seed,
-            'places': packed_places(
-                state.offered.places(first.hosts.rows), len(state.offered.rows)
-            ),
+            'places': packed_places(state.places, len(state.offered.rows)),
             'candidates': _candidates(recorder, first),
             'capacity': history.capacity(recorder, first.hosts),
-            'decisions': list(_decisions(recorder, first.hosts.rows, state.ranked)),
+            'decisions': list(_decisions(recorder, first, state.ranked)),
         }
     if recorder.compared:
         line['nova'] = to_json(list(recorder.compared))
@@ -89,37 +86,35 @@ def request_line(
 
 
 def _decisions(
-    recorder: RequestRecorder, offered: Rows, order: HostOrder
+    recorder: RequestRecorder, first: Decision, order: HostOrder
 ) -> Iterator[Line]:
+    offered = first.hosts.rows
     places = np.empty_like(order.rows)
     places[offered] = np.arange(len(offered))
     for turn, node in history.last_turns(recorder):
-        decision = turn.decision
-        yield {
-            'index': turn.index,
-            'host': turn.host,
-            'node': node,
-            'trace': decision and _trace(decision, places, len(offered), order),
-        }
+        found, decision = None, turn.decision
+        if decision is not None:
+            found = _trace(decision, places, len(offered))
+        if decision is not None and decision is not first:
+            ranked = decision.ranked.rows, decision.totals
+            found = {**found, 'changes': order.changes(*ranked)}
+        yield {'index': turn.index, 'host': turn.host, 'node': node, 'trace': found}
 
 
-def _trace(decision: Decision, places: Rows, offered: int, order: HostOrder) -> Line:
-    """Return the outcome of each host of a decision, by its place among those
-    offered."""
-    ranked = decision.ranked.rows
+def _trace(decision: Decision, places: Rows, offered: int) -> Line:
+    """Return the filters that rejected hosts, by their place among those offered."""
     rejected = [
-        (step.name, places[[] if step.passed_all else step.rejected.rows])
+        (step.name, places[:0] if step.passed_all else places[step.rejected.rows])
         for step in decision.steps
     ]
     found: Line = {
         'rejected': [[name, packed_places(of, offered)] for name, of in rejected]
     }
+    ranked = decision.ranked.rows
     if len(ranked) + sum(len(each) for _, each in rejected) < offered:
         seen = np.concatenate([places[ranked], *(each for _, each in rejected)])
         excluded = np.setdiff1d(np.arange(offered), seen)
         found['excluded'] = packed_places(excluded, offered)
-    if changes := order.changes(ranked, decision.totals):
-        found['changes'] = changes
     return found
 
 
@@ -169,6 +164,8 @@ class StateEncoder:
         """Number of the state."""
         self.offered = self.ranked = HostOrder(0)
         """The orders of the candidates and of the ranks."""
+        self.places = self.offered.rows
+        """The places of the hosts that were offered last."""
         # as they were encoded last
         self._columns: dict[str, Any] = {}
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
@@ -205,10 +202,11 @@ class StateEncoder:
         """Return the line that makes the orders what a decision had."""
         offered = self.offered.changes(decision.hosts.rows)
         ranked = self.ranked.changes(decision.ranked.rows, decision.totals)
-        if not offered and not ranked:
-            return []
         self.offered = self.offered.changed(offered)
         self.ranked = self.ranked.changed(ranked)
+        self.places = self.offered.places(decision.hosts.rows)
+        if not offered and not ranked:
+            return []
         return [{'order': self.view, 'offered': offered, 'ranked': ranked}]
 
     def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
@@ -247,7 +245,11 @@ class StateEncoder:
         encoded: Line = {}
         for name, column in sorted(self._columns.items()):
             if not isinstance(column, Categories):
-                encoded[name] = [_value(name, value) for value in column.tolist()]
+                values, write = column.tolist(), history.WRITERS.get(name)
+                is_nan = column.dtype.kind == 'f' and np.isnan(column).any()
+                if write or is_nan or column.dtype.kind == 'O':
+                    values = [*map(write or history.unless_nan, values)]
+                encoded[name] = values
                 continue
             used, codes = np.unique(column.codes, return_inverse=True)
             values = [column.values[code] for code in used.tolist()]
@@ -317,81 +319,3 @@ def _differing_categories(
                 known[pair] = old is not new and write(old) != write(new)
             differs[place] = known[pair]
     return differs
-
-
-# -- providers
-
-LIMITS = ('capacity', 'min_unit', 'max_unit', 'step_size', 'used')
-
-
-class ProviderEncoder:
-    """Encodes what has changed of the providers of the copy of placement."""
-
-    def __init__(self) -> None:
-        self._table: ProviderTable | None = None
-        self._known: dict[str, Line] = {}
-
-    def lines(self, table: ProviderTable | None, at: float) -> list[Line]:
-        """Return the line of the providers that are not what they were."""
-        before = self._table
-        if table is None or (before is not None and _has_same_limits(before, table)):
-            return []
-        now, known = _providers(table), self._known
-        changed: Line = {
-            uuid: provider
-            for uuid, provider in now.items()
-            if _limits(provider) != _limits(known.get(uuid))
-        }
-        changed |= dict.fromkeys(known.keys() - now.keys())
-        self._table, self._known = table, now
-        return [{'providers': changed, 'at': round(at, 6)}] if changed else []
-
-
-def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
-    """Return whether two tables differ in what is used, at most."""
-    if before.uuids != now.uuids or before.traits != now.traits:
-        return False
-    if before.inventories.keys() != now.inventories.keys():
-        return False
-    if before.members.keys() != now.members.keys():
-        return False
-    pairs: list[tuple[Any, Any]] = [
-        (before.parents, now.parents),
-        (before.trait_bits, now.trait_bits),
-    ]
-    pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
-    for name, inventory in now.inventories.items():
-        other = before.inventories[name]
-        fields = ('rows', *LIMITS[:-1])
-        pairs += [(getattr(other, each), getattr(inventory, each)) for each in fields]
-    return all(one is other or np.array_equal(one, other) for one, other in pairs)
-
-
-def _limits(provider: Line | None) -> Any:
-    """Return a provider without what is used."""
-    if provider is None:
-        return None
-    inventories = {n: each[:-1] for n, each in provider['inventories'].items()}
-    return {**provider, 'inventories': inventories}
-
-
-def _providers(table: ProviderTable) -> dict[str, Line]:
-    """Return all providers by uuid; their inventories have LIMITS by class."""
-    parents = table.parents.tolist()
-    traits: dict[bytes, list[str]] = {}
-    found: list[Line] = []
-    for row, bits in enumerate(table.trait_bits):
-        key = bits.tobytes()
-        if key not in traits:
-            traits[key] = table.traits_of(row)
-        parent = table.uuids[parents[row]] if parents[row] >= 0 else None
-        of_row = {'inventories': {}, 'traits': traits[key], 'aggregates': []}
-        found.append({'parent': parent, **of_row})
-    for name, inventory in table.inventories.items():
-        columns = [getattr(inventory, each).tolist() for each in LIMITS]
-        for row, *limits in zip(inventory.rows.tolist(), *columns, strict=True):
-            found[row]['inventories'][name] = limits
-    for uuid, rows in table.members.items():
-        for row in rows.tolist():
-            found[row]['aggregates'].append(uuid)
-    return dict(zip(table.uuids, found, strict=True))

@@ -14,19 +14,21 @@ from novasched.scheduler.columns import Floats, Mask, Rows
 LONGEST_LIST = 16
 """A longer list of numbers is packed."""
 PACKED = 'packed'
-_WIDTHS = {'2': '<u2', '4': '<u4', 'f': '<f8', 'd': '<i4', 'b': 'u1'}
+_WIDTHS = {'2': '<u2', '4': '<u4', '8': '<i8', 'f': '<f8', 'd': '<i4', 'b': 'u1'}
 _PLACE_BITS = 16
 
 Line = dict[str, Any]
 
 
 def packed(numbers: NDArray[Any]) -> Any:
-    """Return numbers, none of them negative, in a short form that unpacked() reads."""
+    """Return numbers in a short form that unpacked() reads."""
     if len(numbers) <= LONGEST_LIST:
         return numbers.tolist()
     if numbers.dtype.kind == 'f':
         return _packed('f', numbers)
-    return _packed('2' if int(numbers.max()) < 1 << 16 else '4', numbers)
+    most = 1 << 32 if numbers.min() < 0 else int(numbers.max())
+    width = '2' if most < 1 << 16 else '4' if most < 1 << 32 else '8'
+    return _packed(width, numbers)
 
 
 def packed_places(places: Rows, among: int) -> Any:
@@ -74,6 +76,8 @@ class HostOrder:
 
     def places(self, rows: Rows) -> Rows:
         """Return the places of some rows in this order, ascending."""
+        if len(rows) == len(self.rows):
+            return np.arange(len(rows))
         return np.flatnonzero(_mask(rows, len(self.rows))[self.rows])
 
     def changes(self, rows: Rows, totals: Floats | None = None) -> Line:

@@ -50,7 +50,8 @@ import numpy as np
 from novasched.cluster.host_columns import KINDS, HostColumns
 from novasched.decisions import history
 from novasched.decisions.history import Document
-from novasched.history.encoding import FORM, LIMITS, own_candidate
+from novasched.history import providers
+from novasched.history.encoding import FORM, own_candidate
 from novasched.history.files import GZIP, SUFFIX, is_in_use
 from novasched.history.orders import HostOrder, Line, unpacked
 from novasched.runtime.times import time_at
@@ -548,7 +549,7 @@ class _LineReader:
                 raise ValueError(f'state {line["view"]} is missing')
             yield RecordedRequest(line, self._profiles[line['profile']], self._state)
         elif kind == 'providers':
-            yield ProviderChange(line['at'], _providers(line['providers']))
+            yield ProviderChange(line['at'], providers.decoded(line['providers']))
         elif kind == 'instance':
             about = line['at'], line['host'], line['instance']
             is_ended = line.get('ended')
@@ -560,17 +561,3 @@ class _LineReader:
         elif kind == 'dropped':
             text = f'{line["dropped"]} requests were dropped while it was recorded'
             yield Gap(f'{self._path}: {text}', line['dropped'], line['at'])
-
-
-def _providers(found: Line) -> dict[str, Mapping[str, Any] | None]:
-    return {
-        uuid: each
-        and {
-            **each,
-            'inventories': {
-                name: dict(zip(LIMITS, limits, strict=True))
-                for name, limits in each['inventories'].items()
-            },
-        }
-        for uuid, each in found.items()
-    }

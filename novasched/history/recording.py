@@ -18,9 +18,10 @@ from novasched.decisions import history
 from novasched.decisions.log import RequestHistory
 from novasched.decisions.recording import RequestRecorder
 from novasched.history import encoding
-from novasched.history.encoding import ProviderEncoder, StateEncoder
+from novasched.history.encoding import StateEncoder
 from novasched.history.files import Chunk, HistorySettings, HistoryWriter
 from novasched.history.orders import Line
+from novasched.history.providers import ProviderEncoder
 from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
