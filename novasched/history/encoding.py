@@ -75,7 +75,7 @@ def request_line(
     if first is not None:
         line |= {
             'seed': first.seed,
-            'places': packed_places(state.places, len(state.offered.rows)),
+            'places': state.places,
             'candidates': _candidates(recorder, first),
             'capacity': history.capacity(recorder, first.hosts),
             'decisions': list(_decisions(recorder, first, state.ranked)),
@@ -88,34 +88,39 @@ def request_line(
 def _decisions(
     recorder: RequestRecorder, first: Decision, order: HostOrder
 ) -> Iterator[Line]:
-    offered = first.hosts.rows
-    places = np.empty_like(order.rows)
-    places[offered] = np.arange(len(offered))
     for turn, node in history.last_turns(recorder):
         found, decision = None, turn.decision
         if decision is not None:
-            found = _trace(decision, places, len(offered))
-        if decision is not None and decision is not first:
-            ranked = decision.ranked.rows, decision.totals
-            found = {**found, 'changes': order.changes(*ranked)}
+            found = _trace(decision, first.hosts.rows, len(order.rows))
+            if decision is not first:
+                ranked = decision.ranked.rows, decision.totals
+                found['changes'] = order.changes(*ranked)
         yield {'index': turn.index, 'host': turn.host, 'node': node, 'trace': found}
 
 
-def _trace(decision: Decision, places: Rows, offered: int) -> Line:
-    """Return the filters that rejected hosts, by their place among those offered."""
+def _trace(decision: Decision, offered: Rows, hosts: int) -> Line:
+    """Return the hosts that filters rejected, and those that the request excluded, by
+    their place among those offered."""
+    none, ranked = offered[:0], decision.ranked.rows
     rejected = [
-        (step.name, places[:0] if step.passed_all else places[step.rejected.rows])
-        for step in decision.steps
+        none if step.passed_all else step.rejected.rows for step in decision.steps
     ]
-    found: Line = {
-        'rejected': [[name, packed_places(of, offered)] for name, of in rejected]
+    excluded = none
+    if len(ranked) < len(offered):
+        places = np.empty(hosts, np.intp)
+        places[offered] = np.arange(len(offered))
+        rejected = [places[rows] for rows in rejected]
+        is_excluded = np.ones(len(offered), bool)
+        is_excluded[np.concatenate([places[ranked], *rejected])] = False
+        excluded = np.flatnonzero(is_excluded)
+    names = [step.name for step in decision.steps]
+    return {
+        'rejected': [
+            [name, packed_places(of, len(offered))]
+            for name, of in zip(names, rejected, strict=True)
+        ],
+        'excluded': packed_places(excluded, len(offered)),
     }
-    ranked = decision.ranked.rows
-    if len(ranked) + sum(len(each) for _, each in rejected) < offered:
-        seen = np.concatenate([places[ranked], *(each for _, each in rejected)])
-        excluded = np.setdiff1d(np.arange(offered), seen)
-        found['excluded'] = packed_places(excluded, offered)
-    return found
 
 
 def _candidates(recorder: RequestRecorder, first: Decision) -> Line:
@@ -164,8 +169,9 @@ class StateEncoder:
         """Number of the state."""
         self.offered = self.ranked = HostOrder(0)
         """The orders of the candidates and of the ranks."""
-        self.places = self.offered.rows
+        self.places: Any = []
         """The places of the hosts that were offered last."""
+        self._decided: tuple[bytes, ...] = ()  # what the orders were made of
         # as they were encoded last
         self._columns: dict[str, Any] = {}
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
@@ -190,6 +196,7 @@ class StateEncoder:
             self.view += 1
             self._read, changed = {}, {}
             self.offered = self.ranked = HostOrder(len(snapshot))
+            self._decided = ()
             lines.append(self._whole())
         for name, column in objects.items():
             self._compare_read(name, column, hosts.rows.tolist(), changed)
@@ -200,11 +207,16 @@ class StateEncoder:
 
     def order_lines(self, decision: Decision) -> list[Line]:
         """Return the line that makes the orders what a decision had."""
-        offered = self.offered.changes(decision.hosts.rows)
-        ranked = self.ranked.changes(decision.ranked.rows, decision.totals)
+        rows, ranks = decision.hosts.rows, decision.ranked.rows
+        decided = rows.tobytes(), ranks.tobytes(), decision.totals.tobytes()
+        if decided == self._decided:
+            return []
+        offered = self.offered.changes(rows)
+        ranked = self.ranked.changes(ranks, decision.totals)
+        self._decided = decided
         self.offered = self.offered.changed(offered)
         self.ranked = self.ranked.changed(ranked)
-        self.places = self.offered.places(decision.hosts.rows)
+        self.places = packed_places(self.offered.places(rows), len(self.offered.rows))
         if not offered and not ranked:
             return []
         return [{'order': self.view, 'offered': offered, 'ranked': ranked}]

@@ -87,16 +87,16 @@ class HostOrder:
         if totals is None:
             return found
         # as bits: of numbers, -0.0 is 0.0, and NaN is not NaN
-        differs = self.totals[rows].view(np.int64) != totals.astype(float).view(
-            np.int64
-        )
+        bits = np.asarray(totals, float).view(np.int64)
+        differs = self.totals[rows].view(np.int64) != bits
         if differs.any():
-            places, changed = self.changed(found).places(rows), totals[differs]
-            new = np.append(True, changed[1:] != changed[:-1])
+            bits, changed = bits[differs], totals[differs]
+            is_new = np.append(True, bits[1:] != bits[:-1])
+            places = self.changed(found).places(rows)
             found |= {
                 'places': packed_places(places[differs], len(self.rows)),
-                'starts': packed(np.flatnonzero(new)),
-                'totals': packed(changed[new]),
+                'starts': packed(np.flatnonzero(is_new)),
+                'totals': packed(changed[is_new]),
             }
         return found
 
