@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from novasched.decisions import history
 from novasched.decisions.recording import RequestRecorder
@@ -236,7 +235,7 @@ class StateEncoder:
             if name == 'aggregates' and len(places) > 1 + len(differs) // 4:
                 return None  # each row would name all members
             for place in places:
-                value = _value(name, column[place : place + 1].tolist()[0])
+                value = _value(name, column.item(place))
                 found.setdefault(place, {})[name] = value
         return found
 
@@ -294,40 +293,30 @@ def _is_same(before: Any, now: Any) -> bool:
 def _differing(before: Any, now: Any, write: Callable[[Any], Any]) -> Mask | None:
     """Return the mask of the rows whose value is written otherwise; None if the columns
     cannot be compared."""
-    if type(before) is not type(now) or len(_array(before)) != len(_array(now)):
-        return None
-    if isinstance(now, Categories):
-        return _differing_categories(before, now, write)
-    if before.dtype != now.dtype:
+    before, now = _array(before), _array(now)
+    if before is None or before.dtype != now.dtype or len(before) != len(now):
         return None
     differs: Mask
-    if now.dtype.kind == 'O':
-        # Pointers tell at once which objects are the same.
-        pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
-        differs = np.not_equal(*pointers)
-        for place in np.flatnonzero(differs).tolist():
-            differs[place] = not _is_same(before[place], now[place])
+    if now.dtype.kind != 'O':
+        differs = np.not_equal(before, now)
+        if now.dtype.kind == 'f':
+            differs &= ~(np.isnan(before) & np.isnan(now))
         return differs
-    differs = np.not_equal(before, now)
-    if now.dtype.kind == 'f':
-        differs &= ~(np.isnan(before) & np.isnan(now))
+    # Pointers tell at once which objects are the same.
+    pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
+    differs, known = np.not_equal(*pointers), dict[tuple[int, int], bool]()
+    for place in np.flatnonzero(differs).tolist():
+        old, new = before[place], now[place]
+        pair = id(old), id(new)
+        if pair not in known:
+            same = _is_same(old, new) or _is_same(write(old), write(new))
+            known[pair] = not same
+        differs[place] = known[pair]
     return differs
 
 
-def _array(column: Any) -> NDArray[Any]:
-    return column.codes if isinstance(column, Categories) else column
-
-
-def _differing_categories(
-    before: Categories[Any], now: Categories[Any], write: Callable[[Any], Any]
-) -> Mask:
-    differs: Mask = before.codes != now.codes
-    if before.values is not now.values:
-        known: dict[tuple[int, int], bool] = {}
-        codes = zip(before.codes.tolist(), now.codes.tolist(), strict=True)
-        for place, pair in enumerate(codes):
-            if pair not in known:
-                old, new = before.values[pair[0]], now.values[pair[1]]
-                known[pair] = old is not new and write(old) != write(new)
-            differs[place] = known[pair]
-    return differs
+def _array(column: Any) -> Any:
+    """Return a column of few values as one of objects, any other as it is."""
+    if isinstance(column, Categories):
+        return column.map(lambda value: value, object)
+    return column

@@ -39,22 +39,21 @@ class ProviderEncoder:
 
 def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
     """Return whether two tables differ in what is used, at most."""
-    if before.uuids != now.uuids or before.traits != now.traits:
-        return False
-    if before.inventories.keys() != now.inventories.keys():
-        return False
-    if before.members.keys() != now.members.keys():
-        return False
-    pairs: list[tuple[Any, Any]] = [
-        (before.parents, now.parents),
-        (before.trait_bits, now.trait_bits),
-    ]
-    pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
-    for name, inventory in now.inventories.items():
-        other = before.inventories[name]
-        fields = ('rows', *LIMITS[:-1])
-        pairs += [(getattr(other, each), getattr(inventory, each)) for each in fields]
-    return all(one is other or np.array_equal(one, other) for one, other in pairs)
+    old, new = _parts(before), _parts(now)
+    return old.keys() == new.keys() and all(
+        part is old[key] or np.array_equal(part, old[key]) for key, part in new.items()
+    )
+
+
+def _parts(table: ProviderTable) -> dict[tuple[str, ...], Any]:
+    """Return what a table is made of, without what is used."""
+    of_table = ('uuids', 'parents', 'traits', 'trait_bits')
+    found: dict[tuple[str, ...], Any] = {(n,): getattr(table, n) for n in of_table}
+    found |= {('members', uuid): rows for uuid, rows in table.members.items()}
+    for name, inventory in table.inventories.items():
+        for field in ('rows', *LIMITS[:-1]):
+            found[name, field] = getattr(inventory, field)
+    return found
 
 
 def _changed_rows(before: ProviderTable, now: ProviderTable) -> Rows:
@@ -70,70 +69,63 @@ def _changed_rows(before: ProviderTable, now: ProviderTable) -> Rows:
 
 def _columns(table: ProviderTable) -> dict[tuple[str, ...], NDArray[Any]]:
     """Return what is compared of each provider: 0 where it has none of it."""
-    found: dict[tuple[str, ...], NDArray[Any]] = {}
+    found = _named(table)
     found['parent',] = np.array([*table.uuids, ''], object)[table.parents]
-    for trait in table.traits:
-        found['trait', trait] = table.having_any([trait])
-    for uuid in table.members:
-        found['aggregate', uuid] = table.in_any([uuid])
     for name, inventory in table.inventories.items():
-        for field in LIMITS[:-1]:
+        for field in ('', *LIMITS[:-1]):
             column = found[name, field] = np.zeros(len(table), np.int64)
-            column[inventory.rows] = getattr(inventory, field)
-        found['inventory', name] = found[name, field] * 0
-        found['inventory', name][inventory.rows] = 1
+            column[inventory.rows] = getattr(inventory, field) if field else 1
+    return found
+
+
+def _named(table: ProviderTable) -> dict[tuple[str, ...], NDArray[Any]]:
+    """Return the masks of the providers that have a trait, or are in an aggregate."""
+    found: dict[tuple[str, ...], NDArray[Any]] = {}
+    for trait in table.traits:
+        found['traits', trait] = table.having_any([trait])
+    for uuid in table.members:
+        found['aggregates', uuid] = table.in_any([uuid])
     return found
 
 
 def _encoded(table: ProviderTable, rows: Rows) -> Line:
     """Return the providers in some rows, as columns."""
-    places = np.full(len(table), -1)
-    places[rows] = np.arange(len(rows))
-    traits: dict[bytes, list[str]] = {}
-    words = [table.trait_bits[row].tobytes() for row in rows.tolist()]
-    for row, bits in zip(rows.tolist(), words, strict=True):
-        if bits not in traits:
-            traits[bits] = table.traits_of(row)
-    codes = {bits: code for code, bits in enumerate(traits)}
     parents = np.array([*table.uuids, None], object)[table.parents[rows]]
-    inventories, aggregates = {}, {}
-    for name, inventory in table.inventories.items():
-        at = places[inventory.rows]
-        limits = {n: packed(getattr(inventory, n)[at >= 0]) for n in LIMITS}
-        inventories[name] = {'of': packed_places(at[at >= 0], len(rows)), **limits}
-    for uuid, members in table.members.items():
-        at = places[members]
-        aggregates[uuid] = packed_places(at[at >= 0], len(rows))
-    return {
+    found: Line = {
         'uuids': [table.uuids[row] for row in rows.tolist()],
         'parents': parents.tolist(),
-        'traits': [*traits.values()],
-        'codes': packed(np.array([codes[bits] for bits in words], int)),
-        'inventories': inventories,
-        'aggregates': aggregates,
+        'inventories': {},
+        'traits': {},
+        'aggregates': {},
     }
+    for (kind, name), mask in _named(table).items():
+        found[kind][name] = packed_places(np.flatnonzero(mask[rows]), len(rows))
+    for name, inventory in table.inventories.items():
+        is_written = np.isin(inventory.rows, rows)
+        places = np.searchsorted(rows, inventory.rows[is_written])
+        limits = {n: packed(getattr(inventory, n)[is_written]) for n in LIMITS}
+        found['inventories'][name] = {'of': packed_places(places, len(rows)), **limits}
+    return found
 
 
 def decoded(found: Line) -> dict[str, Mapping[str, Any] | None]:
     """Return the providers of a line by uuid; None for one that is gone."""
     if 'uuids' not in found:
         return {uuid: each and _of_form_1(each) for uuid, each in found.items()}
-    traits = [found['traits'][code] for code in unpacked(found['codes']).tolist()]
     made: list[Line] = [
-        {'parent': parent, 'inventories': {}, 'traits': of_row, 'aggregates': []}
-        for parent, of_row in zip(found['parents'], traits, strict=True)
+        {'parent': parent, 'inventories': {}, 'traits': [], 'aggregates': []}
+        for parent in found['parents']
     ]
+    for kind in ('traits', 'aggregates'):
+        for name, places in found[kind].items():
+            for place in unpacked(places).tolist():
+                made[place][kind].append(name)
     for name, columns in found['inventories'].items():
         values = [unpacked(columns[each]).tolist() for each in ('of', *LIMITS)]
         for place, *limits in zip(*values, strict=True):
             made[place]['inventories'][name] = dict(zip(LIMITS, limits, strict=True))
-    for uuid, places in found['aggregates'].items():
-        for place in unpacked(places).tolist():
-            made[place]['aggregates'].append(uuid)
-    return {
-        **dict(zip(found['uuids'], made, strict=True)),
-        **dict.fromkeys(found['gone']),
-    }
+    gone = dict.fromkeys(found['gone'])
+    return {**dict(zip(found['uuids'], made, strict=True)), **gone}
 
 
 def _of_form_1(provider: Line) -> Line:

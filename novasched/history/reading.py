@@ -10,12 +10,10 @@ The items:
 ``RecordedRequest``
     One request that ended: ``at`` (seconds since 1970), ``spec`` (primitive of the
     RequestSpec that the driver got), ``instance_uuids``, ``profile`` (``nova_release``
-    and ``options`` by group), ``seed``, ``decisions`` (form of
-    docs/reference/shadow-replay.md; without any, placement refused: ``blocker``),
-    ``answer`` (for each server the [host, node] picked, then its alternates),
-    ``rounds`` (how often it was decided again, by outcome). ``hosts()`` returns the
-    HostTable that was offered, with candidates, in order; ``state.hosts()`` all hosts.
-    ``document()`` returns the document of this one request.
+    and ``options`` by group), ``decisions`` (form of docs/reference/shadow-replay.md;
+    without any, nothing was decided). ``hosts()`` returns the HostTable that was
+    offered, with candidates, in order; ``state.hosts()`` all hosts. ``document()``
+    returns the document of this one request. ``line`` has all that was written.
 ``EndedInstance``
     ``uuid`` left ``host`` (deleted, or moved away): ``at``, ``host``, ``uuid``. Every
     worker hears of it: ends repeat across workers.
@@ -205,27 +203,6 @@ class RecordedRequest:
         return uuids
 
     @property
-    def seed(self) -> int:
-        return int(self.line['seed'])
-
-    @property
-    def answer(self) -> Sequence[Sequence[Sequence[str]]]:
-        """For each server the [host, node] picked, then its alternates."""
-        answer: Sequence[Sequence[Sequence[str]]] = self.line.get('answer', ())
-        return answer
-
-    @property
-    def rounds(self) -> Mapping[str, int]:
-        """How often it was decided again, by outcome."""
-        rounds: Mapping[str, int] = self.line.get('rounds', {})
-        return rounds
-
-    @property
-    def blocker(self) -> str:
-        """Why there is no decision, if there is none."""
-        return str(self.line.get('blocker', ''))
-
-    @property
     def is_decided(self) -> bool:
         return bool(self.line['decisions'])
 
@@ -254,8 +231,7 @@ class RecordedRequest:
             totals = np.repeat(unpacked(found['totals']).astype(float), counts)
         else:
             is_left = np.ones(len(self.rows), bool)
-            excluded = unpacked(found.get('excluded', []))
-            for places in (excluded, *(places for _, places in rejected)):
+            for places in (unpacked(found['excluded']), *(of for _, of in rejected)):
                 is_left[places] = False
             order = self.state.ranked.changed(found.get('changes', {}))
             ranked = order.rows[order.places(self.rows[is_left])]
