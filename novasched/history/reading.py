@@ -211,7 +211,8 @@ class RecordedRequest:
         """The rows of the state that were offered, in order."""
         if 'offered' in self.line:  # form 1
             return unpacked(self.line['offered']).astype(np.intp)
-        return self.state.offered.rows[unpacked(self.line['places'])]
+        rows: Rows = self.state.offered.rows[unpacked(self.line['places'])]
+        return rows
 
     @cached_property
     def decisions(self) -> list[dict[str, Any]]:
