@@ -81,7 +81,7 @@ class HostOrder:
         return np.flatnonzero(_mask(rows, len(self.rows))[self.rows])
 
     def changes(self, rows: Rows, totals: Floats | None = None) -> Line:
-        """Return what changed() makes of this the order of some rows, with their
+        """Return the changes, for changed(), that give some rows their order and
         totals."""
         found = self._moves(rows)
         if totals is None:

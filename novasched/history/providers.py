@@ -46,7 +46,7 @@ def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
 
 
 def _parts(table: ProviderTable) -> dict[tuple[str, ...], Any]:
-    """Return what a table is made of, without what is used."""
+    """Return the parts of a table, but for the amounts that are used."""
     of_table = ('uuids', 'parents', 'traits', 'trait_bits')
     found: dict[tuple[str, ...], Any] = {(n,): getattr(table, n) for n in of_table}
     found |= {('members', uuid): rows for uuid, rows in table.members.items()}
@@ -68,7 +68,7 @@ def _changed_rows(before: ProviderTable, now: ProviderTable) -> Rows:
 
 
 def _columns(table: ProviderTable) -> dict[tuple[str, ...], NDArray[Any]]:
-    """Return what is compared of each provider: 0 where it has none of it."""
+    """Return the compared values of each provider, 0 where it has none."""
     found = _named(table)
     found['parent',] = np.array([*table.uuids, ''], object)[table.parents]
     for name, inventory in table.inventories.items():
