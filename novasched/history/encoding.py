@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from novasched.decisions import history
 from novasched.decisions.recording import RequestRecorder
+from novasched.history.orders import HostOrder, Line, packed, packed_places
 from novasched.ports import Candidate, Candidates
 from novasched.providers.by_root import CandidatesByRoot
-from novasched.providers.table import ProviderTable
 from novasched.runtime.times import TIME, time_of
 from novasched.runtime.typed_json import to_json
 from novasched.scheduler.columns import (
@@ -26,74 +24,34 @@ from novasched.scheduler.columns import (
     PerHost,
     column_identity,
 )
-from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.hosts import HostTable, Mask, Rows
 from novasched.scheduler.snapshot import INCOMPARABLE
 from novasched.scheduler.trace import Decision
 
-FORM = 1
+FORM = 2
 """Version of the lines. A field that is added needs no new one."""
 IDENTITIES = ('host', 'nodename', 'uuid', 'cell_uuid')
 """Where one of these columns changes, hosts have come or gone."""
-LONGEST_LIST = 16
-"""A longer list of numbers is packed."""
-PACKED = 'packed'
-_WIDTHS = {'2': '<u2', '4': '<u4', 'f': '<f8', 'd': '<i4'}
-
-Line = dict[str, Any]
+_JSON = json.JSONEncoder(default=history.plain, separators=(',', ':'))
 
 
 def text_of(lines: Sequence[Line]) -> bytes:
     """Return lines as they are written."""
-    texts = (
-        json.dumps(line, default=history.plain, separators=(',', ':')) + '\n'
-        for line in lines
-    )
-    return ''.join(texts).encode()
-
-
-# -- packed numbers
-
-
-def packed(numbers: NDArray[Any]) -> Any:
-    """Return numbers, none of them negative, in a short form that unpacked() reads."""
-    if len(numbers) <= LONGEST_LIST:
-        return numbers.tolist()
-    if numbers.dtype.kind == 'f':
-        return _packed('f', numbers)
-    return _packed('2' if int(numbers.max()) < 1 << 16 else '4', numbers)
-
-
-def packed_steps(numbers: NDArray[Any]) -> Any:
-    """Return numbers that mostly grow by one, in a form that unpacked() reads."""
-    if len(numbers) <= LONGEST_LIST:
-        return numbers.tolist()
-    return _packed('d', np.diff(numbers, prepend=0))
-
-
-def _packed(width: str, numbers: NDArray[Any]) -> Line:
-    stored = numbers.astype(_WIDTHS[width]).tobytes()
-    return {PACKED: width + base64.b64encode(stored).decode()}
-
-
-def unpacked(found: Any) -> NDArray[Any]:
-    """Return the numbers of a short form."""
-    if isinstance(found, list):
-        return np.array(found)
-    width, stored = found[PACKED][0], found[PACKED][1:]
-    numbers = np.frombuffer(base64.b64decode(stored), _WIDTHS[width])
-    return np.cumsum(numbers) if width == 'd' else numbers
+    return ''.join(f'{_JSON.encode(line)}\n' for line in lines).encode()
 
 
 # -- requests
 
 
-def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -> Line:
-    """Return the line of a request that has ended; the state before it is its own."""
+def request_line(
+    recorder: RequestRecorder, seq: int, profile: str, state: StateEncoder
+) -> Line:
+    """Return the line of a request that has ended, in a state."""
     uuids, answer = recorder.instance_uuids, recorder.answer or ()
     first = history.first_decision(recorder)
     line = {
         'request': seq,
-        'view': view,
+        'view': state.view,
         'at': round(recorder.at, 6),
         'took': round(recorder.took_s, 6),
         'id': recorder.id,
@@ -116,40 +74,51 @@ def request_line(recorder: RequestRecorder, seq: int, view: int, profile: str) -
     if first is not None:
         line |= {
             'seed': first.seed,
-            'offered': packed_steps(first.hosts.rows),
+            'places': state.places,
             'candidates': _candidates(recorder, first),
             'capacity': history.capacity(recorder, first.hosts),
-            'decisions': list(_decisions(recorder)),
+            'decisions': list(_decisions(recorder, first, state.ranked)),
         }
     if recorder.compared:
         line['nova'] = to_json(list(recorder.compared))
     return line
 
 
-def _decisions(recorder: RequestRecorder) -> Iterator[Line]:
+def _decisions(
+    recorder: RequestRecorder, first: Decision, order: HostOrder
+) -> Iterator[Line]:
     for turn, node in history.last_turns(recorder):
-        decision = turn.decision and trace(turn.decision)
-        yield {
-            'index': turn.index,
-            'host': turn.host,
-            'node': node,
-            'trace': decision,
-        }
+        found, decision = None, turn.decision
+        if decision is not None:
+            found = _trace(decision, first.hosts.rows, len(order.rows))
+            if decision is not first:
+                ranked = decision.ranked.rows, decision.totals
+                found['changes'] = order.changes(*ranked)
+        yield {'index': turn.index, 'host': turn.host, 'node': node, 'trace': found}
 
 
-def trace(decision: Decision) -> Line:
-    """Return the outcome of each host of a decision, by its row of the state. Of equal
-    totals in a row there is the first, and where it starts."""
-    totals = decision.totals
-    starts = np.flatnonzero(np.append(True, totals[1:] != totals[:-1]))[: len(totals)]
+def _trace(decision: Decision, offered: Rows, hosts: int) -> Line:
+    """Return the hosts that filters rejected, and those that the request excluded, by
+    their place among those offered."""
+    none, ranked = offered[:0], decision.ranked.rows
+    rejected = [
+        none if step.passed_all else step.rejected.rows for step in decision.steps
+    ]
+    excluded = none
+    if len(ranked) < len(offered):
+        places = np.empty(hosts, np.intp)
+        places[offered] = np.arange(len(offered))
+        rejected = [places[rows] for rows in rejected]
+        is_excluded = np.ones(len(offered), bool)
+        is_excluded[np.concatenate([places[ranked], *rejected])] = False
+        excluded = np.flatnonzero(is_excluded)
+    names = [step.name for step in decision.steps]
     return {
-        'ranked': packed(decision.ranked.rows),
-        'totals': packed(totals[starts]),
-        'starts': packed(starts),
         'rejected': [
-            [step.name, [] if step.passed_all else packed(step.rejected.rows)]
-            for step in decision.steps
+            [name, packed_places(of, len(offered))]
+            for name, of in zip(names, rejected, strict=True)
         ],
+        'excluded': packed_places(excluded, len(offered)),
     }
 
 
@@ -197,6 +166,11 @@ class StateEncoder:
     def __init__(self) -> None:
         self.view = 0
         """Number of the state."""
+        self.offered = self.ranked = HostOrder(0)
+        """The orders of the candidates and of the ranks."""
+        self.places: Any = []
+        """The places of the hosts that were offered last."""
+        self._decided: tuple[bytes, ...] = ()  # what the orders were made of
         # as they were encoded last
         self._columns: dict[str, Any] = {}
         self._read: dict[str, dict[int, Any]] = {}  # columns of objects, by row
@@ -220,6 +194,8 @@ class StateEncoder:
         if changed is None:
             self.view += 1
             self._read, changed = {}, {}
+            self.offered = self.ranked = HostOrder(len(snapshot))
+            self._decided = ()
             lines.append(self._whole())
         for name, column in objects.items():
             self._compare_read(name, column, hosts.rows.tolist(), changed)
@@ -227,6 +203,22 @@ class StateEncoder:
             self.view += 1
             lines.append({'rows': self.view, 'changed': changed})
         return lines
+
+    def order_lines(self, decision: Decision) -> list[Line]:
+        """Return the line that makes the orders what a decision had."""
+        rows, ranks = decision.hosts.rows, decision.ranked.rows
+        decided = rows.tobytes(), ranks.tobytes(), decision.totals.tobytes()
+        if decided == self._decided:
+            return []
+        offered = self.offered.changes(rows)
+        ranked = self.ranked.changes(ranks, decision.totals)
+        self._decided = decided
+        self.offered = self.offered.changed(offered)
+        self.ranked = self.ranked.changed(ranked)
+        self.places = packed_places(self.offered.places(rows), len(self.offered.rows))
+        if not offered and not ranked:
+            return []
+        return [{'order': self.view, 'offered': offered, 'ranked': ranked}]
 
     def _changed(self, columns: Mapping[str, Any]) -> dict[int, Line] | None:
         """Return the new values by row and column; None if all is to be encoded."""
@@ -243,7 +235,7 @@ class StateEncoder:
             if name == 'aggregates' and len(places) > 1 + len(differs) // 4:
                 return None  # each row would name all members
             for place in places:
-                value = _value(name, column[place : place + 1].tolist()[0])
+                value = _value(name, column.item(place))
                 found.setdefault(place, {})[name] = value
         return found
 
@@ -264,7 +256,11 @@ class StateEncoder:
         encoded: Line = {}
         for name, column in sorted(self._columns.items()):
             if not isinstance(column, Categories):
-                encoded[name] = [_value(name, value) for value in column.tolist()]
+                values, write = column.tolist(), history.WRITERS.get(name)
+                is_nan = column.dtype.kind == 'f' and np.isnan(column).any()
+                if write or is_nan or column.dtype.kind == 'O':
+                    values = [*map(write or history.unless_nan, values)]
+                encoded[name] = values
                 continue
             used, codes = np.unique(column.codes, return_inverse=True)
             values = [column.values[code] for code in used.tolist()]
@@ -297,118 +293,30 @@ def _is_same(before: Any, now: Any) -> bool:
 def _differing(before: Any, now: Any, write: Callable[[Any], Any]) -> Mask | None:
     """Return the mask of the rows whose value is written otherwise; None if the columns
     cannot be compared."""
-    if type(before) is not type(now) or len(_array(before)) != len(_array(now)):
-        return None
-    if isinstance(now, Categories):
-        return _differing_categories(before, now, write)
-    if before.dtype != now.dtype:
+    before, now = _array(before), _array(now)
+    if before is None or before.dtype != now.dtype or len(before) != len(now):
         return None
     differs: Mask
-    if now.dtype.kind == 'O':
-        # Pointers tell at once which objects are the same.
-        pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
-        differs = np.not_equal(*pointers)
-        for place in np.flatnonzero(differs).tolist():
-            differs[place] = not _is_same(before[place], now[place])
+    if now.dtype.kind != 'O':
+        differs = np.not_equal(before, now)
+        if now.dtype.kind == 'f':
+            differs &= ~(np.isnan(before) & np.isnan(now))
         return differs
-    differs = np.not_equal(before, now)
-    if now.dtype.kind == 'f':
-        differs &= ~(np.isnan(before) & np.isnan(now))
+    # Pointers tell at once which objects are the same.
+    pointers = [np.frombuffer(each.tobytes(), np.intp) for each in (before, now)]
+    differs, known = np.not_equal(*pointers), dict[tuple[int, int], bool]()
+    for place in np.flatnonzero(differs).tolist():
+        old, new = before[place], now[place]
+        pair = id(old), id(new)
+        if pair not in known:
+            same = _is_same(old, new) or _is_same(write(old), write(new))
+            known[pair] = not same
+        differs[place] = known[pair]
     return differs
 
 
-def _array(column: Any) -> NDArray[Any]:
-    return column.codes if isinstance(column, Categories) else column
-
-
-def _differing_categories(
-    before: Categories[Any], now: Categories[Any], write: Callable[[Any], Any]
-) -> Mask:
-    differs: Mask = before.codes != now.codes
-    if before.values is not now.values:
-        known: dict[tuple[int, int], bool] = {}
-        codes = zip(before.codes.tolist(), now.codes.tolist(), strict=True)
-        for place, pair in enumerate(codes):
-            if pair not in known:
-                old, new = before.values[pair[0]], now.values[pair[1]]
-                known[pair] = old is not new and write(old) != write(new)
-            differs[place] = known[pair]
-    return differs
-
-
-# -- providers
-
-LIMITS = ('capacity', 'min_unit', 'max_unit', 'step_size', 'used')
-
-
-class ProviderEncoder:
-    """Encodes what has changed of the providers of the copy of placement."""
-
-    def __init__(self) -> None:
-        self._table: ProviderTable | None = None
-        self._known: dict[str, Line] = {}
-
-    def lines(self, table: ProviderTable | None, at: float) -> list[Line]:
-        """Return the line of the providers that are not what they were."""
-        before = self._table
-        if table is None or (before is not None and _has_same_limits(before, table)):
-            return []
-        now, known = _providers(table), self._known
-        changed: Line = {
-            uuid: provider
-            for uuid, provider in now.items()
-            if _limits(provider) != _limits(known.get(uuid))
-        }
-        changed |= dict.fromkeys(known.keys() - now.keys())
-        self._table, self._known = table, now
-        return [{'providers': changed, 'at': round(at, 6)}] if changed else []
-
-
-def _has_same_limits(before: ProviderTable, now: ProviderTable) -> bool:
-    """Return whether two tables differ in what is used, at most."""
-    if before.uuids != now.uuids or before.traits != now.traits:
-        return False
-    if before.inventories.keys() != now.inventories.keys():
-        return False
-    if before.members.keys() != now.members.keys():
-        return False
-    pairs: list[tuple[Any, Any]] = [
-        (before.parents, now.parents),
-        (before.trait_bits, now.trait_bits),
-    ]
-    pairs += [(before.members[uuid], now.members[uuid]) for uuid in now.members]
-    for name, inventory in now.inventories.items():
-        other = before.inventories[name]
-        fields = ('rows', *LIMITS[:-1])
-        pairs += [(getattr(other, each), getattr(inventory, each)) for each in fields]
-    return all(one is other or np.array_equal(one, other) for one, other in pairs)
-
-
-def _limits(provider: Line | None) -> Any:
-    """Return a provider without what is used."""
-    if provider is None:
-        return None
-    inventories = {n: each[:-1] for n, each in provider['inventories'].items()}
-    return {**provider, 'inventories': inventories}
-
-
-def _providers(table: ProviderTable) -> dict[str, Line]:
-    """Return all providers by uuid; their inventories have LIMITS by class."""
-    parents = table.parents.tolist()
-    traits: dict[bytes, list[str]] = {}
-    found: list[Line] = []
-    for row, bits in enumerate(table.trait_bits):
-        key = bits.tobytes()
-        if key not in traits:
-            traits[key] = table.traits_of(row)
-        parent = table.uuids[parents[row]] if parents[row] >= 0 else None
-        of_row = {'inventories': {}, 'traits': traits[key], 'aggregates': []}
-        found.append({'parent': parent, **of_row})
-    for name, inventory in table.inventories.items():
-        columns = [getattr(inventory, each).tolist() for each in LIMITS]
-        for row, *limits in zip(inventory.rows.tolist(), *columns, strict=True):
-            found[row]['inventories'][name] = limits
-    for uuid, rows in table.members.items():
-        for row in rows.tolist():
-            found[row]['aggregates'].append(uuid)
-    return dict(zip(table.uuids, found, strict=True))
+def _array(column: Any) -> Any:
+    """Return a column of few values as one of objects, any other as it is."""
+    if isinstance(column, Categories):
+        return column.map(lambda value: value, object)
+    return column

@@ -10,12 +10,10 @@ The items:
 ``RecordedRequest``
     One request that ended: ``at`` (seconds since 1970), ``spec`` (primitive of the
     RequestSpec that the driver got), ``instance_uuids``, ``profile`` (``nova_release``
-    and ``options`` by group), ``seed``, ``decisions`` (form of
-    docs/reference/shadow-replay.md; without any, placement refused: ``blocker``),
-    ``answer`` (for each server the [host, node] picked, then its alternates),
-    ``rounds`` (how often it was decided again, by outcome). ``hosts()`` returns the
-    HostTable that was offered, with candidates, in order; ``state.hosts()`` all hosts.
-    ``document()`` returns the document of this one request.
+    and ``options`` by group), ``decisions`` (form of docs/reference/shadow-replay.md;
+    without any, nothing was decided). ``hosts()`` returns the HostTable that was
+    offered, with candidates, in order; ``state.hosts()`` all hosts. ``document()``
+    returns the document of this one request. ``line`` has all that was written.
 ``EndedInstance``
     ``uuid`` left ``host`` (deleted, or moved away): ``at``, ``host``, ``uuid``. Every
     worker hears of it: ends repeat across workers.
@@ -50,8 +48,10 @@ import numpy as np
 from novasched.cluster.host_columns import KINDS, HostColumns
 from novasched.decisions import history
 from novasched.decisions.history import Document
-from novasched.history.encoding import FORM, LIMITS, Line, own_candidate, unpacked
+from novasched.history import providers
+from novasched.history.encoding import FORM, own_candidate
 from novasched.history.files import GZIP, SUFFIX, is_in_use
+from novasched.history.orders import HostOrder, Line, unpacked
 from novasched.runtime.times import time_at
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.columns import Categories
@@ -77,6 +77,8 @@ class HistoryState:
     def __init__(self) -> None:
         self.view = 0
         """Number of the state in its file."""
+        self.offered = self.ranked = HostOrder(0)
+        """The orders of the candidates and of the ranks in the last request."""
         self._rows: list[dict[str, Any]] = []
         self._own = HostColumns()
         self._aggregates: list[tuple[Aggregate, ...]] = []
@@ -101,6 +103,7 @@ class HistoryState:
         values = zip(*columns.values(), strict=True)
         self._rows = [dict(zip(columns, row, strict=True)) for row in values]
         self._own = HostColumns()
+        self.offered = self.ranked = HostOrder(len(self._rows))
         self._apply(range(len(self._rows)))
         self._composed = {}
 
@@ -119,6 +122,11 @@ class HistoryState:
             if not changed.keys().isdisjoint(KINDS):
                 places.append(place)
         self._apply(places)
+
+    def change_order(self, line: Line) -> None:
+        """Take in the line of orders that have changed."""
+        self.offered = self.offered.changed(line['offered'])
+        self.ranked = self.ranked.changed(line['ranked'])
 
     def _apply(self, places: Sequence[int]) -> None:
         rows = [(place, self._rows[place]) for place in places]
@@ -195,44 +203,52 @@ class RecordedRequest:
         return uuids
 
     @property
-    def seed(self) -> int:
-        return int(self.line['seed'])
-
-    @property
-    def answer(self) -> Sequence[Sequence[Sequence[str]]]:
-        """For each server the [host, node] picked, then its alternates."""
-        answer: Sequence[Sequence[Sequence[str]]] = self.line.get('answer', ())
-        return answer
-
-    @property
-    def rounds(self) -> Mapping[str, int]:
-        """How often it was decided again, by outcome."""
-        rounds: Mapping[str, int] = self.line.get('rounds', {})
-        return rounds
-
-    @property
-    def blocker(self) -> str:
-        """Why there is no decision, if there is none."""
-        return str(self.line.get('blocker', ''))
-
-    @property
     def is_decided(self) -> bool:
         return bool(self.line['decisions'])
 
     @cached_property
     def rows(self) -> Rows:
         """The rows of the state that were offered, in order."""
-        return unpacked(self.line['offered']).astype(np.intp)
+        if 'offered' in self.line:  # form 1
+            return unpacked(self.line['offered']).astype(np.intp)
+        rows: Rows = self.state.offered.rows[unpacked(self.line['places'])]
+        return rows
 
     @cached_property
     def decisions(self) -> list[dict[str, Any]]:
         """The decisions; hosts are numbered in the order in which they were offered."""
-        places = np.zeros(len(self.state), np.intp)
-        places[self.rows] = np.arange(len(self.rows))
         return [
-            {**made, 'trace': made['trace'] and _trace(made['trace'], places)}
+            {**made, 'trace': made['trace'] and self._trace(made['trace'])}
             for made in self.line['decisions']
         ]
+
+    def _trace(self, found: Line) -> Line:
+        """Return the outcome of each host of a decision, by its place."""
+        rejected = [(name, unpacked(places)) for name, places in found['rejected']]
+        if 'ranked' in found:  # form 1: rows
+            rejected = [(name, self._places[rows]) for name, rows in rejected]
+            ranked, starts = unpacked(found['ranked']), unpacked(found['starts'])
+            counts = np.diff(starts, append=len(ranked)).astype(np.intp)
+            totals = np.repeat(unpacked(found['totals']).astype(float), counts)
+        else:
+            is_left = np.ones(len(self.rows), bool)
+            for places in (unpacked(found['excluded']), *(of for _, of in rejected)):
+                is_left[places] = False
+            order = self.state.ranked.changed(found.get('changes', {}))
+            ranked = order.rows[order.places(self.rows[is_left])]
+            totals = order.totals[ranked]
+        return {
+            'ranked': self._places[ranked].tolist(),
+            'totals': history.totals_of(totals),
+            'rejected': [[name, places.tolist()] for name, places in rejected],
+        }
+
+    @cached_property
+    def _places(self) -> Rows:
+        """The place of each row that was offered."""
+        places = np.zeros(len(self.state), np.intp)
+        places[self.rows] = np.arange(len(self.rows))
+        return places
 
     def candidates(self, row: int) -> list[Any]:
         """Return the allocation candidates of a row of the state."""
@@ -259,8 +275,8 @@ class RecordedRequest:
         """Return the document of this one request."""
         found = {'seq': 1, **self.request()}
         found['candidates'] = [self.candidates(row) for row in self.rows.tolist()]
-        for name in ('request', 'view', 'profile', 'offered'):
-            del found[name]
+        for name in ('request', 'view', 'profile', 'offered', 'places'):
+            found.pop(name, None)
         kept = {
             'history': history.FORM,
             'novasched': self.profile.get('novasched'),
@@ -290,25 +306,6 @@ class DocumentedRequest(RecordedRequest):
 
     def document(self) -> Document:
         return self.kept
-
-
-def _trace(found: Line, places: Rows) -> Line:
-    """Return the outcome of each host of a decision, by its place."""
-    ranked, starts = unpacked(found['ranked']), unpacked(found['starts'])
-    counts = np.diff(starts, append=len(ranked)).astype(np.intp)
-    totals = np.repeat(unpacked(found['totals']).astype(float), counts)
-    return {
-        'ranked': _placed(ranked, places),
-        'totals': history.totals_of(totals),
-        'rejected': [
-            [name, _placed(unpacked(rows), places)] for name, rows in found['rejected']
-        ],
-    }
-
-
-def _placed(rows: Rows, places: Rows) -> list[int]:
-    found: list[int] = places[rows.astype(np.intp)].tolist()
-    return found
 
 
 class EndedInstance(NamedTuple):
@@ -522,12 +519,14 @@ class _LineReader:
             self._state.begin(line)
         elif kind == 'rows':
             self._state.change(line)
+        elif kind == 'order':
+            self._state.change_order(line)
         elif kind == 'request':
             if line['view'] != self._state.view:
                 raise ValueError(f'state {line["view"]} is missing')
             yield RecordedRequest(line, self._profiles[line['profile']], self._state)
         elif kind == 'providers':
-            yield ProviderChange(line['at'], _providers(line['providers']))
+            yield ProviderChange(line['at'], providers.decoded(line['providers']))
         elif kind == 'instance':
             about = line['at'], line['host'], line['instance']
             is_ended = line.get('ended')
@@ -539,17 +538,3 @@ class _LineReader:
         elif kind == 'dropped':
             text = f'{line["dropped"]} requests were dropped while it was recorded'
             yield Gap(f'{self._path}: {text}', line['dropped'], line['at'])
-
-
-def _providers(found: Line) -> dict[str, Mapping[str, Any] | None]:
-    return {
-        uuid: each
-        and {
-            **each,
-            'inventories': {
-                name: dict(zip(LIMITS, limits, strict=True))
-                for name, limits in each['inventories'].items()
-            },
-        }
-        for uuid, each in found.items()
-    }

@@ -18,8 +18,10 @@ from novasched.decisions import history
 from novasched.decisions.log import RequestHistory
 from novasched.decisions.recording import RequestRecorder
 from novasched.history import encoding
-from novasched.history.encoding import Line, ProviderEncoder, StateEncoder
+from novasched.history.encoding import StateEncoder
 from novasched.history.files import Chunk, HistorySettings, HistoryWriter
+from novasched.history.orders import Line
+from novasched.history.providers import ProviderEncoder
 from novasched.providers.table import ProviderTable
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.log_once import LogOnce
@@ -138,8 +140,9 @@ class HistoryRecorder(RequestHistory):
         first = history.first_decision(recorder)
         if first is not None:
             lines += self._state.lines(first.hosts)
-        view, name = self._state.view, self._name
-        return [*lines, encoding.request_line(recorder, seq, view, name)]
+            lines += self._state.order_lines(first)
+        line = encoding.request_line(recorder, seq, self._name, self._state)
+        return [*lines, line]
 
     def _header(self) -> Line:
         return {

@@ -101,10 +101,13 @@ class NovaObject(ovo.VersionedObject):
     UNSET_DEFAULTS: ClassVar[Mapping[str, Callable[[], Any]]] = {}
     """Makes what an unset field reads as, for fields without a default."""
 
+    _attributes: ClassVar[Mapping[str, str]] = {}  # where fields are kept, by name
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         declared = {k: v for k, v in vars(cls).items() if isinstance(v, fields.Field)}
         cls.fields = {**cls.fields, **declared}
+        cls._attributes = {name: f'_obj_{name}' for name in cls.fields}
 
     @classmethod
     def obj_class_from_name(
@@ -195,7 +198,7 @@ class NovaObject(ovo.VersionedObject):
     def set_fields(self) -> dict[str, Any]:
         """Return the fields that are set, by name."""
         own = self.__dict__
-        return {n: own[f'_obj_{n}'] for n in self.fields if f'_obj_{n}' in own}
+        return {n: own[kept] for n, kept in self._attributes.items() if kept in own}
 
     @classmethod
     def made_of(cls, **values: Any) -> Self:

@@ -11,6 +11,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED
 from novasched.commands.lab import CheckHistory, ExportHistory
 from novasched.history import files, reading
+from novasched.history.encoding import FORM
 from tests.support.records.histories import RecordedHistory
 from tests.unit.commands.played import run
 
@@ -97,7 +98,8 @@ def test_file_that_is_no_history_is_named(tmp_path, content):
 def test_later_form_is_refused(directory):
     file, _ = reading.files_of(directory)
     rewritten(
-        file, lambda line: line.update({'history': 2}) if 'history' in line else 0
+        file,
+        lambda line: line.update({'history': FORM + 1}) if 'history' in line else 0,
     )
     with pytest.raises(errors.OptionError, match='later form'):
         run(CheckHistory, str(file))

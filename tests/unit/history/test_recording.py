@@ -63,8 +63,8 @@ def test_later_requests_have_changed_rows_alone(recorded, directory):
     recorded.record(3)
     recorded.recorder.close()
     assert kinds(directory) == [
-        *('history', 'profile', 'state', 'request'),
-        *('rows', 'request') * 2,
+        *('history', 'profile', 'state', 'order', 'request'),
+        *('rows', 'order', 'request') * 2,
     ]
     first, second, third = reading.read(directory)
     assert [item.line['request'] for item in (first, second, third)] == [1, 2, 3]
