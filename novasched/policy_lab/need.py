@@ -13,7 +13,6 @@ from dataclasses import replace
 from novasched import errors
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
-from novasched.policy_lab.placing import DirectPlacer, requests_of
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.results import FleetGroup, NeededHosts
 from novasched.policy_lab.simulation import Refusal, Simulation, Workload
@@ -104,13 +103,12 @@ def _check_fit(workload: Workload, policy: Policy, budget: int) -> None:
         if batch.at_s >= 0:
             asked[batch.flavor] += len(batch.lifetimes_s)
     cloud = plain_cloud([replace(group, count=1) for group in workload.trace.hosts])
-    placer = DirectPlacer(cloud, policy, random.Random(0))
-    flavors = workload.trace.flavors
+    placer = workload.placer(cloud, policy, random.Random(0), is_direct=True)
     unfit = {}
-    for number, request in enumerate(requests_of(flavors)):
+    for number, request in enumerate(workload.requests):
         placed = placer.place(request, 1)
         if not placed:
-            unfit[flavors[number].name] = asked[number]
+            unfit[workload.trace.flavors[number].name] = asked[number]
         for each in placed:
             cloud.remove(each)
     if sum(unfit.values()) > budget:
@@ -126,9 +124,7 @@ def refused_with(
     workload: Workload, policy: Policy, hosts: Sequence[FleetGroup], budget: int
 ) -> list[Refusal]:
     """Return the servers that so many hosts refuse, up to the first over a budget."""
-    other = Workload(
-        workload.trace, workload.part, workload.batches, plain_cloud(hosts)
-    )
+    other = replace(workload, cloud=plain_cloud(hosts))
     simulation = Simulation(other, policy, is_direct=True, most_refused=budget)
     simulation.run()
     return simulation.refusals
