@@ -124,6 +124,7 @@ class Simulation:
         self._builds: deque[tuple[float, int]] = deque()
         self._number = 0
         shape = len(self.cloud.node_uuids), len(trace.flavors)
+        self.least_empty = shape[0]  # hosts that were empty after each batch
         self.counts: Ints = np.zeros(shape, np.int64)  # instances by host and flavor
         for end_s, flavor, placed in self.workload.residents:
             self._end_at(end_s, flavor, placed)
@@ -142,6 +143,10 @@ class Simulation:
             refused += sum(each.vms for each in self.refusals[before:])
             if refused > self.most_refused:
                 return
+            if batch.at_s >= 0:
+                used = np.count_nonzero(self.cloud.columns['num_instances'])
+                empty = len(self.cloud.node_uuids) - int(used)
+                self.least_empty = min(self.least_empty, empty)
         if watch is not None:
             watch.until(self.workload.trace.until_s, self, is_end=True)
 
