@@ -171,9 +171,11 @@ def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
             ram_mb=int(matched['ram_gb']) * 1024,
             numa_nodes=int(matched['nodes'] or 0),
         )
-        if not group.vcpus or not group.ram_mb:
+        if not group.vcpus or not group.ram_mb or matched['nodes'] == '0':
             raise _no_hosts(word)
         groups.append(group)
+    if len({group.numa_nodes > 0 for group in groups}) > 1:
+        raise _no_hosts(text)  # servers ask for a node, or they do not
     if not percent:
         if not all(group.count for group in groups):
             raise _no_hosts(text)

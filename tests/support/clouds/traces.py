@@ -2,6 +2,7 @@
 """Small traces of the policy lab."""
 
 import csv
+import dataclasses
 import gzip
 import io
 import random
@@ -18,6 +19,7 @@ FLAVORS = (
     TraceFlavor('fat', 2, 14336),
 )
 HOSTS = (FleetGroup(3, 8, 32768), FleetGroup(2, 16, 24576))
+NODES = tuple(dataclasses.replace(group, numa_nodes=2) for group in HOSTS)
 HOUR = 3600.0
 
 
