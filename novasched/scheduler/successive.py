@@ -160,11 +160,15 @@ def _with_weight(
 ) -> Weighing:
     """Return the weighing with another raw weight at the places of one host."""
     raw, (low, high) = weighing.raw.copy(), weighing.bounds
-    within = low < raw.item(changed.item(0)) < high and low <= weight <= high
+    place = changed.item(0)
+    within = low < raw.item(place) < high and low <= weight <= high
     raw[changed] = weight
     if not within:
         low, high = bounds(raw, weigher.minval, weigher.maxval)
-    return Weighing(weighing.name, raw, (low, high), weighing.multipliers)
+    made = Weighing(weighing.name, raw, (low, high), weighing.multipliers)
+    if made.bounds == weighing.bounds and 'scores' in vars(weighing):
+        made.take_scores(weighing.scores, place)
+    return made
 
 
 def _sums(before: Weighed, scored: Sequence[Weighing], changed: Rows | None) -> Floats:

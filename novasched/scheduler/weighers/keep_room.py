@@ -153,7 +153,7 @@ class RoomCosts:
             of_hosts[rows] = 1.0
             scarcity = 1 + self._slots @ of_hosts
             lost = self._lost / scarcity[:, np.newaxis]
-        total: Floats = sum(lost, np.zeros(lost.shape[1]))
+        total: Floats = lost.sum(axis=0)
         return total[rows]
 
     def _count(self, rows: Rows, room: Room) -> None:
@@ -163,12 +163,14 @@ class RoomCosts:
         changed = np.flatnonzero((self._seen[:, rows] != now).any(axis=0))
         if not len(changed):
             return
-        self._seen[:, rows[changed]] = now[:, changed]
+        new = rows[changed]
+        self._seen[:, new] = now[:, changed]
         before = Room(room.cpus[:, changed], room.ram_mb[:, changed])
-        slots = self._slots_of(before)
-        lost = slots - self._slots_of(before.less(self._needs, self._pack))
-        self._slots[:, rows[changed]] = slots
-        self._lost[:, rows[changed]] = self._shares * lost
+        both = zip(before, before.less(self._needs, self._pack), strict=True)
+        slots = self._slots_of(Room(*map(np.hstack, both)))
+        before_, after = np.hsplit(slots, 2)
+        self._slots[:, new] = before_
+        self._lost[:, new] = self._shares * (before_ - after)
 
     def _grow(self, amounts: int, count: int) -> None:
         """Make place for so many rows; with other amounts, all is counted again."""
