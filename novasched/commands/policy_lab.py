@@ -18,7 +18,7 @@ from novasched.inspection.texts.lines import Style
 if TYPE_CHECKING:
     from novasched.policy_lab.advice import Advice
     from novasched.policy_lab.results import FleetGroup, RunResult
-    from novasched.policy_lab.runs import Progress
+    from novasched.policy_lab.runs import Progress, RunOrder
     from novasched.policy_lab.trace import Trace
 
 Answer = TypeVar('Answer')
@@ -99,12 +99,11 @@ class PolicyCommand(LabCommand):
     def run_policies(
         self,
         parsed_args: argparse.Namespace,
-        run: Callable[..., Answer],
-        *arguments: Any,
+        run: Callable[[RunOrder], Answer],
         **more: Any,
     ) -> Answer:
-        """Return the answer of a function of the lab to the history, the directory of
-        results, and these arguments. Raises errors.OptionError."""
+        """Return the answer of a function to the order that was given; ``more`` are
+        fields of it. Raises errors.OptionError."""
         from novasched.commands.shadow_replay import trusted_classes
         from novasched.policy_lab import runs, sources
         from novasched.policy_lab.trace import parse_hosts
@@ -115,10 +114,9 @@ class PolicyCommand(LabCommand):
             load = runs.offered_peak(parsed_args.history, part)
             hosts = parse_hosts(parsed_args.hosts, load)
         with tempfile.TemporaryDirectory(prefix='novasched-lab-') as made:
-            answer = run(
-                parsed_args.history,
-                parsed_args.to or Path(made),
-                *arguments,
+            order = runs.RunOrder(
+                history=parsed_args.history,
+                directory=parsed_args.to or Path(made),
                 parts=parsed_args.parts,
                 hosts=hosts,
                 processes=parsed_args.jobs,
@@ -126,6 +124,7 @@ class PolicyCommand(LabCommand):
                 report=self._report,
                 **more,
             )
+            answer = run(order)
         self.end_progress()
         return answer
 
@@ -155,7 +154,8 @@ class ImportTrace(ReportCommand):
             metavar='HOSTS',
             default='48:144@95%',
             help='such as 24x40:96,24x64:256, or 48:144@95%% for as many as make the '
-            'peak 95 %% of the scarcer resource (default: %(default)s)',
+            'peak 95 %% of the scarcer resource; 48:144:2 has two NUMA nodes, and '
+            'each server asks for one (default: %(default)s)',
         )
         parser.add_argument(
             '--part',
@@ -213,12 +213,12 @@ class RunPolicies(PolicyCommand):
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
         from novasched.policy_lab import policy, runs
 
+        policies = list(map(policy.parse, parsed_args.policies))
         return self.run_policies(
             parsed_args,
-            runs.run,
-            list(map(policy.parse, parsed_args.policies)),
+            lambda order: runs.run(order, policies),
             fill_s=parsed_args.fill,
-            with_need=parsed_args.need,
+            needs=parsed_args.need,
         )
 
     def text(
@@ -242,12 +242,12 @@ class FindNeededHosts(PolicyCommand):
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
         from novasched.policy_lab import policy, runs
 
+        policies = list(map(policy.parse, parsed_args.policies))
         return self.run_policies(
             parsed_args,
-            runs.run,
-            list(map(policy.parse, parsed_args.policies)),
-            with_measures=False,
-            with_need=True,
+            lambda order: runs.run(order, policies),
+            measures=False,
+            needs=True,
         )
 
     def text(
@@ -298,7 +298,9 @@ class AdvisePolicies(PolicyCommand):
         from novasched.policy_lab.advice import advise
 
         return self.run_policies(
-            parsed_args, advise, parsed_args.now, fill_s=parsed_args.fill
+            parsed_args,
+            lambda order: advise(order, parsed_args.now),
+            fill_s=parsed_args.fill,
         )
 
     def text(

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from novasched.inspection.texts.lines import BOLD, Style
 from novasched.policy_lab import runs, sources, texts
 from novasched.policy_lab.policy import FLAVORS, GROUP, MOST_FLAVORS, option_of, parse
-from novasched.policy_lab.results import FIGURES, FleetGroup, RunResult
-from novasched.policy_lab.runs import Report
+from novasched.policy_lab.results import FIGURES, RunResult
+from novasched.policy_lab.runs import RunOrder
 
 NOW = 'now'
 KNOWN = {
@@ -53,37 +52,14 @@ class Advice:
     run: RunResult
 
 
-def advise(
-    history: Path,
-    directory: Path,
-    now: str,
-    *,
-    parts: int | None = None,
-    hosts: Sequence[FleetGroup] = (),
-    fill_s: float | None = None,
-    processes: int | None = None,
-    trusted: Collection[str] = (),
-    report: Report = runs.silent,
-) -> Advice:
-    """Run the known policies beside the one that is given by its text, as
-    runs.run() does."""
+def advise(order: RunOrder, now: str) -> Advice:
+    """Run the known policies beside the one that is given by its text."""
     before = f'{now},' if now else ''
-    until = sources.extent(history)
+    until = sources.extent(order.history)
     known = [parse(f'{NOW}={now}')]
     known += [parse(f'{name}={before}{words}') for name, (words, _) in KNOWN.items()]
-    found = runs.run(
-        history,
-        directory,
-        known,
-        parts=parts,
-        hosts=hosts,
-        fill_s=fill_s,
-        processes=processes,
-        trusted=trusted,
-        until=until,
-        report=report,
-    )
-    load = sources.workload(history, found.plan.parts[0], until=until)
+    found = runs.run(order, known, until)
+    load = sources.workload(order.history, found.plan.parts[0], until=until)
     flavors = sources.flavor_shares(load)
     advised = [
         AdvisedPolicy(name, what, list(_lines(words, flavors)))

@@ -12,6 +12,7 @@ import itertools
 import math
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -39,7 +40,11 @@ from novasched.providers.candidates import search
 from novasched.providers.table import ProviderTable
 from novasched.resources.query import VERSION, Query, decode
 from novasched.scheduler.columns import Categories, Ints, Objects, Rows
-from novasched.scheduler.fit.parse import HostPools, host_topology
+from novasched.scheduler.fit.claim import book_on
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.requirements import FitRequirements, HostCapacity
+from novasched.scheduler.fit.topology import CellLimits, HostCell, Pages
 from novasched.scheduler.hosts import HostTable, taken
 from novasched.scheduler.snapshot import Snapshot
 
@@ -47,6 +52,8 @@ BUILD_S = 60.0
 """How long a build counts in io-ops."""
 MOST_OF_ROOT = 32
 """Candidates of a host, as with a copy of placement."""
+MOST_VALUES = 4
+"""NUMA topologies for each host that are kept before those not in use are dropped."""
 CHANGING = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
 """Columns that instances change."""
 NAMESPACE = uuid.UUID('5a7cf8b4-6d0f-4d0e-9c61-8d3f6a1f2a55')
@@ -58,12 +65,17 @@ class Placed(NamedTuple):
     row: int  # of its host
     columns: Sequence[tuple[str, int]]
     amounts: Sequence[tuple[str, int, int]]  # class, place in its inventory, amount
+    cells: Sequence[tuple[HostCell, HostCell]] = ()  # NUMA cells before and with it
 
 
 class LabCloud:
     """Hosts of a table and providers of a table; both begin as they are given."""
 
-    def __init__(self, hosts: Snapshot, providers: ProviderTable) -> None:
+    def __init__(
+        self, hosts: Snapshot, providers: ProviderTable, by_node: bool = False
+    ) -> None:
+        self._by_node = by_node  # each instance is in one NUMA node
+        self._topologies = _Topologies(hosts.column('numa_topology'))
         self._hosts = hosts
         self._providers = providers
         self.columns: dict[str, Ints] = {
@@ -88,12 +100,13 @@ class LabCloud:
 
     def copy(self) -> LabCloud:
         """Return an independent cloud in the same state."""
-        return LabCloud(self.snapshot(), self.table())
+        return LabCloud(self.snapshot(), self.table(), self._by_node)
 
     def snapshot(self) -> Snapshot:
         """Return the hosts as they are now; it never changes."""
         if self._snapshot is None:
-            now = {name: column.copy() for name, column in self.columns.items()}
+            now: dict[str, Any] = {n: each.copy() for n, each in self.columns.items()}
+            now['numa_topology'] = self._topologies.column()
             self._snapshot = self._hosts.with_columns(now)
         return self._snapshot.for_new_request()
 
@@ -135,6 +148,7 @@ class LabCloud:
             self._of_hosts('VCPU', self.used.get('VCPU')),
             self._of_hosts('MEMORY_MB', self.used.get('MEMORY_MB')),
             self.columns['num_instances'].copy(),
+            self._topologies.free() if self._by_node else None,
         )
 
     def _capacity(self, name: str) -> Ints:
@@ -164,8 +178,11 @@ class LabCloud:
             np.minimum(found, often, out=found)
         return found
 
-    def place(self, row: int, request: RequestSpec, candidate: Candidate) -> Placed:
-        """Let an instance take what a candidate has, on the host of a row."""
+    def place(
+        self, row: int, request: RequestSpec, candidate: Candidate, fitting: Fitting
+    ) -> Placed:
+        """Let an instance take what a candidate has, and NUMA cells, on the host of a
+        row."""
         rows, inventories = self._providers.rows_by_uuid, self._providers.inventories
         placed = Placed(
             row,
@@ -175,9 +192,28 @@ class LabCloud:
                 for provider, part in candidate['allocations'].items()
                 for name, amount in part['resources'].items()
             ],
+            self.book(row, request, fitting),
         )
         self.add(placed)
         return placed
+
+    def book(
+        self, row: int, request: RequestSpec, fitting: Fitting
+    ) -> Sequence[tuple[HostCell, HostCell]]:
+        """Book the NUMA cells of an instance; return those that changed."""
+        requirements = FitRequirements.of(request, fitting)
+        topology = self._topologies[row]
+        if requirements.guest is None or not topology:
+            return ()
+        ratios = (
+            self._hosts.column(f'{name}_allocation_ratio').item(row)
+            for name in ('cpu', 'ram')
+        )
+        capacity = HostCapacity(topology, HostPools(None), CellLimits(*ratios))
+        left, _, _ = book_on(capacity, replace(requirements, requests=()), None)
+        self._topologies[row] = left.topology
+        pairs = zip(topology.cells, left.topology.cells, strict=True)
+        return [(before, after) for before, after in pairs if after is not before]
 
     def amounts_on(
         self, row: int, amounts: Mapping[str, int]
@@ -205,6 +241,12 @@ class LabCloud:
     def remove(self, placed: Placed) -> None:
         """Give back what an instance took."""
         self._change(placed, -1)
+        topology = self._topologies[placed.row]
+        if placed.cells and topology:
+            cells = {cell.id: cell for cell in topology.cells}
+            for before, after in placed.cells:
+                cells[after.id] = _given_back(cells[after.id], before, after)
+            self._topologies[placed.row] = HostTopology.of(tuple(cells.values()))
 
     def count_builds(self, row: int, more: int) -> None:
         """Count builds on a host, or fewer."""
@@ -217,6 +259,57 @@ class LabCloud:
         for name, place, amount in placed.amounts:
             self.used[name][place] += sign * amount
         self._table = self._snapshot = None
+
+
+class _Topologies:
+    """NUMA topologies of hosts by row; equal ones are one object."""
+
+    def __init__(self, column: Categories[HostTopology | None]) -> None:
+        self._codes = column.codes.copy()
+        self._values = list(column.values)
+        self._numbers = {value: code for code, value in enumerate(self._values)}
+
+    def __getitem__(self, row: int) -> HostTopology | None:
+        return self._values[self._codes[row]]
+
+    def __setitem__(self, row: int, topology: HostTopology) -> None:
+        if len(self._values) > MOST_VALUES * len(self._codes):
+            used, self._codes = np.unique(self._codes, return_inverse=True)
+            self._values = [self._values[code] for code in used.tolist()]
+            self._numbers = {value: code for code, value in enumerate(self._values)}
+        code = self._numbers.setdefault(topology, len(self._values))
+        if code == len(self._values):
+            self._values.append(topology)
+        self._codes[row] = code
+
+    def column(self) -> Categories[HostTopology | None]:
+        """Return the topologies as they are now; the list of values may grow."""
+        return Categories(self._values, self._codes.copy())
+
+    def free(self) -> tuple[Ints, Ints]:
+        """Return the free vCPUs and MiB of the nodes; shape (nodes, hosts)."""
+        rows = [each.cells if each else () for each in self.column().tolist()]
+        found: Ints = np.zeros((2, max(map(len, rows)), len(rows)), np.int64)
+        for row, cells in enumerate(rows):
+            for node, cell in enumerate(cells):
+                vcpus = len(cell.cpuset) - cell.cpu_usage
+                found[:, node, row] = vcpus, cell.free_memory
+        return found[0], found[1]
+
+
+def _given_back(cell: HostCell, before: HostCell, after: HostCell) -> HostCell:
+    """Return a cell without what an instance took when it was added."""
+    pages = zip(cell.mempages, before.mempages, after.mempages, strict=True)
+    return replace(
+        cell,
+        cpu_usage=cell.cpu_usage - after.cpu_usage + before.cpu_usage,
+        memory_usage=cell.memory_usage - after.memory_usage + before.memory_usage,
+        pinned_cpus=cell.pinned_cpus - (after.pinned_cpus - before.pinned_cpus),
+        mempages=tuple(
+            now._replace(used=now.used - there.used + then.used)
+            for now, then, there in pages
+        ),
+    )
 
 
 def _disk_gb(request: RequestSpec) -> int:
@@ -350,7 +443,10 @@ def plain_cloud(groups: Sequence[FleetGroup]) -> LabCloud:
         'hypervisor_version': np.full(count, 8002002.0),
         'cpu_info': _same(None, count),
         'supported_instances': _same([['x86_64', 'kvm', 'hvm']], count),
-        'numa_topology': _same(host_topology(None), count),
+        'numa_topology': Categories(
+            [_topology(group) for group in groups],
+            np.repeat(np.arange(len(groups)), [group.count for group in groups]),
+        ),
         'pci_stats': _same(HostPools(None), count),
         'metrics': _same(None, count),
         'aggregates': _same((), count),
@@ -366,7 +462,23 @@ def plain_cloud(groups: Sequence[FleetGroup]) -> LabCloud:
         'service_up': np.ones(count, bool),
     }
     hosts = HostTable(Snapshot(columns))
-    return LabCloud(hosts.snapshot, table_of(of_rows(hosts)))
+    by_node = any(group.numa_nodes for group in groups)
+    return LabCloud(hosts.snapshot, table_of(of_rows(hosts)), by_node)
+
+
+def _topology(group: FleetGroup) -> HostTopology | None:
+    """Return the NUMA nodes of an empty host, all alike; None if there are none."""
+    if not group.numa_nodes:
+        return None
+    vcpus, ram_mb = group.vcpus // group.numa_nodes, group.ram_mb // group.numa_nodes
+    cpus = [range(node * vcpus, (node + 1) * vcpus) for node in range(group.numa_nodes)]
+    pages = (Pages(4, ram_mb * 256),)
+    return HostTopology.of(
+        tuple(
+            HostCell(node, frozenset(of), frozenset(), ram_mb, mempages=pages)
+            for node, of in enumerate(cpus)
+        )
+    )
 
 
 def objects(values: Sequence[Any]) -> Objects:

@@ -27,6 +27,8 @@ class HostLoad:
     used_vcpus: Ints
     used_ram_mb: Ints
     instances: Ints
+    nodes: tuple[Ints, Ints] | None = None
+    """Free vCPUs and MiB of NUMA nodes, shape (nodes, hosts): an instance is in one."""
 
     @property
     def free_vcpus(self) -> Ints:
@@ -77,10 +79,9 @@ def stranded(load: HostLoad) -> tuple[float, float]:
 
 def slots(load: HostLoad, flavor: TraceFlavor) -> Ints:
     """Return how many instances of a flavor each host has room for."""
-    often = np.minimum(
-        load.free_vcpus // flavor.vcpus, load.free_ram_mb // flavor.ram_mb
-    )
-    return np.maximum(often, 0)
+    vcpus, ram_mb = load.nodes or (load.free_vcpus, load.free_ram_mb)
+    often = np.minimum(vcpus // flavor.vcpus, ram_mb // flavor.ram_mb)
+    return np.maximum(np.atleast_2d(often), 0).sum(axis=0)
 
 
 def room(load: HostLoad, flavors: Sequence[TraceFlavor]) -> list[int]:

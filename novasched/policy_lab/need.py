@@ -9,14 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from novasched import errors
 from novasched.policy_lab import trace
 from novasched.policy_lab.cloud import plain_cloud
-from novasched.policy_lab.placing import DirectPlacer, requests_of
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.results import FleetGroup, NeededHosts
-from novasched.policy_lab.simulation import Refusal, Simulation, Workload
+from novasched.policy_lab.simulation import Simulation, Workload
 
 REFUSED_OF = 10_000
 """At most one server of so many is refused."""
@@ -28,17 +28,23 @@ MOST_OVER = 8
 """At most so many times the bound, or the hosts of the trace if more, are tried."""
 
 
-def fewest(bound: int, most: int, trial: Callable[[int], float | None]) -> int:
+class TriedHosts(NamedTuple):
+    """Whether a number of hosts holds, and the number that may be the fewest."""
+
+    holds: bool
+    hint: int
+
+
+def fewest(bound: int, most: int, trial: Callable[[int], TriedHosts]) -> int:
     """Return the least number that holds, to PRECISION; less than ``bound`` is not
     tried. More hosts are taken to hold, too, where fewer do.
 
-    A trial returns None if a number holds, else by which factor it may be too small.
     Raises errors.OptionError if ``most`` hosts do not hold.
     """
     precision = max(1, round(PRECISION * bound))
     too_few, guess = bound - 1, max(bound, round(bound * FIRST_GUESS))
     least = LEAST_STEP
-    while (factor := trial(guess)) is not None:
+    while not (tried := trial(guess)).holds:
         if guess >= most:
             raise errors.OptionError(
                 '--policy',
@@ -46,16 +52,19 @@ def fewest(bound: int, most: int, trial: Callable[[int], float | None]) -> int:
                 'See which servers are refused: lab run and lab show --refused',
             )
         too_few = guess
-        guess = min(most, math.ceil(guess * max(factor, 1 + least)))
+        guess = min(most, max(tried.hint, math.ceil(guess * (1 + least))))
         least *= 2
     # after an estimate the number is near; else anywhere down to the bound
-    enough, step = guess, precision if too_few >= bound else guess
+    enough, step, hint = guess, precision if too_few >= bound else guess, tried.hint
     while enough - too_few > precision:
         guess = max((too_few + enough) // 2, enough - step)
-        if trial(guess) is None:
-            enough, step = guess, 2 * step
+        if too_few < hint < enough:
+            guess, step = hint, precision
+        tried = trial(guess)
+        if tried.holds:
+            enough, step, hint = guess, 2 * step, tried.hint
         else:
-            too_few = guess
+            too_few, hint = guess, enough
     return enough
 
 
@@ -63,8 +72,8 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
     """Find the fewest hosts, mixed as in the trace. All is decided directly.
 
     A trial ends as soon as too many servers were refused. How near the load is to its
-    peak then says how many more hosts to try. Raises errors.OptionError if no number
-    of hosts holds.
+    peak then says how many more hosts to try; hosts that were never used, how many
+    fewer. Raises errors.OptionError if no number of hosts holds.
     """
     began_s = time.process_time()
     mix, trials = workload.trace.hosts, dict[str, int]()
@@ -75,13 +84,14 @@ def need(workload: Workload, policy: Policy) -> NeededHosts:
     budget = asked // REFUSED_OF
     _check_fit(workload, policy, budget)
 
-    def trial(count: int) -> float | None:
-        refusals = refused_with(workload, policy, trace.scaled(mix, count), budget)
-        trials[str(count)] = refused = sum(each.vms for each in refusals)
+    def trial(count: int) -> TriedHosts:
+        simulation = tried_with(workload, policy, trace.scaled(mix, count), budget)
+        trials[str(count)] = refused = sum(e.vms for e in simulation.refusals)
         if refused <= budget:
-            return None
-        until_s = refusals[-1].at_s
-        return bound / max([1, *(least for at_s, least in bounds if at_s <= until_s)])
+            return TriedHosts(True, count - simulation.least_empty)
+        until_s = simulation.refusals[-1].at_s
+        until = max([1, *(least for at_s, least in bounds if at_s <= until_s)])
+        return TriedHosts(False, math.ceil(count * bound / until))
 
     whole = sum(group.count for group in mix)
     hosts = fewest(bound, MOST_OVER * max(bound, whole), trial)
@@ -104,13 +114,12 @@ def _check_fit(workload: Workload, policy: Policy, budget: int) -> None:
         if batch.at_s >= 0:
             asked[batch.flavor] += len(batch.lifetimes_s)
     cloud = plain_cloud([replace(group, count=1) for group in workload.trace.hosts])
-    placer = DirectPlacer(cloud, policy, random.Random(0))
-    flavors = workload.trace.flavors
+    placer = workload.placer(cloud, policy, random.Random(0), is_direct=True)
     unfit = {}
-    for number, request in enumerate(requests_of(flavors)):
+    for number, request in enumerate(workload.requests):
         placed = placer.place(request, 1)
         if not placed:
-            unfit[flavors[number].name] = asked[number]
+            unfit[workload.trace.flavors[number].name] = asked[number]
         for each in placed:
             cloud.remove(each)
     if sum(unfit.values()) > budget:
@@ -122,13 +131,11 @@ def _check_fit(workload: Workload, policy: Policy, budget: int) -> None:
         )
 
 
-def refused_with(
+def tried_with(
     workload: Workload, policy: Policy, hosts: Sequence[FleetGroup], budget: int
-) -> list[Refusal]:
-    """Return the servers that so many hosts refuse, up to the first over a budget."""
-    other = Workload(
-        workload.trace, workload.part, workload.batches, plain_cloud(hosts)
-    )
+) -> Simulation:
+    """Return the simulation of so many hosts, up to the first refusal over a budget."""
+    other = replace(workload, cloud=plain_cloud(hosts))
     simulation = Simulation(other, policy, is_direct=True, most_refused=budget)
     simulation.run()
-    return simulation.refusals
+    return simulation

@@ -7,17 +7,20 @@ the same hosts.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from novasched import errors
+from novasched.cluster.snapshot import limits_column
 from novasched.compat import driver_loading
 from novasched.drivers import DriverContext
 from novasched.external.silent import SilentNotifier
@@ -33,7 +36,9 @@ from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.trace import TraceFlavor
 from novasched.ports.decisions import DecisionLog, DecisionRecorder
 from novasched.releases import NEWEST
+from novasched.scheduler.columns import Categories
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Blocker
@@ -43,15 +48,13 @@ from novasched.scheduler.weighers import Weigher, bounds
 
 PLACEMENT = 'placement'
 """The step that took the last host where there are no candidates."""
+NO_SPECS: Mapping[str, str] = MappingProxyType({})
 NEW = '00000000-0000-4000-8000-000000000000'
 
 
-def requests_of(flavors: Sequence[TraceFlavor]) -> list[RequestSpec]:
-    """Return the request for an instance of each flavor."""
-    return [request_of(flavor, number) for number, flavor in enumerate(flavors, 1)]
-
-
-def request_of(flavor: TraceFlavor, number: int = 1) -> RequestSpec:
+def request_of(
+    flavor: TraceFlavor, number: int = 1, extra_specs: Mapping[str, str] = NO_SPECS
+) -> RequestSpec:
     """Return the request for an instance of a flavor, whose id is a number."""
     made = Flavor(
         id=number,
@@ -66,7 +69,7 @@ def request_of(flavor: TraceFlavor, number: int = 1) -> RequestSpec:
         vcpu_weight=None,
         is_public=True,
         disabled=False,
-        extra_specs={},
+        extra_specs=dict(extra_specs),
     )
     return request_spec(NEW, made, {}, project_id='lab', user_id='lab')
 
@@ -105,6 +108,7 @@ class ManagedPlacer:
         log: RefusalLog | None = None,
     ) -> None:
         self._cloud = cloud
+        self._fitting = policy.profile.fitting
         self._placement = LabPlacement(cloud)
         self._log = log or RefusalLog()
         view: Any = LabView(cloud)
@@ -145,9 +149,14 @@ class ManagedPlacer:
             )
         except errors.NoValidHost:
             return []
-        rows, held = self._cloud.rows_by_node, self._placement.held
+        cloud, held = self._cloud, self._placement.held
         return [
-            self._cloud.place(rows[selected.compute_node_uuid], asked, held[consumer])
+            cloud.place(
+                cloud.rows_by_node[selected.compute_node_uuid],
+                asked,
+                held[consumer],
+                self._fitting,
+            )
             for consumer, (selected, *_) in zip(uuids, answer, strict=True)
         ]
 
@@ -161,11 +170,16 @@ class _FlavorDecision:
     takes: Sequence[tuple[str, int]]
     profile: Profile
 
+    @functools.cached_property
+    def has_nodes(self) -> bool:
+        """Whether they ask for NUMA nodes."""
+        return bool(self.request.if_set('numa_topology'))
+
 
 class DirectPlacer:
     """Decides as the manager's driver does, without what surrounds its decisions.
 
-    It is for plain clouds and plain flavors, where a host has one candidate. There are
+    It is for clouds and flavors of a trace, where a host has one candidate. There are
     no prefilters, no query and no claims: hosts with room are the candidates. Filters
     and weighers that cannot matter are left out.
     """
@@ -187,6 +201,8 @@ class DirectPlacer:
             return []
         rng = random.Random(self._rng.getrandbits(64))
         hosts = HostTable(self._cloud.snapshot(), rows)
+        if kind.has_nodes:
+            hosts = _with_candidates(hosts)
         picks: list[int] = []
         taken: Counter[int] = Counter()
         decision: Decision | None = None
@@ -195,6 +211,9 @@ class DirectPlacer:
                 decision = decide(kind.profile, hosts, kind.request, rng, index)
             else:
                 hosts = consume(decision.ranked, picks[-1], kind.request)
+                if kind.has_nodes:
+                    fitting = kind.profile.fitting
+                    hosts = book(hosts, picks[-1], kind.request, fitting).hosts
                 decision = decide_next(
                     kind.profile, decision, hosts, picks[-1], kind.request, rng, index
                 )
@@ -204,13 +223,15 @@ class DirectPlacer:
                 return []
             picks.append(row)
             taken[row] += 1
-        amounts = kind.amounts.items()
-        placed = [
-            Placed(row, kind.takes, [(name, row, n) for name, n in amounts])
-            for row in picks
-        ]
-        for each in placed:
-            self._cloud.add(each)
+        return [self._placed(row, kind) for row in picks]
+
+    def _placed(self, row: int, kind: _FlavorDecision) -> Placed:
+        cloud, cells = self._cloud, ()
+        if kind.has_nodes:
+            cells = cloud.book(row, kind.request, kind.profile.fitting)
+        amounts = [(name, row, amount) for name, amount in kind.amounts.items()]
+        placed = Placed(row, kind.takes, amounts, cells)
+        cloud.add(placed)
         return placed
 
     def _kind(self, request: RequestSpec) -> _FlavorDecision:
@@ -221,6 +242,12 @@ class DirectPlacer:
         kind = _FlavorDecision(request, amounts, self._cloud.takes(request), profile)
         self._kinds[id(request)] = kind
         return kind
+
+
+def _with_candidates(hosts: HostTable) -> HostTable:
+    """Return the hosts with one candidate each, as filters of NUMA nodes look at it."""
+    one = Categories([[{}]], np.zeros(len(hosts.snapshot), np.intp))
+    return hosts.with_columns(allocation_candidates=one, limits=limits_column(hosts))
 
 
 Placer = ManagedPlacer | DirectPlacer

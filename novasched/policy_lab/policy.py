@@ -19,6 +19,7 @@ from novasched.scheduler.pipeline import Profile
 GROUP = 'filter_scheduler'
 MULTIPLIER = '{}_weight_multiplier'
 SHORT = {
+    'numa_packing': 'compute.packing_host_numa_cells_allocation_strategy',
     'subset': 'host_subset_size',
     'shuffle': 'shuffle_best_same_weighed_hosts',
     'filters': 'enabled_filters',
@@ -111,19 +112,22 @@ def _configuration(files: Sequence[str]) -> cfg.ConfigOpts:
 
 
 def option_of(name: str) -> str:
-    """Return the option of [filter_scheduler] that a word names, if there is one."""
+    """Return the option that a word names, if there is one: of [filter_scheduler], or
+    with its group before a dot."""
     return SHORT.get(name) or MULTIPLIER.format(name)
 
 
 def _set(conf: cfg.ConfigOpts, word: str) -> None:
     name, _, value = word.partition(':')
-    group = conf[GROUP]
-    option = next((each for each in (name, option_of(name)) if each in group), None)
-    if option is None:
+    named = [each.rpartition('.') for each in (name, option_of(name))]
+    groups = [(group or GROUP, option) for group, _, option in named]
+    known = [(group, o) for group, o in groups if group in conf and o in conf[group]]
+    if not known:
         raise _no_policy(word, f'[{GROUP}] has no option {name}')
-    is_list = isinstance(group[option], list)
+    group, option = known[0]
+    is_list = isinstance(conf[group][option], list)
     given = value.split('+') if is_list else value
     try:
-        conf.set_override(option, given, GROUP)
+        conf.set_override(option, given, group)
     except ValueError as problem:
         raise _no_policy(word, str(problem)) from problem

@@ -36,7 +36,6 @@ from novasched.providers.table import ProviderTable
 from novasched.scheduler.hosts import HostTable
 
 PORTS = 'requests with ports: what these ask for is left out'
-NUMA = 'requests with NUMA topology: NUMA cells of hosts stay as they were'
 DEVICES = 'requests for PCI devices: devices of hosts stay as they were'
 GROUPS = 'requests of server groups: members are on the hosts where they were'
 MOVES = (
@@ -132,8 +131,8 @@ class _WorkloadReader:
             1,
             sorted(batches, key=lambda batch: batch.at_s),
             cloud,
+            self._requests,
             is_plain=False,
-            requests=self._requests,
             residents=residents,
             profile=first.profile,
         )
@@ -150,7 +149,6 @@ class _WorkloadReader:
         devices = spec.if_set('pci_requests')
         flags = {
             PORTS: bool(spec.if_set('requested_networks')),
-            NUMA: spec.if_set('numa_topology') is not None,
             DEVICES: bool(devices and devices.requests),
             GROUPS: spec.if_set('instance_group') is not None,
             MOVES: spec.is_move,

@@ -77,6 +77,7 @@ class FleetGroup:
     vcpus: int
     ram_mb: int
     disk_gb: int = 0
+    numa_nodes: int = 0  # each server is within one of them; 0: none are reported
 
 
 @dataclass(frozen=True)

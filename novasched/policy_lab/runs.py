@@ -76,28 +76,32 @@ def silent(progress: Progress) -> None:
     """Report nothing."""
 
 
-def run(
-    history: Path,
-    directory: Path,
-    policies: Sequence[PolicyText],
-    *,
-    parts: int | None = None,
-    hosts: Sequence[FleetGroup] = (),
-    fill_s: float | None = None,
-    with_measures: bool = True,
-    with_need: bool = False,
-    processes: int | None = None,
-    trusted: Collection[str] = (),
-    until: Extent | None = None,
-    report: Report = silent,
-) -> RunResult:
-    """Run policies over the first so many parts of a history, or over all.
+@dataclass(frozen=True)
+class RunOrder:
+    """Where policies are run, and how; see run()."""
 
-    ``hosts`` are other hosts than the history has. Results stand in a directory, which
-    may have some already. A recorded history is read to an extent, by default as far as
-    it goes now. Only its classes that are ours or ``trusted`` are loaded. Raises
+    history: Path
+    directory: Path  # of the results; it may have some already
+    parts: int | None = None  # the first so many; None: all
+    hosts: Sequence[FleetGroup] = ()  # other hosts than the history has
+    fill_s: float | None = None
+    measures: bool = True
+    needs: bool = False
+    processes: int | None = None
+    trusted: Collection[str] = ()  # classes that are not ours and may be loaded
+    report: Report = silent
+
+
+def run(
+    order: RunOrder, policies: Sequence[PolicyText], until: Extent | None = None
+) -> RunResult:
+    """Run policies as ordered.
+
+    A recorded history is read to an extent, by default as far as it goes now. Raises
     errors.SetupError.
     """
+    history, directory, hosts = order.history, order.directory, order.hosts
+    parts = order.parts
     known, is_trace = sources.parts_of(history), sources.is_trace(history)
     chosen = list(known)[:parts]
     if parts is not None and parts > len(known):
@@ -108,7 +112,7 @@ def run(
         raise errors.OptionError(
             '--policy', 'names are missing or equal', 'Give each policy its name'
         )
-    if not is_trace and (hosts or with_need):
+    if not is_trace and (hosts or order.needs):
         raise errors.OptionError(
             str(history), 'its hosts are the recorded ones', 'Import a trace for others'
         )
@@ -116,12 +120,12 @@ def run(
     load = sources.workload(history, chosen[0], tuple(hosts), until)
     if load.profile:
         foreign = replay.foreign_classes(load.profile)
-        replay.check_trusted(str(history), foreign, trusted)
+        replay.check_trusted(str(history), foreign, order.trusted)
     for policy in policies:
         sources.policy_for(load, policy)  # raises what is wrong before anything runs
     digest = sources.digest(history, until)
-    plan = RunPlan(str(history), digest, list(policies), chosen, fill_s, SEED)
-    kinds = [MEASURE] * with_measures + [NEED] * with_need
+    plan = RunPlan(str(history), digest, list(policies), chosen, order.fill_s, SEED)
+    kinds = [MEASURE] * order.measures + [NEED] * order.needs
     try:
         directory.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=directory).close()
@@ -135,7 +139,7 @@ def run(
         for policy in policies
         for part in chosen
     ]
-    found = _all_done(tasks, processes, report)
+    found = _all_done(tasks, order.processes, order.report)
     measured = [each for each in found if isinstance(each, PartResult)]
     loads = [offered_peak(history, part, until) for part in chosen]
     shown = list(load.trace.hosts)
@@ -153,7 +157,7 @@ def run(
         unmodelled=load.trace.unmodelled,
         needed=[each for each in found if isinstance(each, NeededHosts)],
     )
-    if with_measures:
+    if order.measures:
         _write(directory / RUN, result.as_text())
     return result
 

@@ -20,13 +20,13 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.policy_lab import figures
-from novasched.policy_lab.cloud import BUILD_S, LabCloud, Placed
+from novasched.policy_lab.cloud import BUILD_S, LabCloud, Placed, plain_cloud
 from novasched.policy_lab.figures import HostLoad, percent
 from novasched.policy_lab.placing import (
     DirectPlacer,
     ManagedPlacer,
     Placer,
-    requests_of,
+    request_of,
 )
 from novasched.policy_lab.policy import Policy
 from novasched.policy_lab.results import (
@@ -44,6 +44,8 @@ DRAIN_S = 6 * 3600.0
 """How often evacuation and draining are tried if nothing is filled."""
 REFUSED_IN_A_ROW = 200
 """Filling ends after so many refused draws."""
+NODE_FILTERS = ['ComputeFilter', 'NUMATopologyFilter']
+"""Filters of a trace on hosts with NUMA nodes; by default nova fits no nodes."""
 SEED = 20171
 
 
@@ -63,11 +65,32 @@ class Workload:
     part: int
     batches: Sequence[ServerBatch]  # by time
     cloud: LabCloud  # not to be changed
+    requests: Sequence[RequestSpec]  # by flavor
     is_plain: bool = True  # a plain cloud with requests of plain flavors
-    requests: Sequence[RequestSpec] = ()  # by flavor, if the trace has more to say
     residents: Sequence[Resident] = ()
     # what it was recorded by: nova_release, and options by group
     profile: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def of_trace(
+        cls, trace: Trace, part: int, batches: Sequence[ServerBatch]
+    ) -> Workload:
+        """Return the workload of a part on empty hosts. If these have NUMA nodes, each
+        server asks for one."""
+        has_nodes = any(group.numa_nodes for group in trace.hosts)
+        specs = {'hw:numa_nodes': '1'} if has_nodes else {}
+        requests = [request_of(f, n, specs) for n, f in enumerate(trace.flavors, 1)]
+        options = {'filter_scheduler': {'enabled_filters': NODE_FILTERS}}
+        profile = {'options': options} if has_nodes else {}
+        cloud = plain_cloud(trace.hosts)
+        return cls(trace, part, batches, cloud, requests, profile=profile)
+
+    def placer(
+        self, cloud: LabCloud, policy: Policy, rng: random.Random, is_direct: bool
+    ) -> Placer:
+        """Return a placer; it decides directly only if the picks are the same."""
+        kind = DirectPlacer if is_direct and self.is_plain else ManagedPlacer
+        return kind(cloud, policy, rng)
 
 
 class Refusal(NamedTuple):
@@ -93,15 +116,15 @@ class Simulation:
     def __post_init__(self) -> None:
         trace, rng = self.workload.trace, random.Random(self.seed)
         self.cloud = self.workload.cloud.copy()
-        is_plain = self.workload.is_plain
-        self._managed = ManagedPlacer(self.cloud, self.policy, rng)
-        direct = DirectPlacer(self.cloud, self.policy, rng)
-        self._direct: Placer = direct if is_plain else self._managed
-        self._requests = self.workload.requests or requests_of(trace.flavors)
+        self._direct, self._managed = (
+            self.workload.placer(self.cloud, self.policy, rng, is_direct)
+            for is_direct in (True, False)
+        )
         self._ends: list[tuple[float, int, int, Placed]] = []
         self._builds: deque[tuple[float, int]] = deque()
         self._number = 0
         shape = len(self.cloud.node_uuids), len(trace.flavors)
+        self.least_empty = shape[0]  # hosts that were empty after each batch
         self.counts: Ints = np.zeros(shape, np.int64)  # instances by host and flavor
         for end_s, flavor, placed in self.workload.residents:
             self._end_at(end_s, flavor, placed)
@@ -120,6 +143,10 @@ class Simulation:
             refused += sum(each.vms for each in self.refusals[before:])
             if refused > self.most_refused:
                 return
+            if batch.at_s >= 0:
+                used = np.count_nonzero(self.cloud.columns['num_instances'])
+                empty = len(self.cloud.node_uuids) - int(used)
+                self.least_empty = min(self.least_empty, empty)
         if watch is not None:
             watch.until(self.workload.trace.until_s, self, is_end=True)
 
@@ -137,7 +164,7 @@ class Simulation:
         is_measured = batch.at_s >= 0
         is_direct = self.is_direct or not is_measured
         placer = self._direct if is_direct else self._managed
-        request = batch.request or self._requests[batch.flavor]
+        request = batch.request or self.workload.requests[batch.flavor]
         count = len(batch.lifetimes_s)
         placed = placer.place(request, count)
         self._started(batch, 0, placed)
@@ -174,15 +201,15 @@ class Simulation:
         cloud = self.cloud.copy()
         cloud.columns['num_io_ops'][:] = 0
         rng = random.Random(self.seed)
-        kind = DirectPlacer if self.workload.is_plain else ManagedPlacer
-        placer: Placer = kind(cloud, self.policy, rng)
+        placer = self.workload.placer(cloud, self.policy, rng, is_direct=True)
+        requests = self.workload.requests
         draws = random.Random(f'{self.seed}:{at_s}')
         first: HostLoad | None = None
         none_left: set[int] = set()
         flavors, in_a_row = range(len(shares)), 0
         while in_a_row < REFUSED_IN_A_ROW:
             (flavor,) = draws.choices(flavors, shares)
-            if flavor not in none_left and placer.place(self._requests[flavor], 1):
+            if flavor not in none_left and placer.place(requests[flavor], 1):
                 in_a_row = 0
                 continue
             in_a_row += 1
@@ -199,7 +226,9 @@ class Watch:
         trace = workload.trace
         self._fill_s = fill_s
         self._flavors = trace.flavors
-        self._is_plain = workload.is_plain  # all instances are known
+        # all instances are known, and each host is one place
+        nodes = any(group.numa_nodes for group in trace.hosts)
+        self._can_move = workload.is_plain and not nodes
         asked: Counter[int] = Counter()
         for batch in workload.batches:
             if batch.at_s >= 0:
@@ -263,7 +292,7 @@ class Watch:
 
     def _try(self, at_s: float, load: HostLoad, simulation: Simulation) -> None:
         """Evacuate, drain and fill copies of the cloud."""
-        if self._is_plain:
+        if self._can_move:
             does = figures.evacuates(load, simulation.counts, self._flavors)
             self._note('evacuates_percent', 100.0 if does else 0.0)
             drained = figures.drainable(load, simulation.counts, self._flavors)

@@ -13,7 +13,6 @@ from novasched import errors
 from novasched.history import reading
 from novasched.history.reading import Extent
 from novasched.policy_lab import recorded, trace
-from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import Policy, policy_of
 from novasched.policy_lab.results import FleetGroup, PolicyText
 from novasched.policy_lab.simulation import Workload
@@ -74,8 +73,7 @@ def workload(
     found = trace.read(history)
     if hosts:
         found = found.with_hosts(hosts)
-    batches = trace.read_part(history, part)
-    return Workload(found, part, batches, plain_cloud(found.hosts))
+    return Workload.of_trace(found, part, trace.read_part(history, part))
 
 
 def policy_for(load: Workload, text: PolicyText) -> Policy:

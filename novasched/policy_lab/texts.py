@@ -101,7 +101,9 @@ def head(run: RunResult, style: Style) -> list[str]:
 def fleet(hosts: Sequence[FleetGroup]) -> str:
     """Return the hosts in words: 24 x 40 vCPU 96 GB, 24 x 64 vCPU 256 GB."""
     return ', '.join(
-        f'{each.count} x {each.vcpus} vCPU {each.ram_mb / GB:g} GB' for each in hosts
+        f'{each.count} x {each.vcpus} vCPU {each.ram_mb / GB:g} GB'
+        + (f' in {each.numa_nodes} NUMA nodes' if each.numa_nodes else '')
+        for each in hosts
     )
 
 

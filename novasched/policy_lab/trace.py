@@ -24,7 +24,9 @@ from novasched.policy_lab.results import FleetGroup
 from novasched.runtime.typed_json import of_json, omitted_field, to_json
 
 HEADER, PART = 'trace.json', 'part-{}.jsonl.gz'
-_GROUP = re.compile(r'(?:(?P<count>\d+)x)?(?P<vcpus>\d+):(?P<ram_gb>\d+)')
+_GROUP = re.compile(
+    r'(?:(?P<count>\d+)x)?(?P<vcpus>\d+):(?P<ram_gb>\d+)(?::(?P<nodes>\d+))?'
+)
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,8 @@ def peak(flavors: Sequence[TraceFlavor], batches: Iterable[ServerBatch]) -> Load
 def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
     """Return the groups of ``24x40:96,24x64:256``: count, vCPUs and GB of RAM.
 
-    Without counts, ``48:144@95%``, there are as many of each as make the load 95 % of
-    the scarcer resource. Raises errors.OptionError.
+    ``48:144:2`` has two NUMA nodes. Without counts, ``48:144@95%``, there are as many
+    of each as make the load 95 % of the scarcer resource. Raises errors.OptionError.
     """
     listed, _, percent = text.partition('@')
     groups = []
@@ -167,10 +169,13 @@ def parse_hosts(text: str, load: Load) -> list[FleetGroup]:
             count=int(matched['count'] or 0),
             vcpus=int(matched['vcpus']),
             ram_mb=int(matched['ram_gb']) * 1024,
+            numa_nodes=int(matched['nodes'] or 0),
         )
-        if not group.vcpus or not group.ram_mb:
+        if not group.vcpus or not group.ram_mb or matched['nodes'] == '0':
             raise _no_hosts(word)
         groups.append(group)
+    if len({group.numa_nodes > 0 for group in groups}) > 1:
+        raise _no_hosts(text)  # servers ask for a node, or they do not
     if not percent:
         if not all(group.count for group in groups):
             raise _no_hosts(text)

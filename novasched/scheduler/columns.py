@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import abc
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -98,9 +100,9 @@ class PerValue(Generic[S]):
 
 def _same_at_first(values: Sequence[Any], others: Sequence[Any]) -> int:
     """Return how many values two lists begin with that are the same objects."""
-    pairs = enumerate(zip(values, others, strict=False))
-    differing = (place for place, (one, other) in pairs if one is not other)
-    return next(differing, min(len(values), len(others)))
+    differ = map(operator.is_not, values, others)
+    places = itertools.compress(itertools.count(), differ)
+    return next(places, min(len(values), len(others)))
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision on the next instance of a request, made from the one before it.
 
-One host has changed since, so that one is asked about. What comes of it is the same as
+One host has changed since, so only that is asked about, but by weighers that compare
+hosts. What comes of it is the same as
 from decide(), which is called wherever that is not certain.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -126,16 +128,28 @@ def _weighed_again(
     scored, used = [], [each for each in weighers if each.takes_part(hosts)]
     if len(used) != len(before.scored):
         return None  # a plugin changed the aggregates
+    is_one = True
     for weigher, weighing in zip(used, before.scored, strict=True):
         columns = weigher.depends_on(request)
         if columns is None:
             return None
         if not changes.columns.isdisjoint(columns):
-            with watch('Weigher', weigher.name, 1), named(weigher):
-                weight = weigher.weights(changes.host, request).item(0)
-                weighing = _with_weight(weighing, changed, weight, weigher)
+            asked = changes.host
+            if weigher.compares:
+                is_one, asked = False, hosts[np.argsort(places)]
+            with watch('Weigher', weigher.name, len(asked)), named(weigher):
+                weights = weigher.weights(asked, request)
+                weighing = (
+                    replace(
+                        weighing,
+                        raw=weights,
+                        bounds=bounds(weights, weigher.minval, weigher.maxval),
+                    )
+                    if weigher.compares
+                    else _with_weight(weighing, changed, weights.item(0), weigher)
+                )
         scored.append(weighing)
-    sums = _sums(before, scored, changed)
+    sums = _sums(before, scored, changed if is_one else None)
     if np.isnan(sums).any():
         return None
     return Weighed(hosts, tuple(scored), sums, places)
@@ -146,17 +160,24 @@ def _with_weight(
 ) -> Weighing:
     """Return the weighing with another raw weight at the places of one host."""
     raw, (low, high) = weighing.raw.copy(), weighing.bounds
-    within = low < raw.item(changed.item(0)) < high and low <= weight <= high
+    place = changed.item(0)
+    within = low < raw.item(place) < high and low <= weight <= high
     raw[changed] = weight
     if not within:
         low, high = bounds(raw, weigher.minval, weigher.maxval)
-    return Weighing(weighing.name, raw, (low, high), weighing.multipliers)
+    made = Weighing(weighing.name, raw, (low, high), weighing.multipliers)
+    if made.bounds == weighing.bounds and 'scores' in vars(weighing):
+        made.take_scores(weighing.scores, place)
+    return made
 
 
-def _sums(before: Weighed, scored: Sequence[Weighing], changed: Rows) -> Floats:
-    """Return the totals: one other than before, unless weights are scaled otherwise."""
+def _sums(before: Weighed, scored: Sequence[Weighing], changed: Rows | None) -> Floats:
+    """Return the totals: one other than before, unless weights are scaled otherwise.
+
+    ``changed`` are the places of the host whose weights changed; None: of all hosts.
+    """
     pairs = list(zip(before.scored, scored, strict=True))
-    if all(old.bounds == new.bounds for old, new in pairs):
+    if changed is not None and all(old.bounds == new.bounds for old, new in pairs):
         place, total = changed.item(0), 0.0
         for old, new in pairs:
             total += old.scores.item(place) if new is old else new.score(place)

@@ -86,6 +86,12 @@ class Weighing:
         with np.errstate(over='ignore', invalid='ignore'):
             return self.multipliers * self.normalized
 
+    def take_scores(self, scores: Floats, place: int) -> None:
+        """Take scores of another weighing that differ at one place."""
+        taken = scores.copy()
+        taken[place] = self.score(place)
+        vars(self)['scores'] = taken
+
     def score(self, place: int) -> float:
         """Return the score of one host, without scoring the others."""
         low, high = self.bounds

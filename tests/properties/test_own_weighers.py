@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers that nova has not: each equals a plain form, host by host."""
 
+import itertools
 import math
 
 import pytest
@@ -165,3 +166,16 @@ def test_weighers_that_are_off_leave_no_trace(hosts, request):
     }
     names = [w.name for w in found.weighings if w.name not in {n.name for n in novas}]
     assert all(cls.option in overridden for cls in OWN if cls.__name__ in names)
+
+
+@given(
+    tables=st.lists(host_tables, min_size=2, max_size=4),
+    asked=st.lists(requests, min_size=1, max_size=2),
+    flavors=st.lists(sizes, min_size=1, max_size=4),
+)
+@examples(50)
+def test_kept_slots_equal_slots_counted_anew(tables, asked, flavors):
+    keeping = KeepRoomWeigher(1.0, flavors)
+    for hosts, request in itertools.product(tables, asked):
+        counted = KeepRoomWeigher(1.0, flavors).weigh(hosts, request)
+        assert keeping.weigh(hosts, request).tolist() == counted.tolist()

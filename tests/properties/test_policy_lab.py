@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from novasched.policy_lab.cloud import BUILD_S, plain_cloud
 from novasched.policy_lab.placing import DirectPlacer, ManagedPlacer, request_of
 from novasched.policy_lab.simulation import Simulation
-from tests.support.clouds.traces import FLAVORS, HOSTS, policy, workload
+from tests.support.clouds.traces import FLAVORS, HOSTS, NODES, policy, workload
 from tests.support.tables.examples import examples
+
+NODE_FILTERS = 'filters:ComputeFilter+NUMATopologyFilter'
 
 
 @dataclass
@@ -164,12 +166,16 @@ def test_picks_equal_a_plain_simulation(seed, multipliers, is_direct):
             'shuffle:true,cpu:0,ram:0',
             'filters:ComputeFilter+NumInstancesFilter,max_instances_per_host:3',
             'filters:IoOpsFilter,max_io_ops_per_host:2,num_instances:1',
+            'cpu:-1,ram:-1,keep_room:10,keep_room_flavors:1:2048+4:8192=2',
         ]
     ),
+    st.sampled_from([HOSTS, NODES]),
 )
 @examples(12)
-def test_direct_picks_equal_the_managers(seed, text):
-    load = workload(seed=seed)
+def test_direct_picks_equal_the_managers(seed, text, hosts):
+    load = workload(hosts, seed=seed)
+    if hosts is NODES:
+        text = f'numa_packing:true,{NODE_FILTERS},{text}'
     direct, managed = (
         simulated(load, policy(text), is_direct=is_direct)
         for is_direct in (True, False)
@@ -178,13 +184,18 @@ def test_direct_picks_equal_the_managers(seed, text):
     assert direct.refusals == managed.refusals
 
 
-@given(st.integers(0, 2**20))
+@given(st.integers(0, 2**20), st.sampled_from([HOSTS, NODES]))
 @examples(6)
-def test_ended_instances_give_everything_back(seed):
-    load = workload(seed=seed)
+def test_ended_instances_give_everything_back(seed, hosts):
+    load = workload(hosts, seed=seed)
     simulation = simulated(load, policy('cpu:-1,ram:-1'))
     staying = simulation.counts.copy()
     simulation.advance(float('inf'))
+    if hosts is NODES:
+        free = simulation.cloud.load()
+        vcpus, ram_mb = (each.sum(axis=0) for each in free.nodes)
+        assert (vcpus == free.free_vcpus).all()
+        assert (ram_mb == free.free_ram_mb).all()
     left = simulation.cloud.load()
     assert simulation.counts.sum() == left.instances.sum() <= staying.sum()
     vcpus = [flavor.vcpus for flavor in FLAVORS]
@@ -203,6 +214,18 @@ def test_refused_batch_takes_nothing_and_names_its_step(kind):
     assert placer.step == 'NumInstancesFilter'
     assert placer.place(request_of(FLAVORS[1]), 99) == []
     assert cloud.load().instances.tolist() == [1] * 5
+
+
+@pytest.mark.parametrize('packs', ['true', 'false'])
+def test_each_server_is_within_one_numa_node(packs):
+    load = workload(NODES, before_s=0)
+    made = policy(f'cpu:-1,ram:-1,numa_packing:{packs},{NODE_FILTERS}')
+    simulation = simulated(load, made, is_direct=True)
+    refused = {FLAVORS[each.flavor].name for each in simulation.refusals}
+    assert 'fat' in refused
+    vcpus, ram_mb = simulation.cloud.load().nodes
+    assert vcpus.min() >= 0
+    assert ram_mb.min() >= 0
 
 
 def test_pinned_server_takes_vcpus_where_there_are_no_dedicated_ones():

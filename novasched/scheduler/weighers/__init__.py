@@ -56,6 +56,8 @@ class Weigher(abc.ABC):
     """Names the multiplier in group filter_scheduler; aggregates may override it."""
     multiplier: float = 1.0
     columns: ClassVar[Collection[str] | None] = None  # see depends_on()
+    compares: ClassVar[bool] = False
+    """A raw weight follows from these columns of all hosts that are weighed."""
     is_optional: ClassVar[bool] = False
     """Nova has no such weigher: it takes no part while no multiplier but 0 applies."""
     _looked_up: tuple[Any, bool] = (None, False)  # lists of aggregates; one sets option
@@ -86,9 +88,9 @@ class Weigher(abc.ABC):
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
         """Return the columns from whose values of a host its raw weight follows.
 
-        None if something else counts: other hosts, the number of the instance in the
-        request, or the hosts of the instances before it. With columns, the weigher is
-        not asked again while their values stay.
+        None if something else counts: the number of the instance in the request, or
+        the hosts of the instances before it. With columns, the weigher is not asked
+        again while their values stay.
         """
         return self.columns
 
@@ -100,7 +102,7 @@ class Weigher(abc.ABC):
         """Return one multiplier per host: the lowest that its aggregates set."""
         option = self.multiplier_option()
         if option is None or not self._is_overridden(option, hosts):
-            return np.broadcast_to(np.float64(self.multiplier), len(hosts))
+            return np.full(len(hosts), self.multiplier, np.float64)
 
         def lowest(of_host: Aggregates) -> float:
             values = aggregates.values(of_host, option)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import threading
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,19 +14,23 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import Aggregate
-from novasched.scheduler.columns import PerValue
+from novasched.scheduler.columns import PerValue, Rows
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostTopology
-from novasched.scheduler.fit.requirements import FitRequirements
+from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import Guest
 from novasched.scheduler.flavor_sizes import FlavorSize, FlavorSizes, parse_sizes
 from novasched.scheduler.hosts import Floats, HostTable
 from novasched.scheduler.weighers import Weigher, multiplier_opt
 
+MOST_SIZES = 32
+"""Sizes of requests whose costs are kept."""
 MOST_NODES = 8
 """NUMA nodes of a host that are counted."""
 AMOUNTS = 5
 """Amounts of a node: CPUs and their usage, MiB and their usage, CPUs free to pin."""
+Needs = tuple[tuple[int, int], ...]
+"""CPUs and MiB of the nodes of a guest, or of the whole."""
 
 OPTS = {
     'filter_scheduler': [
@@ -58,6 +64,16 @@ class KeepRoomWeigher(Weigher):
     option = 'keep_room_weight_multiplier'
     multiplier = 0.0
     is_optional = True
+    columns = (
+        'vcpus_total',
+        'cpu_allocation_ratio',
+        'vcpus_used',
+        'total_usable_ram_mb',
+        'ram_allocation_ratio',
+        'free_ram_mb',
+        'numa_topology',
+    )
+    compares = True
 
     def __init__(
         self,
@@ -71,6 +87,7 @@ class KeepRoomWeigher(Weigher):
         self._nodes = PerValue[HostTopology | None](
             _amounts, np.float64, (AMOUNTS, MOST_NODES)
         )
+        self._costs = functools.lru_cache(MOST_SIZES)(RoomCosts)
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -96,27 +113,86 @@ class KeepRoomWeigher(Weigher):
         )
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
-        lost = np.zeros(len(hosts))
         flavors = self.flavors or _public_flavors(hosts)
-        if not flavors:
-            return lost
-        before, after = self._room(hosts, request)
-        for flavor in flavors:
-            slots = before.slots(flavor)
-            taken = slots - after.slots(flavor)
-            lost += flavor.share * taken / (1 + slots.sum())
-        return -lost
-
-    def _room(self, hosts: HostTable, request: RequestSpec) -> tuple[Room, Room]:
-        """Return the room on the hosts before and after the instance."""
-        guest = FitRequirements.of(request, self._fitting).guest
-        whole = Room.of_hosts(hosts)
-        if guest is None:
-            after = Room(whole.cpus - request.vcpus, whole.ram_mb - request.memory_mb)
-            return whole, after
+        if not flavors or not len(hosts):
+            return np.zeros(len(hosts))
+        topology = request.if_set('numa_topology')
+        room = Room.of_hosts(hosts)
+        if not topology:
+            costs = self._costs(flavors, ((request.vcpus, request.memory_mb),), None)
+            return -costs.of(hosts.rows, room)
+        guest = guest_of(topology, self._fitting)
         nodes = self._nodes.of(hosts.numa_topology)
-        room = _room_of_nodes(nodes, hosts, whole, guest)
-        return room, room.less(_needs(guest), self._fitting.pack)
+        room = _room_of_nodes(nodes, hosts, room, guest)
+        return -self._costs(flavors, _needs(guest), self._fitting.pack).of(
+            hosts.rows, room
+        )
+
+
+class RoomCosts:
+    """Costs of a request for flavors, by row of the snapshot.
+
+    Kept from request to request, and counted again for rows whose room has changed.
+    """
+
+    def __init__(self, flavors: FlavorSizes, needs: Needs, pack: bool | None) -> None:
+        self._vcpus, self._memory_mb, self._shares = (
+            np.array(each, np.float64)[:, np.newaxis]
+            for each in zip(*flavors, strict=True)
+        )
+        self._needs = needs
+        self._pack = pack  # see Room.less(); None: whole hosts
+        self._lock = threading.Lock()
+        self._seen = self._slots = self._lost = np.zeros((0, 0))
+
+    def of(self, rows: Rows, room: Room) -> Floats:
+        """Return the sum of the lost slots by share and scarcity, for hosts in rows."""
+        with self._lock:
+            self._count(rows, room)
+            of_hosts = np.zeros(self._slots.shape[1])
+            of_hosts[rows] = 1.0
+            scarcity = 1 + self._slots @ of_hosts
+            lost = self._lost / scarcity[:, np.newaxis]
+        total: Floats = lost.sum(axis=0)
+        return total[rows]
+
+    def _count(self, rows: Rows, room: Room) -> None:
+        """Count the slots of hosts whose room is not as it was seen."""
+        now = np.concatenate(room)
+        self._grow(len(now), int(rows.max(initial=-1)) + 1)
+        changed = np.flatnonzero((self._seen[:, rows] != now).any(axis=0))
+        if not len(changed):
+            return
+        new = rows[changed]
+        self._seen[:, new] = now[:, changed]
+        before = Room(room.cpus[:, changed], room.ram_mb[:, changed])
+        both = zip(before, before.less(self._needs, self._pack), strict=True)
+        slots = self._slots_of(Room(*map(np.hstack, both)))
+        before_, after = np.hsplit(slots, 2)
+        self._slots[:, new] = before_
+        self._lost[:, new] = self._shares * (before_ - after)
+
+    def _grow(self, amounts: int, count: int) -> None:
+        """Make place for so many rows; with other amounts, all is counted again."""
+        known = self._seen.shape[1] if len(self._seen) == amounts else 0
+        if count <= known:
+            return
+        seen, slots, lost = self._seen, self._slots, self._lost
+        self._seen = np.full((amounts, count), np.nan)
+        self._slots = np.zeros((len(self._vcpus), count))
+        self._lost = np.zeros_like(self._slots)
+        if known:
+            self._seen[:, :known] = seen
+            self._slots[:, :known] = slots
+            self._lost[:, :known] = lost
+
+    def _slots_of(self, room: Room) -> Floats:
+        """Return how many instances of each flavor each host has room for."""
+        slots = np.zeros((len(self._vcpus), room.cpus.shape[1]))
+        for cpus, ram_mb in zip(*room, strict=True):
+            by_cpus, by_ram = cpus // self._vcpus, ram_mb // self._memory_mb
+            slots += np.maximum(np.minimum(by_cpus, by_ram), 0)
+        return slots
 
 
 class Room(NamedTuple):
@@ -131,21 +207,17 @@ class Room(NamedTuple):
         cpus = hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used
         more_ram = hosts.total_usable_ram_mb * (hosts.ram_allocation_ratio - 1)
         ram_mb = hosts.free_ram_mb + more_ram
-        return cls(np.nan_to_num(cpus)[np.newaxis], np.nan_to_num(ram_mb)[np.newaxis])
+        return cls(_known(cpus)[np.newaxis], _known(ram_mb)[np.newaxis])
 
-    def slots(self, flavor: FlavorSize) -> Floats:
-        """Return how many instances of a flavor each host has room for."""
-        by_cpus = np.floor(self.cpus / flavor.vcpus)
-        by_ram = np.floor(self.ram_mb / flavor.memory_mb)
-        slots = np.maximum(np.minimum(by_cpus, by_ram), 0)
-        total: Floats = slots[0] if len(slots) == 1 else slots.sum(axis=0)
-        return total
-
-    def less(self, needs: Sequence[tuple[int, int]], pack: bool) -> Room:
+    def less(self, needs: Needs, pack: bool | None) -> Room:
         """Return the room left after each need took a place of its own on every host.
 
-        ``pack``: the fullest place that has room, else the emptiest.
+        ``pack``: the fullest place that has room, else the emptiest; None: the only
+        one, even if it has no room.
         """
+        if pack is None:
+            ((vcpus, memory_mb),) = needs
+            return Room(self.cpus - vcpus, self.ram_mb - memory_mb)
         cpus, ram_mb = self.cpus.copy(), self.ram_mb.copy()
         is_taken, hosts = np.zeros(cpus.shape, bool), np.arange(cpus.shape[1])
         for vcpus, memory_mb in needs:
@@ -190,8 +262,8 @@ def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -
     if any(cell.pins for cell in guest.cells):
         cpus, ram_mb = dedicated, ram_mb - ram_usage
     else:
-        cpus = cpus * np.nan_to_num(hosts.cpu_allocation_ratio) - cpu_usage
-        ram_mb = ram_mb * np.nan_to_num(hosts.ram_allocation_ratio) - ram_usage
+        cpus = cpus * _known(hosts.cpu_allocation_ratio) - cpu_usage
+        ram_mb = ram_mb * _known(hosts.ram_allocation_ratio) - ram_usage
     has_nodes = has_memory.any(axis=1)
     is_first = np.arange(count)[:, np.newaxis] == 0
     spare = Room(whole.cpus * is_first, whole.ram_mb * is_first)
@@ -200,13 +272,18 @@ def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -
     )
 
 
-def _needs(guest: Guest) -> list[tuple[int, int]]:
+def _known(amounts: Floats) -> Floats:
+    """Return amounts with 0 where one is unknown."""
+    return np.where(np.isnan(amounts), 0.0, amounts)
+
+
+def _needs(guest: Guest) -> Needs:
     """Return CPUs and MiB of the nodes of a guest, the largest first."""
     needs = [
         (len(cell.pcpuset) if cell.pins else len(cell.cpuset), cell.memory)
         for cell in guest.cells
     ]
-    return sorted(needs, reverse=True)
+    return tuple(sorted(needs, reverse=True))
 
 
 def _public_flavors(hosts: HostTable) -> FlavorSizes:

@@ -2,12 +2,12 @@
 """Small traces of the policy lab."""
 
 import csv
+import dataclasses
 import gzip
 import io
 import random
 
 from novasched.policy_lab import trace
-from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.policy import parse, policy_of
 from novasched.policy_lab.results import FleetGroup
 from novasched.policy_lab.simulation import Workload
@@ -19,6 +19,7 @@ FLAVORS = (
     TraceFlavor('fat', 2, 14336),
 )
 HOSTS = (FleetGroup(3, 8, 32768), FleetGroup(2, 16, 24576))
+NODES = tuple(dataclasses.replace(group, numa_nodes=2) for group in HOSTS)
 HOUR = 3600.0
 
 
@@ -46,7 +47,7 @@ def make_trace(hosts=HOSTS, parts=(1,), until_s=6 * HOUR):
 def workload(hosts=HOSTS, seed=1, **more):
     """Return a trace in memory, with its first part."""
     made = batches(seed, **more)
-    return Workload(make_trace(hosts), 1, made, plain_cloud(hosts))
+    return Workload.of_trace(make_trace(hosts), 1, made)
 
 
 def written(directory, parts=(1, 2), **more):

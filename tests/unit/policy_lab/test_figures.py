@@ -34,6 +34,13 @@ def cloud(seed):
     return HostLoad(*map(np.array, columns), counts.sum(axis=1)), counts
 
 
+def test_room_is_within_numa_nodes():
+    nodes = np.array([[3, 8], [2, 0]]), np.array([[8192, 8192], [32768, 32768]])
+    whole = np.array([9, 9])
+    load = HostLoad(whole, whole * 4096, whole * 0, whole * 0, whole, nodes)
+    assert figures.room(load, FLAVORS) == [3 + 4 + 2, 1, 1]
+
+
 def frees(load):
     return list(zip(load.free_vcpus.tolist(), load.free_ram_mb.tolist(), strict=True))
 

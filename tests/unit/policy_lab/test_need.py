@@ -11,29 +11,33 @@ from novasched.policy_lab.results import FleetGroup
 from tests.support.clouds.traces import policy, workload
 
 
-def trial_of(least, factor_of, tried):
+def trial_of(least, hint_of, tried):
     """Return a trial for which so many hosts are enough."""
 
     def trial(count):
         tried.append(count)
-        return None if count >= least else factor_of(count)
+        return need.TriedHosts(count >= least, round(hint_of(count)))
 
     return trial
 
 
 @pytest.mark.parametrize('least', [20, 21, 22, 24, 40])
-@pytest.mark.parametrize('error', [0.0, 0.8, 1.0, 1.3])
+@pytest.mark.parametrize('error', [0.0, 0.8, 1.0, 1.3, None])
 def test_fewest_equals_linear_search(least, error):
     tried = []
-    trial = trial_of(least, lambda count: error * least / count, tried)
+    trial = trial_of(
+        least, lambda count: count if error is None else error * least, tried
+    )
     assert need.fewest(20, 160, trial) == least
     assert len(tried) == len(set(tried))
 
 
 @pytest.mark.parametrize('least', [1000, 1061, 1123, 1400])
-def test_search_ends_within_its_precision(least):
+@pytest.mark.parametrize('error', [0, -9, 9])
+def test_search_ends_within_its_precision(least, error):
     tried = []
-    found = need.fewest(1000, 8000, trial_of(least, lambda count: least / count, tried))
+    trial = trial_of(least, lambda count: least + error, tried)
+    found = need.fewest(1000, 8000, trial)
     assert 0 <= found - least <= 1000 * need.PRECISION
     assert len(tried) < 8
 
@@ -44,15 +48,15 @@ def test_needed_hosts_equal_linear_search(text):
     found = need.need(load, policy(text))
     for count in range(found.bound, found.hosts + 1):
         hosts = trace.scaled(load.trace.hosts, count)
-        refused = need.refused_with(load, policy(text), hosts, 0)
-        assert bool(refused) == (count < found.hosts)
+        tried = need.tried_with(load, policy(text), hosts, 0)
+        assert bool(tried.refusals) == (count < found.hosts)
     assert found.refused_vms == 0
 
 
 def test_search_gives_up_where_no_number_of_hosts_holds():
     tried = []
     with pytest.raises(errors.OptionError, match='160 hosts are too few'):
-        need.fewest(20, 160, trial_of(161, lambda count: 1.0, tried))
+        need.fewest(20, 160, trial_of(161, lambda count: count, tried))
     assert max(tried) == 160
     assert len(tried) <= 10
 

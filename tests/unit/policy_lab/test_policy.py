@@ -13,13 +13,16 @@ def multipliers(made):
 
 
 def test_short_names_set_multipliers_and_the_rest():
-    made = policy('cpu:-1,ram:-2.5,subset:7,filters:ComputeFilter+IoOpsFilter')
+    made = policy(
+        'cpu:-1,ram:-2.5,subset:7,filters:ComputeFilter+IoOpsFilter,numa_packing:1'
+    )
     assert multipliers(made)['CPUWeigher'] == -1.0
     assert multipliers(made)['RAMWeigher'] == -2.5
     assert multipliers(made)['IoOpsWeigher'] == -1.0
     assert made.profile.host_subset_size == 7
     names = [each.name for each in made.profile.filters]
     assert names == ['ComputeFilter', 'IoOpsFilter']
+    assert made.profile.fitting.pack
 
 
 def test_words_override_a_file(tmp_path):

@@ -3,11 +3,12 @@
 
 import numpy as np
 
+from novasched.policy_lab.cloud import plain_cloud
 from novasched.policy_lab.providers import of_rows, table_of
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.columns import Categories
 from novasched.scheduler.hosts import HostTable
-from tests.support.clouds.traces import HOSTS, plain_cloud
+from tests.support.clouds.traces import HOSTS
 
 LIMITS = {'capacity': 8, 'min_unit': 1, 'max_unit': 4, 'step_size': 1, 'used': 3}
 

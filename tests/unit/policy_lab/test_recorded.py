@@ -183,7 +183,9 @@ def test_other_policy_picks_other_hosts(simulation, directory):
 
 def test_run_over_a_recorded_history_has_its_figures(simulation, directory, tmp_path):
     policies = [parse('now='), parse('spread=default')]
-    found = runs.run(directory, tmp_path, policies, fill_s=3 * HOUR, processes=1)
+    found = runs.run(
+        runs.RunOrder(directory, tmp_path, fill_s=3 * HOUR, processes=1), policies
+    )
     now = found.of_policy('now')[0]
     assert now.figures['refused_vms'] == simulation.picks.count([])
     assert now.figures['stranded_vcpus_percent'] is not None
@@ -203,11 +205,13 @@ def test_policies_have_the_same_requests_of_a_history_that_goes_on(tmp_path):
         begun.write_bytes(text)
 
     policies = [parse('now='), parse('spread=default')]
-    found = runs.run(live, tmp_path / 'run', policies, processes=1, report=go_on)
+    found = runs.run(
+        runs.RunOrder(live, tmp_path / 'run', processes=1, report=go_on), policies
+    )
     now, spread = found.parts
     assert 0 < now.asked_vms == spread.asked_vms < 40
     assert now.window_s == spread.window_s
-    again = runs.run(live, tmp_path / 'run', policies, processes=1)
+    again = runs.run(runs.RunOrder(live, tmp_path / 'run', processes=1), policies)
     assert {each.asked_vms for each in again.parts} == {40}
 
 
@@ -238,7 +242,7 @@ def test_fewest_hosts_of_a_recorded_history_are_refused(
     simulation, directory, tmp_path
 ):
     with pytest.raises(errors.OptionError):
-        runs.run(directory, tmp_path, [parse('now=')], with_need=True)
+        runs.run(runs.RunOrder(directory, tmp_path, needs=True), [parse('now=')])
 
 
 def test_directory_without_a_history_is_refused(tmp_path):

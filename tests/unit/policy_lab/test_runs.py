@@ -20,10 +20,11 @@ class BrokenOff(Exception):
 
 
 def run(history, directory, report=runs.silent, processes=1, **more):
-    more = {'fill_s': 3 * HOUR, 'with_need': True, 'hosts': TIGHT, **more}
-    return runs.run(
-        history, directory, POLICIES, processes=processes, report=report, **more
+    more = {'fill_s': 3 * HOUR, 'needs': True, 'hosts': TIGHT, **more}
+    order = runs.RunOrder(
+        history, directory, processes=processes, report=report, **more
     )
+    return runs.run(order, POLICIES)
 
 
 def timeless(result):
@@ -77,7 +78,7 @@ def test_resumed_run_equals_unbroken(whole, history, tmp_path):
 
 
 def test_finished_run_is_not_run_again_but_for_what_changed(history, tmp_path):
-    few = {'parts': 1, 'with_need': False}
+    few = {'parts': 1, 'needs': False}
     run(history, tmp_path, **few)
     seen = []
     run(history, tmp_path, seen.append, **few)

@@ -45,6 +45,7 @@ def test_peak_counts_what_runs_at_once():
     [
         ('24x40:96', [FleetGroup(24, 40, 98304)]),
         ('1x8:32,2x16:24', [FleetGroup(1, 8, 32768), FleetGroup(2, 16, 24576)]),
+        ('2x8:32:2', [FleetGroup(2, 8, 32768, numa_nodes=2)]),
         ('8:32@50%', [FleetGroup(20, 8, 32768)]),
         ('8:32,8:8@50%', [FleetGroup(16, 8, 32768), FleetGroup(16, 8, 8192)]),
     ],
@@ -66,6 +67,8 @@ def test_hosts_are_read_and_counted(text, groups):
         '3x0:32',
         '3x8:0',
         '384x2x24:72',
+        '3x8:32:0',
+        '3x8:32:2,3x8:32',
     ],
 )
 def test_hosts_that_cannot_be_read_are_refused(text):
