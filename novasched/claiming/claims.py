@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claims of one request: kept together, or undone together."""
+"""The claims of one request: written to the journal, kept or undone together."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.request import (
+    RequestAttempt,
+    ScheduleRequest,
+    UnresolvedClaim,
+)
+from novasched.claiming.retries import Again, Retry, RetryBudget
 from novasched.claiming.verification import (
     CandidateInPlacement,
     HostInCell,
@@ -27,12 +31,17 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
+    NO_CALLER,
+    Caller,
     Candidate,
     CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
+    Entry,
+    Intent,
+    Journal,
     Placement,
 )
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
@@ -54,6 +63,100 @@ NOT_ROLLED_BACK = (
 )
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
+
+
+class ClaimJournal:
+    """Keeps the open journal entries of a request by consumer; without a journal, none.
+
+    Without a ``caller`` the request counts as answered as soon as the claims stand.
+    """
+
+    def __init__(
+        self, journal: Journal | None = None, caller: Caller = NO_CALLER
+    ) -> None:
+        self._journal = journal
+        self._caller = caller
+        self._open: dict[str, Entry] = {}
+
+    def intend(
+        self,
+        request_id: str | None,
+        project_id: str | None,
+        wanted: Sequence[ClaimRequest],
+    ) -> None:
+        """Write down claims that are about to be made."""
+        if self._journal is None:
+            return
+        within_s = self._caller.patience_left_s()
+        intents = []
+        for claim in wanted:
+            allocations = claim.candidate['allocations']
+            amounts = {name: part['resources'] for name, part in allocations.items()}
+            intents.append(
+                Intent(
+                    request_id,
+                    claim.consumer_uuid,
+                    project_id,
+                    amounts,
+                    undo_within_s=within_s,
+                )
+            )
+        consumers = [claim.consumer_uuid for claim in wanted]
+        self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
+
+    def resume(self, entries: Mapping[str, Entry]) -> None:
+        """Take over open entries of an earlier attempt, by consumer."""
+        self._open.update(entries)
+
+    def settle(self, *consumers: str) -> None:
+        """Settle the entries of consumers: recovery leaves their claims alone."""
+        for consumer in consumers:
+            if entry := self._open.pop(consumer, None):
+                entry.settle()
+
+    def take(self, consumer: str) -> Entry | None:
+        """Return the open entry of a consumer, which is another's from now on."""
+        return self._open.pop(consumer, None)
+
+    def end(self, error: BaseException) -> None:
+        """Leave to recovery what is neither answered nor undone.
+
+        An ``error`` that is no Exception ends the process, and no caller hears of it.
+        """
+        for entry in self._open.values():
+            if isinstance(error, Exception):
+                entry.undo_later(0.0)
+            else:
+                entry.leave()
+        self._open = {}
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when the caller waits no more for the answer."""
+        self._caller.check()
+
+    def answer(self, undo: Callable[[], None] = lambda: None) -> None:
+        """Settle the entries once the answer is delivered.
+
+        ``undo`` is called if the answer cannot be delivered.
+        """
+        answered, self._open = self._open, {}
+
+        def settle() -> None:
+            for entry in answered.values():
+                entry.settle()
+
+        def take_back() -> None:
+            self._open.update(answered)
+            try:
+                undo()
+            except BaseException as defect:
+                self.end(defect)
+                raise
+
+        for entry in answered.values():
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)
 
 
 class Claims:
@@ -471,6 +574,29 @@ class Claims:
         self._undo(self._made, records=False)
         for forget in self.if_undone:
             forget()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedRequest(ScheduleRequest):
+    """A request whose hosts are claimed."""
+
+    claims: Claims
+
+    @classmethod
+    def of(cls, request: ScheduleRequest, claims: Claims) -> Self:
+        """Return a request with what holds its claims together."""
+        return cls(**vars(request), claims=claims)
+
+    @property
+    def budget(self) -> RetryBudget:
+        """What the request, and its claims, may still decide again."""
+        return self.claims.budget
+
+    def claiming(self) -> contextlib.AbstractContextManager[object]:
+        return self.claims
+
+    def check_caller(self) -> None:
+        self.claims.check_caller()
 
 
 def chunks(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.request import ClaimedRequest
+from novasched.claiming.claims import ClaimedRequest
 from novasched.claiming.retries import Again, Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members

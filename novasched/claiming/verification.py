@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import (
     ProviderClass,
     RemainingCapacity,
     amounts_of,
 )
+from novasched.claiming.request import RequestAttempt
 from novasched.claiming.retries import LIMITS, Again, Retry, RetryBudget
 from novasched.cluster.freshness import ViewFreshness
 from novasched.objects.context import RequestContext

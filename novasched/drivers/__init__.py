@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.claiming.request import ClaimedRequest, ScheduleRequest
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import ScheduleRequest
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.drivers.plugin_timing import PluginTiming

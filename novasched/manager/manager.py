@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.outage_retry import HandedToSuccessor
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.cluster.release import image_props_version
 from novasched.drivers import Driver
-from novasched.manager.attempts import Answer, RequestAttempts, Selected
+from novasched.manager.attempts import (
+    Answer,
+    HandedToSuccessor,
+    RequestAttempts,
+    Selected,
+)
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller

@@ -11,8 +11,7 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
+from novasched.claiming.claims import ClaimJournal, Claims
 from novasched.journal.recovery import Recovery
 from novasched.journal.store import FileJournal
 from novasched.objects.context import RequestContext

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.request import RequestAttempt
 from novasched.claiming.retries import MOST_ABORTS
 from novasched.claiming.verification import RACING, ProviderCapacity
 from novasched.objects.context import RequestContext

@@ -19,10 +19,9 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched import errors, plugins
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claims import Claims
+from novasched.claiming.claims import ClaimedRequest, Claims
 from novasched.claiming.host_candidates import ALL_HOSTS, RemainingCapacity
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
 from novasched.decisions.comparison import ServerComparison
@@ -220,7 +219,7 @@ class Replayer:
                     remaining,
                     attempt=asked.attempt,
                 )
-                asked = asked.claimed_by(stack.enter_context(claims))
+                asked = ClaimedRequest.of(asked, stack.enter_context(claims))
             driver.select_destinations(asked)
         return {each['index']: each for each in history.decisions(recorder)}
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver that decides and claims for one request, and what is recorded of it."""
 
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
+from novasched.claiming.claims import ClaimedRequest, ClaimJournal, Claims
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.request import RequestAttempt
 from novasched.objects.context import RequestContext
 from novasched.ports import NO_CALLER
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
@@ -63,7 +62,7 @@ def drive(
         verifier,
         attempt=attempt,
     ) as claims:
-        return driver.select_destinations(work.claimed_by(claims))
+        return driver.select_destinations(ClaimedRequest.of(work, claims))
 
 
 def names(placed):

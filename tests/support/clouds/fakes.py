@@ -240,7 +240,7 @@ def schedule_request(
         candidates=ALL_HOSTS if candidates is None else candidates,
         **values,
     )
-    return request if claims is None else request.claimed_by(claims)
+    return request if claims is None else ClaimedRequest.of(request, claims)
 
 
 class DecisionsSeen(DecisionRecorder):

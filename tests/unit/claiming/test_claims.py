@@ -10,10 +10,9 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
+from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, ClaimJournal, Claims, chunks
 from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.request import RequestAttempt, UnresolvedClaim
 from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT

@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.claims import Claims
+from novasched.claiming.request import RequestAttempt, UnresolvedClaim
 from novasched.claiming.reservation import (
     GroupLocks,
     Reservation,

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from novasched import errors, releases
-from novasched.claiming.attempt import RequestAttempt
 from novasched.claiming.host_candidates import ALL_HOSTS
+from novasched.claiming.request import RequestAttempt
 from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
 from novasched.manager.candidate_query import QueryPolicy
