@@ -44,7 +44,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.placement_copy.copy import CopyKeeper
-from novasched.placement_copy.new_nodes import NewNodes
 from novasched.ports import (
     MAY_ARRIVE,
     STANDS,
@@ -352,7 +351,6 @@ class RequestAttempts:
             copy if query_policy.of_copy else None,
             lambda: outages.waited_for(PLACEMENT),
         )
-        self._new_nodes = NewNodes(copy, view.node_uuids, clock)
         self._queries = QueryMaker(view, placement, network, query_policy, clock)
 
     def select(
@@ -480,8 +478,9 @@ class RequestAttempts:
             raise errors.NoValidHost('')
         if nodes is None:
             self._see_hosts(request)
-        lags = self._new_nodes.are_missing
-        return replace(request, spec=spec, candidates=answer, copy_lags=lags), query
+        if self.copy is not None:
+            request = replace(request, copy_lags=self.copy.lacks_nodes)
+        return replace(request, spec=spec, candidates=answer), query
 
     def query(
         self, context: RequestContext, spec: RequestSpec
