@@ -18,7 +18,7 @@ from novasched.claiming.request import (
     ScheduleRequest,
     UnresolvedClaim,
 )
-from novasched.claiming.retries import Again, Retry, RetryBudget
+from novasched.claiming.retries import Again, Retry
 from novasched.claiming.verification import (
     CandidateInPlacement,
     HostInCell,
@@ -586,11 +586,6 @@ class ClaimedRequest(ScheduleRequest):
     def of(cls, request: ScheduleRequest, claims: Claims) -> Self:
         """Return a request with what holds its claims together."""
         return cls(**vars(request), claims=claims)
-
-    @property
-    def budget(self) -> RetryBudget:
-        """What the request, and its claims, may still decide again."""
-        return self.claims.budget
 
     def claiming(self) -> contextlib.AbstractContextManager[object]:
         return self.claims

@@ -13,11 +13,16 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from novasched.cluster.cell_query import CellAnswer, CellQuery, NodesNow, QueryTime
+from novasched.cluster.cell_query import (
+    CellAnswer,
+    CellQuery,
+    NodesNow,
+    QueryTime,
+    log_invalid,
+)
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import log_stamps
 from novasched.cluster.host_columns import HostColumns, NodeKey, Ratios, host_values
-from novasched.cluster.invalid_rows import log_invalid
 from novasched.cluster.services import Services, Window
 from novasched.ports import Cell, ComputeNodeRow, Heartbeats, ServiceRow
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -371,7 +376,7 @@ class ComputeNodes:
             return
         values, invalid = {}, []
         for key, row in changed.items():
-            if row.host is None:  # it cannot be used, see invalid_rows
+            if row.host is None:  # it cannot be used, see cell_query
                 invalid.append(key)
             else:
                 values[key] = host_values(row, self._ratios)
