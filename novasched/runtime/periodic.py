@@ -113,10 +113,9 @@ class HostLock:
     """Host-wide lock, for one worker to run a task: held by one process until it ends,
     however it ends.
 
-    It is the name of an abstract socket: no file is left behind, and the kernel
-    releases it. File locks of oslo.concurrency and fasteners need a directory that all
-    users can write, and leave files that others may not open. The name is hashed, so
-    may be secret.
+    It is the name of an abstract socket: the kernel releases it, and leaves no file.
+    File locks of oslo.concurrency and fasteners need a directory that all users can
+    write. The name is hashed, so may be secret.
     """
 
     def __init__(self, name: str) -> None:
