@@ -14,7 +14,6 @@ from typing import NoReturn, Self
 from novasched import errors
 from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.request import (
-    RequestAttempt,
     ScheduleRequest,
     UnresolvedClaim,
 )
@@ -26,15 +25,12 @@ from novasched.claiming.verification import (
     ProviderCapacity,
     Verifier,
 )
-from novasched.cluster.freshness import ViewFreshness
-from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     NO_CALLER,
     Caller,
     Candidate,
-    CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -44,7 +40,6 @@ from novasched.ports import (
     Journal,
     Placement,
 )
-from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.outcomes import Outcome
 
@@ -171,33 +166,23 @@ class Claims:
     def __init__(
         self,
         placement: Placement,
-        context: RequestContext,
-        version: str,
-        remaining: RemainingCapacity | None = None,
-        claim_journal: ClaimJournal | None = None,
-        recorder: DecisionRecorder = NO_RECORDER,
-        verifier: CandidateVerifier | None = None,
-        may_be_stale: bool = False,
-        freshness: ViewFreshness | None = None,
-        attempt: RequestAttempt | None = None,
+        request: ScheduleRequest,
+        journal: Journal | None = None,
     ) -> None:
         self._placement = placement
-        self._attempt = attempt or RequestAttempt()
-        self._context = context.elevated()
-        self._user_id = context.user_id
-        self._version = version
+        self._request = request
+        self._attempt = request.attempt
+        self._context = request.context.elevated()
+        self._version = request.candidates.version
         self._made: list[Claimed | ClaimUnknown] = []
         self._wanted: dict[str, ClaimRequest] = {}
-        self.remaining = remaining or RemainingCapacity({})  # less what was claimed
-        self._journal = claim_journal or ClaimJournal()
-        self._recorder = recorder
-        self._copy = verifier
-        self._freshness = freshness or ViewFreshness(is_new=True)
+        # less what was claimed
+        self.remaining = RemainingCapacity(request.candidates.summaries)
+        self._journal = ClaimJournal(journal, request.caller)
+        self._recorder = request.recorder
         self._left_behind: list[str] = []
-        self.budget = self._attempt.budget
-        self.verification = PickVerification(
-            self._freshness, self.remaining, self.budget, recorder, may_be_stale
-        )
+        self._budget = request.budget
+        self.verification = PickVerification(request, self.remaining)
         self.verify_with()
         self.if_undone: list[Callable[[], None]] = []
 
@@ -234,19 +219,13 @@ class Claims:
 
     def verify_with(self, *others: Verifier, enforces_capacity: bool = True) -> None:
         """Choose the verifiers, in the order in which they look."""
-        verifiers: list[Verifier] = [HostInCell(self._freshness)]
-        if self._copy is not None:
-            verifiers.append(CandidateInPlacement(self._copy, self._recorder))
+        request, copy = self._request, self._request.candidates.verifier
+        verifiers: list[Verifier] = [HostInCell(request.freshness)]
+        if copy is not None:
+            verifiers.append(CandidateInPlacement(copy, self._recorder))
         if enforces_capacity:
-            verifiers.append(
-                ProviderCapacity(
-                    self._placement,
-                    self._context,
-                    self.remaining,
-                    self._attempt,
-                    self._recorder,
-                )
-            )
+            capacity = ProviderCapacity(self._placement, request, self.remaining)
+            verifiers.append(capacity)
         self.verification.verifiers = [*verifiers, *others]
 
     def make(
@@ -287,7 +266,7 @@ class Claims:
             )
         if isinstance(outcome, ClaimRefused):
             if outcome.conflicted:
-                self.budget.spend(Outcome.BUSY)
+                self._budget.spend(Outcome.BUSY)
             self.remaining.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
             return self._refused(wanted, outcome)
@@ -358,7 +337,7 @@ class Claims:
         """Take claims that stand for these, which are never rolled back."""
         if self._attempt.adopt(wanted, self._recorder):
             return None
-        return self.budget.retry(
+        return self._budget.retry(
             Outcome.REFUSED, 'other candidates were claimed before'
         )
 
@@ -381,7 +360,7 @@ class Claims:
             self.remaining.refuse(candidates[0], broken.blocks)
         else:
             self.remaining.refuse_all(candidates, broken.blocks)
-        return self.budget.retry(broken.why, broken.text)
+        return self._budget.retry(broken.why, broken.text)
 
     @contextlib.contextmanager
     def _written(
@@ -414,7 +393,7 @@ class Claims:
 
     def _user_of(self, request: RequestSpec) -> str | None:
         user_id = request.user_id if 'user_id' in request else None
-        return user_id or self._user_id
+        return user_id or self._request.context.user_id
 
     def _refused(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> Retry:
         """Record a refusal. Return where the request goes on."""
@@ -426,7 +405,7 @@ class Claims:
             why = Outcome.UNAVAILABLE if self._attempt.retries_rollback else why
         if refused.status == 0:
             why = Outcome.UNREACHABLE
-        retry = self.budget.retry(why, refused.text)
+        retry = self._budget.retry(why, refused.text)
         if retry.again is Again.NOWHERE:
             LOG.log(
                 logging.DEBUG if self._attempt.retries_rollback else logging.WARNING,
@@ -550,7 +529,7 @@ class Claims:
     ) -> None:
         """Leave claims that could not be undone to the next attempt, or to recovery."""
         self._left_behind += why
-        self.budget.spend(Outcome.UNKNOWN, len(why))
+        self._budget.spend(Outcome.UNKNOWN, len(why))
         for claim in claims:
             consumer = claim.consumer_uuid
             entry, wanted = self._journal.take(consumer), self._wanted[consumer]
@@ -583,9 +562,14 @@ class ClaimedRequest(ScheduleRequest):
     claims: Claims
 
     @classmethod
-    def of(cls, request: ScheduleRequest, claims: Claims) -> Self:
+    def of(
+        cls,
+        request: ScheduleRequest,
+        placement: Placement,
+        journal: Journal | None = None,
+    ) -> Self:
         """Return a request with what holds its claims together."""
-        return cls(**vars(request), claims=claims)
+        return cls(**vars(request), claims=Claims(placement, request, journal))
 
     def claiming(self) -> contextlib.AbstractContextManager[object]:
         return self.claims

@@ -18,10 +18,9 @@ from novasched.claiming.host_candidates import (
     RemainingCapacity,
     amounts_of,
 )
-from novasched.claiming.request import RequestAttempt
-from novasched.claiming.retries import LIMITS, Again, Retry, RetryBudget
+from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.retries import LIMITS, Again, Retry
 from novasched.cluster.freshness import ViewFreshness
-from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
@@ -136,16 +135,14 @@ class ProviderCapacity(Verifier):
     def __init__(
         self,
         placement: Placement,
-        context: RequestContext,
+        request: ScheduleRequest,
         remaining: RemainingCapacity,
-        attempt: RequestAttempt,
-        recorder: DecisionRecorder,
     ) -> None:
         self._placement = placement
-        self._context = context
+        self._context = request.context.elevated()
         self._remaining = remaining
-        self._attempt = attempt
-        self._recorder = recorder
+        self._attempt = request.attempt
+        self._recorder = request.recorder
 
     def after(self, claims: MadeClaims) -> Retry | None:
         """Raises errors.AllocationUpdateFailed if placement is unavailable."""
@@ -182,23 +179,16 @@ class ProviderCapacity(Verifier):
 class PickVerification:
     """Verifies picks before they are claimed, and alternates before they are answered.
 
-    What is void is no candidate any more. If the candidates ``may_be_stale``, too many
-    void picks end the work with them.
+    What is void is no candidate any more. Too many void picks end the work with the
+    candidates, if others may be newer.
     """
 
-    def __init__(
-        self,
-        freshness: ViewFreshness,
-        remaining: RemainingCapacity,
-        budget: RetryBudget,
-        recorder: DecisionRecorder,
-        may_be_stale: bool,
-    ) -> None:
-        self._freshness = freshness
+    def __init__(self, request: ScheduleRequest, remaining: RemainingCapacity) -> None:
+        self._freshness = request.freshness
         self._remaining = remaining
-        self._budget = budget
-        self._recorder = recorder
-        self._may_be_stale = may_be_stale
+        self._budget = request.budget
+        self._recorder = request.recorder
+        self._may_be_stale = not request.candidates.further
         self._seen: dict[str, tuple[Candidate, Retry | None]] = {}
         self.verifiers: Sequence[Verifier] = ()
 

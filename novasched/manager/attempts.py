@@ -17,10 +17,8 @@ from novasched import errors
 from novasched.claiming.claims import (
     UNDO_WITHIN_S,
     ClaimedRequest,
-    ClaimJournal,
-    Claims,
 )
-from novasched.claiming.host_candidates import RemainingCapacity, by_provider
+from novasched.claiming.host_candidates import by_provider
 from novasched.claiming.request import (
     RequestAttempt,
     ScheduleRequest,
@@ -571,20 +569,7 @@ class RequestAttempts:
         """Add what holds the claims together, if its instances are named."""
         if not request.names_instances:
             return request
-        candidates = request.candidates
-        claims = Claims(
-            self._placement,
-            request.context,
-            candidates.version,
-            RemainingCapacity(candidates.summaries),
-            claim_journal=ClaimJournal(self._journal, request.caller),
-            recorder=request.recorder,
-            verifier=candidates.verifier,
-            may_be_stale=not candidates.further,
-            freshness=request.freshness,
-            attempt=request.attempt,
-        )
-        return ClaimedRequest.of(request, claims)
+        return ClaimedRequest.of(request, self._placement, self._journal)
 
 
 def _has_others(answer: Candidates, known: Candidates) -> bool:

@@ -19,8 +19,8 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched import errors, plugins
-from novasched.claiming.claims import ClaimedRequest, Claims
-from novasched.claiming.host_candidates import ALL_HOSTS, RemainingCapacity
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
@@ -195,6 +195,7 @@ class Replayer:
         spec, uuids = history.request_of(request), request['instance_uuids']
         is_offered = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
         offered = _offered(hosts) if self._reads_candidates else []
+        candidates = Candidates(offered, '', request['capacity'])
         asker = RequestContext(overwrite=False)
         recorder = RequestRecorder(
             SYSTEM_CLOCK, random.Random(), asker, spec, uuids, lambda ended: None
@@ -204,22 +205,15 @@ class Replayer:
             spec,
             uuids or (),
             names_instances=uuids is not None,
-            candidates=Candidates(offered, '') if is_offered else ALL_HOSTS,
+            candidates=candidates if is_offered else ALL_HOSTS,
             recorder=recorder,
             attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
         )
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.suppress(errors.NoValidHost))
             if is_offered and uuids is not None:
-                remaining = RemainingCapacity(request['capacity'])
-                claims = Claims(
-                    self._context.placement,
-                    asker,
-                    '',
-                    remaining,
-                    attempt=asked.attempt,
-                )
-                asked = ClaimedRequest.of(asked, stack.enter_context(claims))
+                asked = ClaimedRequest.of(asked, self._context.placement)
+                stack.enter_context(asked.claiming())
             driver.select_destinations(asked)
         return {each['index']: each for each in history.decisions(recorder)}
 

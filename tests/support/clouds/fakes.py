@@ -226,12 +226,10 @@ class FakePlacement:
         return UndoLeft(dict.fromkeys(left, 'placement is away'))
 
 
-def schedule_request(
-    context, spec, uuids, candidates=None, claims=None, alternates=False, **values
-):
+def schedule_request(context, spec, uuids, candidates=None, alternates=False, **values):
     """A request as a driver gets it: all hosts are candidates, and nothing is claimed,
     unless it is given."""
-    request = ScheduleRequest(
+    return ScheduleRequest(
         context,
         spec,
         uuids or (),
@@ -240,7 +238,6 @@ def schedule_request(
         candidates=ALL_HOSTS if candidates is None else candidates,
         **values,
     )
-    return request if claims is None else ClaimedRequest.of(request, claims)
 
 
 class DecisionsSeen(DecisionRecorder):
