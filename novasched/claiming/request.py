@@ -183,6 +183,7 @@ class ScheduleRequest:
     instance_uuids: Sequence[str] = ()
     names_instances: bool = True  # else its hosts are not claimed
     return_alternates: bool = False
+    return_objects: bool = True  # else the selected hosts as dicts
     candidates: Candidates = ALL_HOSTS
     caller: Caller = NO_CALLER
     recorder: DecisionRecorder = NO_RECORDER  # gets each decision

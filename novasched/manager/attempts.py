@@ -351,36 +351,35 @@ class RequestAttempts:
         )
         self._queries = QueryMaker(view, placement, network, query_policy, clock)
 
-    def select(
-        self, request: ScheduleRequest, return_objects: bool
-    ) -> Selected | HandedToSuccessor:
+    def select(self, request: ScheduleRequest) -> Selected | HandedToSuccessor:
         """Place the instances. If a service is unavailable, wait for it as long as the
         caller waits."""
         waiting = OutageRetry(
             self._outages, request, self._placement, self.view, self._clock
         )
-        return waiting.run(functools.partial(self._attempt, request, return_objects))
+        return waiting.run(functools.partial(self._attempt, request))
 
-    def _attempt(
-        self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
-    ) -> Selected:
+    def _attempt(self, request: ScheduleRequest, attempt: RequestAttempt) -> Selected:
         clock, stage = self._clock, request.recorder.stage
         freshness = ViewFreshness(self.view, clock.monotonic(), stage, clock)
         request = replace(request, attempt=attempt, freshness=freshness)
         if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
-            return self._selected(request, return_objects)
+            return self._selected(request)
         freshness.refresh_if_stale()
         self._announce(request)
-        return self._place(request, return_objects)
+        return self._place(request)
 
-    def _selected(self, request: ScheduleRequest, return_objects: bool) -> Selected:
+    def _selected(self, request: ScheduleRequest) -> Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
         request, query = self._with_candidates(request)
         self._announce(request)
         while True:
             request.budget.renew(Scope.CANDIDATES)
+            asked = request
+            if request.names_instances:
+                asked = ClaimedRequest.of(request, self._placement, self._journal)
             try:
-                return self._place(self._with_claims(request), return_objects)
+                return self._place(asked)
             except errors.NoValidHost:
                 more = self._once_more(request, query)
                 if more is None:
@@ -418,7 +417,7 @@ class RequestAttempts:
             budget.decide_again(why)
         return more
 
-    def _place(self, request: ScheduleRequest, return_objects: bool) -> Selected:
+    def _place(self, request: ScheduleRequest) -> Selected:
         """Run the driver. Any later failure rolls the claims back."""
         with request.claiming():
             placed = self.driver.select_destinations(request)
@@ -427,7 +426,7 @@ class RequestAttempts:
                 self._notifier.select_destinations(
                     request.context, placed.request, 'end'
                 )
-            return placed.selections, _answer(placed, return_objects)
+            return placed.selections, _answer(placed, request.return_objects)
 
     def _see_hosts(self, request: ScheduleRequest) -> None:
         """Use known host state if the driver verifies its picks; otherwise refresh."""
@@ -564,12 +563,6 @@ class RequestAttempts:
             raise errors.NoValidHost('')
         request.freshness.refresh()
         return answer
-
-    def _with_claims(self, request: ScheduleRequest) -> ScheduleRequest:
-        """Add what holds the claims together, if its instances are named."""
-        if not request.names_instances:
-            return request
-        return ClaimedRequest.of(request, self._placement, self._journal)
 
 
 def _has_others(answer: Candidates, known: Candidates) -> bool:

@@ -115,6 +115,7 @@ class SchedulerManager:
             instance_uuids=instance_uuids or (),
             names_instances=instance_uuids is not None,
             return_alternates=return_alternates and return_objects,
+            return_objects=return_objects,
             caller=caller or NO_CALLER,
             recorder=self._decision_log.recorder(context, request, instance_uuids),
             check=check,
@@ -122,7 +123,7 @@ class SchedulerManager:
         )
         if after is not None:
             asked.recorder.waited(after.unavailable, after.waited_s, again=True)
-        selected = self._selected(asked, return_objects)
+        selected = self._selected(asked)
         if isinstance(selected, HandedToSuccessor):  # it is recorded there
             successor: SchedulerManager = selected.manager
             return successor.select_destinations(
@@ -139,13 +140,11 @@ class SchedulerManager:
         asked.recorder.ended(selections, None, asked.budget.rounds)
         return answer
 
-    def _selected(
-        self, asked: ScheduleRequest, return_objects: bool
-    ) -> Selected | HandedToSuccessor:
+    def _selected(self, asked: ScheduleRequest) -> Selected | HandedToSuccessor:
         """Place the instances; record what the request raises."""
         recorder, rounds = asked.recorder, asked.budget.rounds
         try:
-            return self.attempts.select(asked, return_objects)
+            return self.attempts.select(asked)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained, rounds)
