@@ -25,7 +25,6 @@ from novasched.claiming.request import (
     UnresolvedClaim,
 )
 from novasched.claiming.retries import RetryBudget, Scope
-from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.freshness import ViewFreshness
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult
@@ -33,8 +32,7 @@ from novasched.manager.candidate_query import (
     LAGS,
     NO_HOST_LEFT,
     UNVERIFIED,
-    CandidateSource,
-    QueryMaker,
+    CandidateQueries,
     QueryPolicy,
 )
 from novasched.objects.context import RequestContext
@@ -342,14 +340,15 @@ class RequestAttempts:
         self._clock = clock
         self._outages = outages = outages or Outages()
         self._query_policy = query_policy
-        self._candidate_source = CandidateSource(
+        self._queries = CandidateQueries(
+            view,
             placement,
-            AggregateSync(view, placement),
-            query_policy.on_answer,
-            copy if query_policy.of_copy else None,
+            network,
+            query_policy,
+            copy,
             lambda: outages.waited_for(PLACEMENT),
+            clock,
         )
-        self._queries = QueryMaker(view, placement, network, query_policy, clock)
 
     def select(self, request: ScheduleRequest) -> Selected | HandedToSuccessor:
         """Place the instances. If a service is unavailable, wait for it as long as the
@@ -448,7 +447,7 @@ class RequestAttempts:
         The cells are looked at once, as late as can be.
         """
         attempt, recorder = request.attempt, request.recorder
-        spec, query, nodes = self._queries.of(request)
+        spec, query, nodes = self._queries.make(request)
         if nodes == []:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(spec))
@@ -456,7 +455,7 @@ class RequestAttempts:
         if answer is None:
             is_patient = attempt.retries_rollback and not attempt.is_admitted
             with recorder.stage('query'):
-                answer = self._candidate_source.ask(
+                answer = self._queries.ask(
                     request.context, query, is_patient=is_patient
                 )
         recorder.asked(query, answer)
@@ -485,7 +484,7 @@ class RequestAttempts:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
         request = ScheduleRequest(context, spec, freshness=ViewFreshness(self.view))
-        return self._queries.of(request)[:2]
+        return self._queries.make(request)[:2]
 
     def _why_others(self, known: Candidates, budget: RetryBudget) -> Outcome | None:
         """Return why other candidates may do where these would not.
@@ -550,9 +549,7 @@ class RequestAttempts:
         Raises errors.NoValidHost where there are none.
         """
         with request.recorder.stage('query'):
-            answer = self._candidate_source.ask(
-                request.context, query, fresh, why_not_copy
-            )
+            answer = self._queries.ask(request.context, query, fresh, why_not_copy)
         request.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
             request.attempt.failed_query = answer

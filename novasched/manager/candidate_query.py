@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from novasched import errors
 from novasched.claiming.request import ScheduleRequest
-from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.view import ClusterView
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -39,6 +39,7 @@ from novasched.resources.features import FEATURES, Features, of_release
 from novasched.resources.request import with_aggregates
 from novasched.resources.requirements import NetworkOrSubnet, Port, Reach
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.log_once import LogOnce
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.reasons import Blocker
 
@@ -49,6 +50,12 @@ LAGS = 'its copy does not show all hosts yet'
 NO_HOST_LEFT = 'no host of its copy was left'
 
 
+LOOK_AGAIN_S = 60.0
+"""How long what was found of an aggregate in placement is used."""
+MOST_LOOKS = 8
+"""Aggregates that one request may have looked at."""
+LOOK_FOR_S = 5.0
+"""After which no further one is looked at: a request waits for it."""
 WIDTH = 8
 """How many questions of one request are under way at once."""
 
@@ -82,8 +89,70 @@ class QueryPolicy:
         )
 
 
-class QueryMaker:
-    """Makes the query of each request; threads may share it."""
+@dataclass(eq=False)
+class AggregateSync:
+    """Warns once of each aggregate that placement lacks, until it is mended.
+
+    When an aggregate changes, nova copies its hosts to placement. If that failed,
+    placement offers no host for requests for the aggregate. One host of it is checked,
+    so the cost does not grow with its hosts. Threads may share it.
+    """
+
+    view: ClusterView
+    placement: Placement
+    clock: Clock = SYSTEM_CLOCK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _look_at: dict[str, float] = field(default_factory=dict)
+    _warned: LogOnce = field(default_factory=LogOnce)
+
+    def look(self, context: RequestContext, uuids: Collection[str]) -> None:
+        """Check the aggregates of these that are due, and warn."""
+        known = self.view.aggregates.all() if uuids else []
+        asked_for = {a.uuid: a for a in known if a.uuid and a.uuid in uuids and a.hosts}
+        now = self.clock.monotonic()
+        with self._lock:
+            due = [uuid for uuid in asked_for if self._look_at.get(uuid, now) <= now]
+            due = due[:MOST_LOOKS]
+            self._look_at.update(dict.fromkeys(due, now + LOOK_AGAIN_S))
+        for uuid in due:
+            if self.clock.monotonic() < now + LOOK_FOR_S:
+                self._look(context, uuid, asked_for[uuid])
+
+    def _look(self, context: RequestContext, uuid: str, aggregate: Aggregate) -> None:
+        host, node_uuid = self._node_of(aggregate)
+        if node_uuid is None:
+            return
+        known = self.placement.aggregates(context, node_uuid)
+        if isinstance(known, QueryFailed):
+            return
+        if uuid in known:
+            self._warned.ends(uuid)
+        elif self._warned.begins(uuid):
+            LOG.warning(
+                'Placement does not know that host %s is in aggregate %s (%s), and '
+                'finds no host for requests that ask for the aggregate; mend it with: '
+                'nova-manage placement sync_aggregates',
+                host,
+                aggregate.name,
+                uuid,
+            )
+
+    def _node_of(self, aggregate: Aggregate) -> tuple[str, str | None]:
+        """Return a host of an aggregate and the uuid of its node, if one is known."""
+        try:
+            for host in sorted(aggregate.hosts)[:MOST_LOOKS]:
+                for _, _, uuid in self.view.nodes_named(host, None):
+                    return host, uuid
+        except errors.StoreFailed as problem:
+            LOG.debug('The hosts of %s are not known: %s', aggregate.name, problem)
+        return '', None
+
+
+class CandidateQueries:
+    """Makes the query of each request, and has it answered; threads may share it.
+
+    ``unavailable`` returns why placement is waited for, '' if it is not.
+    """
 
     def __init__(
         self,
@@ -91,15 +160,20 @@ class QueryMaker:
         placement: Placement,
         network: Network,
         policy: QueryPolicy = QueryPolicy(),
+        copy: CopyKeeper | None = None,
+        unavailable: Callable[[], str] = lambda: '',
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._view = view
         self._placement = placement
         self._network = network
         self._policy = policy
+        self._copy = copy if policy.of_copy else None
+        self._unavailable = unavailable
         self._clock = clock
+        self._aggregate_sync = AggregateSync(view, placement, clock)
 
-    def of(
+    def make(
         self, request: ScheduleRequest
     ) -> tuple[RequestSpec, Query, list[str] | None]:
         """Return a request as filters see it, its query, and the nodes that it names.
@@ -157,6 +231,63 @@ class QueryMaker:
             named = destination.replaced(host=host, node=node)
             spec = spec.replaced(requested_destination=named)
         return spec, [uuid for _, _, uuid in nodes]
+
+    def ask(
+        self,
+        context: RequestContext,
+        query: Query,
+        fresh: bool = False,
+        why_not_copy: str = '',
+        is_patient: bool = False,
+    ) -> Candidates | QueryFailed:
+        """Ask for the query and for its fallback; one answer is enough.
+
+        A copy of placement is asked first, unless ``why_not_copy`` is given; if
+        ``fresh``, it is refreshed before. Without candidates, hosts whose aggregates
+        placement does not know are logged. While requests wait for placement, a
+        request that ``is_patient`` asks nothing: its query would delay them.
+        """
+        if is_patient and (problem := self._unavailable()):
+            return QueryFailed(0, problem, is_unavailable=True)
+        copied: Candidates | str = why_not_copy or self._of_copy(query, fresh)
+        if isinstance(copied, Candidates):
+            answer: Candidates | QueryFailed = copied
+        else:
+            answer = self._ask(context, query)
+            if isinstance(answer, Candidates) and copied:
+                answer = replace(answer, fallback=copied)
+        if isinstance(answer, Candidates) and not answer.requests:
+            wanted = [uuids for group in query.groups for uuids in group.member_of]
+            self._aggregate_sync.look(context, frozenset().union(*wanted))
+        return answer
+
+    def _of_copy(self, query: Query, fresh: bool) -> Candidates | str:
+        """Return the candidates of the copy; else why placement must be asked."""
+        if self._copy is None:
+            return ''
+        answer = self._copy.candidates(query, fresh)
+        if isinstance(answer, Candidates):
+            self._policy.on_answer(answer)
+        return answer
+
+    def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
+        answer = self._ask_one(context, query)
+        if query.fallback is None:
+            return answer
+        LOG.debug('Requesting fallback allocation candidates with VCPU instead of PCPU')
+        more = self._ask_one(context, query.fallback)
+        if isinstance(answer, QueryFailed):
+            return more
+        return answer if isinstance(more, QueryFailed) else _joined(answer, more)
+
+    def _ask_one(
+        self, context: RequestContext, query: Query
+    ) -> Candidates | QueryFailed:
+        answer = self._placement.candidates(context, query.encode())
+        if isinstance(answer, Candidates) and query.limit is not None:
+            answer = replace(answer, cut=len(answer.requests) >= query.limit)
+        self._policy.on_answer(answer)
+        return answer
 
     def inputs(
         self,
@@ -263,84 +394,6 @@ def _each(
 def _log(level: int, lines: Iterable[str]) -> None:
     for line in lines:
         LOG.log(level, line)
-
-
-class CandidateSource:
-    """Asks a query with its fallback, and what else an empty answer calls for.
-
-    ``unavailable`` returns why placement is waited for, '' if it is not.
-    """
-
-    def __init__(
-        self,
-        placement: Placement,
-        aggregate_sync: AggregateSync,
-        on_answer: Callable[[Candidates | QueryFailed], None],
-        copy: CopyKeeper | None = None,
-        unavailable: Callable[[], str] = lambda: '',
-    ) -> None:
-        self._placement = placement
-        self._copy = copy
-        self._aggregate_sync = aggregate_sync
-        self._on_answer = on_answer
-        self._unavailable = unavailable
-
-    def ask(
-        self,
-        context: RequestContext,
-        query: Query,
-        fresh: bool = False,
-        why_not_copy: str = '',
-        is_patient: bool = False,
-    ) -> Candidates | QueryFailed:
-        """Ask for the query and for its fallback; one answer is enough.
-
-        A copy of placement is asked first, unless ``why_not_copy`` is given; if
-        ``fresh``, it is refreshed before. Without candidates, hosts whose aggregates
-        placement does not know are logged. While requests wait for placement, a
-        request that ``is_patient`` asks nothing: its query would delay them.
-        """
-        if is_patient and (problem := self._unavailable()):
-            return QueryFailed(0, problem, is_unavailable=True)
-        copied: Candidates | str = why_not_copy or self._of_copy(query, fresh)
-        if isinstance(copied, Candidates):
-            answer: Candidates | QueryFailed = copied
-        else:
-            answer = self._ask(context, query)
-            if isinstance(answer, Candidates) and copied:
-                answer = replace(answer, fallback=copied)
-        if isinstance(answer, Candidates) and not answer.requests:
-            wanted = [uuids for group in query.groups for uuids in group.member_of]
-            self._aggregate_sync.look(context, frozenset().union(*wanted))
-        return answer
-
-    def _of_copy(self, query: Query, fresh: bool) -> Candidates | str:
-        """Return the candidates of the copy; else why placement must be asked."""
-        if self._copy is None:
-            return ''
-        answer = self._copy.candidates(query, fresh)
-        if isinstance(answer, Candidates):
-            self._on_answer(answer)
-        return answer
-
-    def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
-        answer = self._ask_one(context, query)
-        if query.fallback is None:
-            return answer
-        LOG.debug('Requesting fallback allocation candidates with VCPU instead of PCPU')
-        more = self._ask_one(context, query.fallback)
-        if isinstance(answer, QueryFailed):
-            return more
-        return answer if isinstance(more, QueryFailed) else _joined(answer, more)
-
-    def _ask_one(
-        self, context: RequestContext, query: Query
-    ) -> Candidates | QueryFailed:
-        answer = self._placement.candidates(context, query.encode())
-        if isinstance(answer, Candidates) and query.limit is not None:
-            answer = replace(answer, cut=len(answer.requests) >= query.limit)
-        self._on_answer(answer)
-        return answer
 
 
 def _joined(first: Candidates, more: Candidates) -> Candidates:

@@ -7,7 +7,7 @@ import pytest
 from oslo_context import context as oslo_context
 
 from novasched import errors
-from novasched.manager.candidate_query import QueryMaker
+from novasched.manager.candidate_query import CandidateQueries
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.ports import QueryFailed
@@ -40,7 +40,7 @@ def facts():
         make.placement.known_aggregates = aggregates
         make.network = network or FakeNetwork(PORTS, SEGMENTS)
         make.view = FakeView(factories.hosts())
-        finder = QueryMaker(make.view, make.placement, make.network)
+        finder = CandidateQueries(make.view, make.placement, make.network)
         context = RequestContext(overwrite=False)
         make.missed = []
         return finder.inputs(
@@ -63,7 +63,7 @@ def test_prefilters_read_versions_and_aggregates_from_the_view(facts):
     assert list(facts().aggregates) == []
     view = FakeView(factories.hosts())
     view.aggregates.update(known)
-    finder = QueryMaker(view, FakePlacement(), FakeNetwork())
+    finder = CandidateQueries(view, FakePlacement(), FakeNetwork())
     found = finder.inputs(RequestContext(overwrite=False), factories.request())
     assert view.aggregates.looks == 0
     assert list(found.aggregates) == list(found.aggregates) == known
