@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.request import (
     ScheduleRequest,
     UnresolvedClaim,
@@ -23,6 +22,7 @@ from novasched.claiming.verification import (
     HostInCell,
     PickVerification,
     ProviderCapacity,
+    RemainingCapacity,
     Verifier,
 )
 from novasched.objects.request_spec import RequestSpec

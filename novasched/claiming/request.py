@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import NamedTuple
 
-from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.claiming.retries import RetryBudget
 from novasched.cluster.freshness import ViewFreshness
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
+    ALL_HOSTS,
     NO_CALLER,
     Caller,
     Candidates,

@@ -18,7 +18,7 @@ from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Placement
+from novasched.ports import KnownRoots, Placement
 from novasched.scheduler.pipeline import Profile
 
 __all__ = [
@@ -97,6 +97,7 @@ class DriverContext:
     own_alternates: bool = False
     enforce_groups: bool = True
     enforce_capacity: bool = True
+    roots: KnownRoots = field(default_factory=KnownRoots)
 
     @classmethod
     def from_conf(

@@ -18,7 +18,6 @@ from novasched.claiming.claims import (
     UNDO_WITHIN_S,
     ClaimedRequest,
 )
-from novasched.claiming.host_candidates import by_provider
 from novasched.claiming.request import (
     RequestAttempt,
     ScheduleRequest,
@@ -219,7 +218,7 @@ class OutageRetry:
         if self._view.unavailable_cells(cell_uuid):
             providers = None
             if offered is not None and (offered.copy is not None or not offered.cut):
-                providers = by_provider(offered)
+                providers = offered.by_provider()
             target = target_of(spec)
             broken = self._view.cells.broken()
             for name in self._view.unavailable_cells(cell_uuid, target, providers):

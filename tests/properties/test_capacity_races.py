@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.claiming.host_candidates import RemainingCapacity
 from novasched.claiming.request import ScheduleRequest
 from novasched.claiming.retries import MOST_ABORTS
-from novasched.claiming.verification import RACING, ProviderCapacity
+from novasched.claiming.verification import RACING, ProviderCapacity, RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import Claimed, ClaimRequest
 

@@ -20,7 +20,6 @@ from oslo_config import cfg
 
 from novasched import errors, plugins
 from novasched.claiming.claims import ClaimedRequest
-from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
@@ -30,7 +29,7 @@ from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.placement.claimless import ClaimlessPlacement
-from novasched.ports import Candidates, ClaimRequest
+from novasched.ports import ALL_HOSTS, Candidates, ClaimRequest
 from novasched.process import opts
 from novasched.releases import NEWEST, named
 from novasched.runtime.clock import SYSTEM_CLOCK

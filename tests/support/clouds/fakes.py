@@ -11,12 +11,12 @@ from collections import Counter
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.drivers import ClaimedRequest, Driver, ScheduleRequest, ScheduleResult
 from novasched.objects.selection import Selection
 from novasched.outages import Outages
 from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
+    ALL_HOSTS,
     STANDS,
     Candidates,
     Claimed,
