@@ -13,10 +13,11 @@ from typing import NoReturn, Self
 
 from novasched import errors
 from novasched.claiming.request import (
+    Again,
+    Retry,
     ScheduleRequest,
     UnresolvedClaim,
 )
-from novasched.claiming.retries import Again, Retry
 from novasched.claiming.verification import (
     CandidateInPlacement,
     HostInCell,

@@ -14,7 +14,7 @@ import numpy as np
 
 from novasched import errors
 from novasched.claiming.claims import ClaimedRequest
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.request import Again, Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members
 from novasched.cluster.host_picks import group_of

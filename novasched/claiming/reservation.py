@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from novasched.claiming.claims import ClaimedRequest
-from novasched.claiming.request import ScheduleRequest
-from novasched.claiming.retries import Retry
+from novasched.claiming.request import Retry, ScheduleRequest
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey

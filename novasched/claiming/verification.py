@@ -3,7 +3,7 @@
 and the capacity that remains.
 
 A further verification is a class here, a line in Claims.verify_with and a row in
-retries.LIMITS. The rules of capacity:
+request.LIMITS. The rules of capacity:
 docs/decisions/0020-capacity-is-verified-after-the-claim.md
 """
 
@@ -17,8 +17,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from novasched import errors
-from novasched.claiming.request import ScheduleRequest
-from novasched.claiming.retries import LIMITS, Again, Retry
+from novasched.claiming.request import LIMITS, Again, Retry, ScheduleRequest
 from novasched.cluster.freshness import ViewFreshness
 from novasched.outages import PLACEMENT
 from novasched.ports import (

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.claiming.claims import Claims
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.request import Again, Retry
 from novasched.compat.host_manager import HostManager
 from novasched.drivers import (
     ClaimedRequest,

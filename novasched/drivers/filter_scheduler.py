@@ -15,8 +15,8 @@ import numpy as np
 
 from novasched import errors
 from novasched.claiming.group_check import GroupCheck, RecentMembers
+from novasched.claiming.request import Again, Retry, Scope
 from novasched.claiming.reservation import GroupLocks, Reservation, SeenPicks
-from novasched.claiming.retries import Again, Retry, Scope
 from novasched.claiming.verification import RemainingCapacity
 from novasched.drivers import (
     ClaimedRequest,

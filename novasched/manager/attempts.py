@@ -20,10 +20,11 @@ from novasched.claiming.claims import (
 )
 from novasched.claiming.request import (
     RequestAttempt,
+    RetryBudget,
     ScheduleRequest,
+    Scope,
     UnresolvedClaim,
 )
-from novasched.claiming.retries import RetryBudget, Scope
 from novasched.cluster.freshness import ViewFreshness
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.claiming.request import ScheduleRequest
-from novasched.claiming.retries import MOST_ABORTS
+from novasched.claiming.request import MOST_ABORTS, ScheduleRequest
 from novasched.claiming.verification import RACING, ProviderCapacity, RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import Claimed, ClaimRequest

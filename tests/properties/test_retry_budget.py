@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.claiming.retries import LIMITS, Again, Scope
+from novasched.claiming.request import LIMITS, Again, Scope
 from novasched.cluster.assumed import HostView
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler

@@ -12,11 +12,11 @@ import pytest
 from novasched import errors
 from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
 from novasched.claiming.request import (
+    Again,
     RequestAttempt,
     ScheduleRequest,
     UnresolvedClaim,
 )
-from novasched.claiming.retries import Again
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import (

@@ -15,12 +15,11 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claims import ClaimedRequest
-from novasched.claiming.request import RequestAttempt, UnresolvedClaim
+from novasched.claiming.request import LIMITS, RequestAttempt, UnresolvedClaim
 from novasched.claiming.reservation import (
     GroupLocks,
     Reservation,
 )
-from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
