@@ -15,8 +15,8 @@ import time
 import tracemalloc
 import uuid
 
-from novasched.claiming.host_candidates import RemainingCapacity, by_provider
-from novasched.placement import candidates
+from novasched.claiming.verification import RemainingCapacity
+from novasched.placement import client
 from novasched.ports import Candidates
 
 HOSTS = (1000, 5000)
@@ -57,12 +57,12 @@ def answer(hosts, children):
 
 def whole(nodes, content):
     found = json.loads(content)
-    by_provider(Candidates(found['allocation_requests'], '1.36'), nodes)
+    Candidates(found['allocation_requests'], '1.36').by_provider(nodes)
 
 
 def filed(nodes, content):
-    found = candidates.read(content)
-    by_provider(found, nodes)
+    found = client.read(content)
+    found.by_provider(nodes)
     return found
 
 

@@ -45,8 +45,7 @@ from novasched.releases import Release
 from novasched.rpc.caller import trace_parent
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.runtime.clock import Clock
-from novasched.runtime.host_lock import HostLock
-from novasched.runtime.periodic import Leadership, PeriodicTask
+from novasched.runtime.periodic import HostLock, Leadership, PeriodicTask
 from novasched.scheduler.pipeline import Profile
 
 IN_MEMORY = (

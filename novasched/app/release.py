@@ -21,8 +21,7 @@ from novasched.process import configuration
 from novasched.process.service import host_of
 from novasched.releases import NEWEST, named
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.host_lock import HostLock
-from novasched.runtime.periodic import PeriodicTask
+from novasched.runtime.periodic import HostLock, PeriodicTask
 
 LOG = logging.getLogger(__name__)
 

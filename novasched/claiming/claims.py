@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claims of one request: kept together, or undone together."""
+"""The claims of one request: written to the journal, kept or undone together."""
 
 from __future__ import annotations
 
@@ -7,35 +7,40 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.request import (
+    Again,
+    Retry,
+    ScheduleRequest,
+    UnresolvedClaim,
+)
 from novasched.claiming.verification import (
     CandidateInPlacement,
     HostInCell,
     PickVerification,
     ProviderCapacity,
+    RemainingCapacity,
     Verifier,
 )
-from novasched.cluster.freshness import ViewFreshness
-from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
+    NO_CALLER,
+    Caller,
     Candidate,
-    CandidateVerifier,
     Claimed,
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
+    Entry,
+    Intent,
+    Journal,
     Placement,
 )
-from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.scheduler.outcomes import Outcome
 
@@ -56,6 +61,100 @@ UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 
 
+class ClaimJournal:
+    """Keeps the open journal entries of a request by consumer; without a journal, none.
+
+    Without a ``caller`` the request counts as answered as soon as the claims stand.
+    """
+
+    def __init__(
+        self, journal: Journal | None = None, caller: Caller = NO_CALLER
+    ) -> None:
+        self._journal = journal
+        self._caller = caller
+        self._open: dict[str, Entry] = {}
+
+    def intend(
+        self,
+        request_id: str | None,
+        project_id: str | None,
+        wanted: Sequence[ClaimRequest],
+    ) -> None:
+        """Write down claims that are about to be made."""
+        if self._journal is None:
+            return
+        within_s = self._caller.patience_left_s()
+        intents = []
+        for claim in wanted:
+            allocations = claim.candidate['allocations']
+            amounts = {name: part['resources'] for name, part in allocations.items()}
+            intents.append(
+                Intent(
+                    request_id,
+                    claim.consumer_uuid,
+                    project_id,
+                    amounts,
+                    undo_within_s=within_s,
+                )
+            )
+        consumers = [claim.consumer_uuid for claim in wanted]
+        self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
+
+    def resume(self, entries: Mapping[str, Entry]) -> None:
+        """Take over open entries of an earlier attempt, by consumer."""
+        self._open.update(entries)
+
+    def settle(self, *consumers: str) -> None:
+        """Settle the entries of consumers: recovery leaves their claims alone."""
+        for consumer in consumers:
+            if entry := self._open.pop(consumer, None):
+                entry.settle()
+
+    def take(self, consumer: str) -> Entry | None:
+        """Return the open entry of a consumer, which is another's from now on."""
+        return self._open.pop(consumer, None)
+
+    def end(self, error: BaseException) -> None:
+        """Leave to recovery what is neither answered nor undone.
+
+        An ``error`` that is no Exception ends the process, and no caller hears of it.
+        """
+        for entry in self._open.values():
+            if isinstance(error, Exception):
+                entry.undo_later(0.0)
+            else:
+                entry.leave()
+        self._open = {}
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when the caller waits no more for the answer."""
+        self._caller.check()
+
+    def answer(self, undo: Callable[[], None] = lambda: None) -> None:
+        """Settle the entries once the answer is delivered.
+
+        ``undo`` is called if the answer cannot be delivered.
+        """
+        answered, self._open = self._open, {}
+
+        def settle() -> None:
+            for entry in answered.values():
+                entry.settle()
+
+        def take_back() -> None:
+            self._open.update(answered)
+            try:
+                undo()
+            except BaseException as defect:
+                self.end(defect)
+                raise
+
+        for entry in answered.values():
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)
+
+
 class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
@@ -68,33 +167,23 @@ class Claims:
     def __init__(
         self,
         placement: Placement,
-        context: RequestContext,
-        version: str,
-        remaining: RemainingCapacity | None = None,
-        claim_journal: ClaimJournal | None = None,
-        recorder: DecisionRecorder = NO_RECORDER,
-        verifier: CandidateVerifier | None = None,
-        may_be_stale: bool = False,
-        freshness: ViewFreshness | None = None,
-        attempt: RequestAttempt | None = None,
+        request: ScheduleRequest,
+        journal: Journal | None = None,
     ) -> None:
         self._placement = placement
-        self._attempt = attempt or RequestAttempt()
-        self._context = context.elevated()
-        self._user_id = context.user_id
-        self._version = version
+        self._request = request
+        self._attempt = request.attempt
+        self._context = request.context.elevated()
+        self._version = request.candidates.version
         self._made: list[Claimed | ClaimUnknown] = []
         self._wanted: dict[str, ClaimRequest] = {}
-        self.remaining = remaining or RemainingCapacity({})  # less what was claimed
-        self._journal = claim_journal or ClaimJournal()
-        self._recorder = recorder
-        self._copy = verifier
-        self._freshness = freshness or ViewFreshness(is_new=True)
+        # less what was claimed
+        self.remaining = RemainingCapacity(request.candidates.summaries)
+        self._journal = ClaimJournal(journal, request.caller)
+        self._recorder = request.recorder
         self._left_behind: list[str] = []
-        self.budget = self._attempt.budget
-        self.verification = PickVerification(
-            self._freshness, self.remaining, self.budget, recorder, may_be_stale
-        )
+        self._budget = request.budget
+        self.verification = PickVerification(request, self.remaining)
         self.verify_with()
         self.if_undone: list[Callable[[], None]] = []
 
@@ -131,19 +220,13 @@ class Claims:
 
     def verify_with(self, *others: Verifier, enforces_capacity: bool = True) -> None:
         """Choose the verifiers, in the order in which they look."""
-        verifiers: list[Verifier] = [HostInCell(self._freshness)]
-        if self._copy is not None:
-            verifiers.append(CandidateInPlacement(self._copy, self._recorder))
+        request, copy = self._request, self._request.candidates.verifier
+        verifiers: list[Verifier] = [HostInCell(request.freshness)]
+        if copy is not None:
+            verifiers.append(CandidateInPlacement(copy, self._recorder))
         if enforces_capacity:
-            verifiers.append(
-                ProviderCapacity(
-                    self._placement,
-                    self._context,
-                    self.remaining,
-                    self._attempt,
-                    self._recorder,
-                )
-            )
+            capacity = ProviderCapacity(self._placement, request, self.remaining)
+            verifiers.append(capacity)
         self.verification.verifiers = [*verifiers, *others]
 
     def make(
@@ -184,7 +267,7 @@ class Claims:
             )
         if isinstance(outcome, ClaimRefused):
             if outcome.conflicted:
-                self.budget.spend(Outcome.BUSY)
+                self._budget.spend(Outcome.BUSY)
             self.remaining.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
             return self._refused(wanted, outcome)
@@ -255,7 +338,7 @@ class Claims:
         """Take claims that stand for these, which are never rolled back."""
         if self._attempt.adopt(wanted, self._recorder):
             return None
-        return self.budget.retry(
+        return self._budget.retry(
             Outcome.REFUSED, 'other candidates were claimed before'
         )
 
@@ -278,7 +361,7 @@ class Claims:
             self.remaining.refuse(candidates[0], broken.blocks)
         else:
             self.remaining.refuse_all(candidates, broken.blocks)
-        return self.budget.retry(broken.why, broken.text)
+        return self._budget.retry(broken.why, broken.text)
 
     @contextlib.contextmanager
     def _written(
@@ -311,7 +394,7 @@ class Claims:
 
     def _user_of(self, request: RequestSpec) -> str | None:
         user_id = request.user_id if 'user_id' in request else None
-        return user_id or self._user_id
+        return user_id or self._request.context.user_id
 
     def _refused(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> Retry:
         """Record a refusal. Return where the request goes on."""
@@ -323,7 +406,7 @@ class Claims:
             why = Outcome.UNAVAILABLE if self._attempt.retries_rollback else why
         if refused.status == 0:
             why = Outcome.UNREACHABLE
-        retry = self.budget.retry(why, refused.text)
+        retry = self._budget.retry(why, refused.text)
         if retry.again is Again.NOWHERE:
             LOG.log(
                 logging.DEBUG if self._attempt.retries_rollback else logging.WARNING,
@@ -447,7 +530,7 @@ class Claims:
     ) -> None:
         """Leave claims that could not be undone to the next attempt, or to recovery."""
         self._left_behind += why
-        self.budget.spend(Outcome.UNKNOWN, len(why))
+        self._budget.spend(Outcome.UNKNOWN, len(why))
         for claim in claims:
             consumer = claim.consumer_uuid
             entry, wanted = self._journal.take(consumer), self._wanted[consumer]
@@ -471,6 +554,29 @@ class Claims:
         self._undo(self._made, records=False)
         for forget in self.if_undone:
             forget()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedRequest(ScheduleRequest):
+    """A request whose hosts are claimed."""
+
+    claims: Claims
+
+    @classmethod
+    def of(
+        cls,
+        request: ScheduleRequest,
+        placement: Placement,
+        journal: Journal | None = None,
+    ) -> Self:
+        """Return a request with what holds its claims together."""
+        return cls(**vars(request), claims=Claims(placement, request, journal))
+
+    def claiming(self) -> contextlib.AbstractContextManager[object]:
+        return self.claims
+
+    def check_caller(self) -> None:
+        self.claims.check_caller()
 
 
 def chunks(

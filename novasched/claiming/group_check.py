@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.request import ClaimedRequest
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import Again, Retry
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import with_members
 from novasched.cluster.host_picks import group_of

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
-from novasched.claiming.request import ClaimedRequest, ScheduleRequest
-from novasched.claiming.retries import Retry
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import Retry, ScheduleRequest
 from novasched.claiming.verification import Verifier
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.host_picks import AssumedPick, HostKey

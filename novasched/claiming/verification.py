@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verification of picks: before a claim, after it, and once all instances have a host.
+"""Verification of picks: before a claim, after it, and once all instances have a host;
+and the capacity that remains.
 
 A further verification is a class here, a line in Claims.verify_with and a row in
-retries.LIMITS. The rules of capacity:
+request.LIMITS. The rules of capacity:
 docs/decisions/0020-capacity-is-verified-after-the-claim.md
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Self
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.host_candidates import (
-    ProviderClass,
-    RemainingCapacity,
-    amounts_of,
-)
-from novasched.claiming.retries import LIMITS, Again, Retry, RetryBudget
+from novasched.claiming.request import LIMITS, Again, Retry, ScheduleRequest
 from novasched.cluster.freshness import ViewFreshness
-from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     Candidate,
@@ -52,7 +49,118 @@ SPARE = 8
 """Part of a capacity, one in so many, that they may have taken by larger claims."""
 
 
+ProviderClass = tuple[str, str]
+"""A provider, by uuid, and a resource class."""
 MadeClaims = Sequence[tuple[ClaimRequest, Claimed | ClaimUnknown]]
+
+
+class RemainingCapacity:
+    """What placement offered, less what was claimed or refused since.
+
+    A candidate fits unless its claim is sure to fail. It is if this request itself has
+    used the amount up, or if placement has refused as much. The summaries are not read
+    before something is taken.
+    """
+
+    def __init__(self, summaries: Mapping[str, Any]) -> None:
+        self._summaries = summaries
+        self._resources: dict[str, Any] = {}
+        self._taken: Counter[ProviderClass] = Counter()
+        self._refused: dict[ProviderClass, int] = {}
+        self._most: dict[ProviderClass, int] = {}
+        self._excluded: list[Candidate] = []
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        copied = type(self)(self._summaries)
+        copied._taken = self._taken.copy()
+        copied._refused = self._refused.copy()
+        copied._most = self._most.copy()
+        copied._excluded = self._excluded.copy()
+        return copied
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Return whether a claim of the candidate may succeed."""
+        if candidate in self._excluded:
+            return False
+        return all(self._has(key, amount) for key, amount in amounts_of(candidate))
+
+    def fits_all(self, candidates: Iterable[Candidate]) -> bool:
+        """Return whether claims of all the candidates may succeed together."""
+        remaining = self.copy()
+        for candidate in candidates:
+            if not remaining.fits(candidate):
+                return False
+            remaining.take(candidate)
+        return True
+
+    def take(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed."""
+        for key, amount in amounts_of(candidate):
+            self._taken[key] += amount
+
+    def give_back(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed no more."""
+        self._taken.subtract(dict(amounts_of(candidate)))
+
+    def exclude(self, candidate: Candidate) -> None:
+        """Remember that this is no candidate any more."""
+        self._excluded.append(candidate)
+
+    def include(self, candidate: Candidate) -> None:
+        """Forget that this was no candidate any more."""
+        self._excluded.remove(candidate)
+
+    def refuse(self, candidate: Candidate, exhausted: ProviderClass | None) -> None:
+        """Remember of what placement has not as much as the candidate asks for."""
+        for key, amount in amounts_of(candidate):
+            if key == exhausted:
+                self._refused[key] = min(amount, self._refused.get(key, amount))
+
+    def refuse_all(
+        self, candidates: Iterable[Candidate], exhausted: ProviderClass | None
+    ) -> None:
+        """Remember of what placement has not as much as these ask for together."""
+        if exhausted is None:
+            return
+        total = sum(dict(amounts_of(c)).get(exhausted, 0) for c in candidates)
+        if total:
+            less = self._taken[exhausted] + total - 1
+            self._most[exhausted] = min(less, self._most.get(exhausted, less))
+
+    def left(self, key: ProviderClass) -> tuple[float, int]:
+        """Return the free amount less what was taken, and the capacity; inf: placement
+        did not say."""
+        free, capacity = self._known(key)
+        return free - self._taken.get(key, 0), capacity
+
+    def _has(self, key: ProviderClass, amount: int) -> bool:
+        taken = self._taken.get(key, 0)
+        if amount >= self._refused.get(key, math.inf):
+            return False
+        if taken + amount > self._most.get(key, math.inf):
+            return False
+        return not taken or taken + amount <= self._known(key)[0]
+
+    def _known(self, key: ProviderClass) -> tuple[float, int]:
+        """Return the free amount when placement was asked, and the capacity; inf: it
+        did not say."""
+        uuid, resource_class = key
+        try:
+            if uuid not in self._resources:
+                self._resources[uuid] = self._summaries[uuid]['resources']
+            amounts = self._resources[uuid][resource_class]
+            capacity = amounts['capacity']
+            return int(capacity - amounts['used']), int(capacity)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return math.inf, 0  # also for NaN and infinity
+
+
+def amounts_of(candidate: Candidate) -> Iterator[tuple[ProviderClass, int]]:
+    """Yield the amounts that a candidate takes, by provider and class."""
+    for uuid, allocation in candidate['allocations'].items():
+        for resource_class, amount in allocation['resources'].items():
+            yield (uuid, resource_class), amount
 
 
 class Verifier:
@@ -136,16 +244,14 @@ class ProviderCapacity(Verifier):
     def __init__(
         self,
         placement: Placement,
-        context: RequestContext,
+        request: ScheduleRequest,
         remaining: RemainingCapacity,
-        attempt: RequestAttempt,
-        recorder: DecisionRecorder,
     ) -> None:
         self._placement = placement
-        self._context = context
+        self._context = request.context.elevated()
         self._remaining = remaining
-        self._attempt = attempt
-        self._recorder = recorder
+        self._attempt = request.attempt
+        self._recorder = request.recorder
 
     def after(self, claims: MadeClaims) -> Retry | None:
         """Raises errors.AllocationUpdateFailed if placement is unavailable."""
@@ -182,23 +288,16 @@ class ProviderCapacity(Verifier):
 class PickVerification:
     """Verifies picks before they are claimed, and alternates before they are answered.
 
-    What is void is no candidate any more. If the candidates ``may_be_stale``, too many
-    void picks end the work with them.
+    What is void is no candidate any more. Too many void picks end the work with the
+    candidates, if others may be newer.
     """
 
-    def __init__(
-        self,
-        freshness: ViewFreshness,
-        remaining: RemainingCapacity,
-        budget: RetryBudget,
-        recorder: DecisionRecorder,
-        may_be_stale: bool,
-    ) -> None:
-        self._freshness = freshness
+    def __init__(self, request: ScheduleRequest, remaining: RemainingCapacity) -> None:
+        self._freshness = request.freshness
         self._remaining = remaining
-        self._budget = budget
-        self._recorder = recorder
-        self._may_be_stale = may_be_stale
+        self._budget = request.budget
+        self._recorder = request.recorder
+        self._may_be_stale = not request.candidates.further
         self._seen: dict[str, tuple[Candidate, Retry | None]] = {}
         self.verifiers: Sequence[Verifier] = ()
 

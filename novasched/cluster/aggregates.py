@@ -2,7 +2,7 @@
 """Host aggregates: read at the start, changed by RPC, checked periodically.
 
 Requests that need them as they are now have the database asked for changes. Warnings
-name what is wrong with their metadata, and those that placement does not know.
+name what is wrong with their metadata.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from __future__ import annotations
 import datetime
 import logging
 import threading
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from novasched import errors
-from novasched.objects.context import RequestContext
-from novasched.ports import AggregatesMark, ApiStore, Placement, QueryFailed
-from novasched.runtime.clock import SYSTEM_CLOCK, Clock
-from novasched.runtime.log_once import LogOnce
+from novasched.ports import AggregatesMark, ApiStore
+from novasched.runtime.clock import Clock
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning
@@ -26,12 +23,6 @@ from novasched.scheduler.warnings import PluginWarning
 LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-LOOK_AGAIN_S = 60.0
-"""How long what was found of an aggregate in placement is used."""
-MOST_LOOKS = 8
-"""Aggregates that one request may have looked at."""
-LOOK_FOR_S = 5.0
-"""After which no further one is looked at: a request waits for it."""
 
 
 class AggregateView:
@@ -167,72 +158,3 @@ class ConfigWarnings:
                 LOG.log(warning.level, '%s', warning)
         self._version = version
         self._warned = found
-
-
-class NodeDirectory(Protocol):
-    """The aggregates of a view, and the compute nodes of their hosts."""
-
-    @property
-    def aggregates(self) -> AggregateView: ...
-    def nodes_named(
-        self, host: str | None, node: str | None
-    ) -> list[tuple[str, str, str]]: ...
-
-
-@dataclass(eq=False)
-class AggregateSync:
-    """Warns once of each aggregate that placement lacks, until it is mended.
-
-    When an aggregate changes, nova copies its hosts to placement. If that failed,
-    placement offers no host for requests for the aggregate. One host of it is checked,
-    so the cost does not grow with its hosts. Threads may share it.
-    """
-
-    view: NodeDirectory
-    placement: Placement
-    clock: Clock = SYSTEM_CLOCK
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _look_at: dict[str, float] = field(default_factory=dict)
-    _warned: LogOnce = field(default_factory=LogOnce)
-
-    def look(self, context: RequestContext, uuids: Collection[str]) -> None:
-        """Check the aggregates of these that are due, and warn."""
-        known = self.view.aggregates.all() if uuids else []
-        asked_for = {a.uuid: a for a in known if a.uuid and a.uuid in uuids and a.hosts}
-        now = self.clock.monotonic()
-        with self._lock:
-            due = [uuid for uuid in asked_for if self._look_at.get(uuid, now) <= now]
-            due = due[:MOST_LOOKS]
-            self._look_at.update(dict.fromkeys(due, now + LOOK_AGAIN_S))
-        for uuid in due:
-            if self.clock.monotonic() < now + LOOK_FOR_S:
-                self._look(context, uuid, asked_for[uuid])
-
-    def _look(self, context: RequestContext, uuid: str, aggregate: Aggregate) -> None:
-        host, node_uuid = self._node_of(aggregate)
-        if node_uuid is None:
-            return
-        known = self.placement.aggregates(context, node_uuid)
-        if isinstance(known, QueryFailed):
-            return
-        if uuid in known:
-            self._warned.ends(uuid)
-        elif self._warned.begins(uuid):
-            LOG.warning(
-                'Placement does not know that host %s is in aggregate %s (%s), and '
-                'finds no host for requests that ask for the aggregate; mend it with: '
-                'nova-manage placement sync_aggregates',
-                host,
-                aggregate.name,
-                uuid,
-            )
-
-    def _node_of(self, aggregate: Aggregate) -> tuple[str, str | None]:
-        """Return a host of an aggregate and the uuid of its node, if one is known."""
-        try:
-            for host in sorted(aggregate.hosts)[:MOST_LOOKS]:
-                for _, _, uuid in self.view.nodes_named(host, None):
-                    return host, uuid
-        except errors.StoreFailed as problem:
-            LOG.debug('The hosts of %s are not known: %s', aggregate.name, problem)
-        return '', None

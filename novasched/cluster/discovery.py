@@ -15,9 +15,8 @@ from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.services import Window, down_time
 from novasched.ports import Cell, ServiceRow, ServiceStore
 from novasched.runtime.clock import Clock
-from novasched.runtime.host_lock import HostLock
 from novasched.runtime.log_once import LogOnce
-from novasched.runtime.periodic import Leadership, PeriodicTask
+from novasched.runtime.periodic import HostLock, Leadership, PeriodicTask
 
 LOG = logging.getLogger(__name__)
 

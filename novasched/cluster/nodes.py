@@ -13,12 +13,16 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from novasched.cluster.build_failures import BuildFailures
-from novasched.cluster.cell_query import CellAnswer, CellQuery, NodesNow, QueryTime
+from novasched.cluster.cell_query import (
+    CellAnswer,
+    CellQuery,
+    NodesNow,
+    QueryTime,
+    log_invalid,
+)
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import log_stamps
-from novasched.cluster.host_columns import HostColumns, Ratios, host_values
-from novasched.cluster.invalid_rows import log_invalid
+from novasched.cluster.host_columns import HostColumns, NodeKey, Ratios, host_values
 from novasched.cluster.services import Services, Window
 from novasched.ports import Cell, ComputeNodeRow, Heartbeats, ServiceRow
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
@@ -223,6 +227,44 @@ class CellNodes:
         )
 
 
+class BuildFailures:
+    """When the failed builds of compute nodes were last seen to grow; not to be changed
+    by two at once.
+
+    A compute reports a count without a time. The count is reset when a build succeeds.
+
+    ``forget_after_s`` is None if failures are never forgotten. Failures that were
+    there when a node was first seen count from then on.
+    """
+
+    def __init__(self, clock: Clock, forget_after_s: float | None = None) -> None:
+        self._clock = clock
+        self._forget_after_s = forget_after_s
+        self._seen: dict[NodeKey, tuple[int, float]] = {}
+
+    def see(self, node: NodeKey, count: int) -> None:
+        """Note the count of a node. A lower one that is not 0 has new failures, too:
+        the count began again when the compute restarted."""
+        if self._forget_after_s is None:
+            return
+        if count <= 0:
+            self._seen.pop(node, None)
+        elif count != self._seen.get(node, (0, 0.0))[0]:
+            self._seen[node] = count, self._clock.monotonic()
+
+    def remove(self, nodes: Iterable[NodeKey]) -> None:
+        """Drop nodes that are gone."""
+        for node in nodes:
+            self._seen.pop(node, None)
+
+    def forgotten(self) -> frozenset[NodeKey]:
+        """Return the nodes whose failures do not count any more."""
+        if self._forget_after_s is None or not self._seen:
+            return frozenset()
+        oldest_s = self._clock.monotonic() - self._forget_after_s
+        return frozenset(n for n, (_, at_s) in self._seen.items() if at_s <= oldest_s)
+
+
 class ComputeNodes:
     """Compute nodes and services by cell; not to be changed by two at once.
 
@@ -334,7 +376,7 @@ class ComputeNodes:
             return
         values, invalid = {}, []
         for key, row in changed.items():
-            if row.host is None:  # it cannot be used, see invalid_rows
+            if row.host is None:  # it cannot be used, see cell_query
                 invalid.append(key)
             else:
                 values[key] = host_values(row, self._ratios)

@@ -27,14 +27,13 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched.cluster.aggregates import AggregateReader, AggregateView
-from novasched.cluster.build_failures import BuildFailures
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
 from novasched.cluster.group_members import GroupMembers
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.instances import InstanceReader, InstanceView
-from novasched.cluster.nodes import CellReader, ComputeNodes
+from novasched.cluster.nodes import BuildFailures, CellReader, ComputeNodes
 from novasched.cluster.services import down_time
 from novasched.cluster.shared_read import Refresh, SharedVerification
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column

@@ -67,7 +67,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
 
     def _counted(self, parsed_args: argparse.Namespace) -> CapacityReport:
         from novasched.inspection.questions import capacity
-        from novasched.placement_copy.on_demand import FRESH_S
+        from novasched.inspection.session.copy_on_demand import FRESH_S
 
         order = self.order(CapacityOrder, parsed_args)
         with self.inspection_of(order) as inspection:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import ALL_HOSTS, KnownRoots, by_provider
-from novasched.claiming.retries import Again, Retry
+from novasched.claiming.request import Again, Retry
 from novasched.compat.host_manager import HostManager
 from novasched.drivers import (
     ClaimedRequest,
@@ -32,7 +31,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.parsing import parse_json
-from novasched.ports import Candidate, ClaimRequest
+from novasched.ports import ALL_HOSTS, Candidate, ClaimRequest
 from novasched.scheduler.hosts import HostState
 
 MODERN = (
@@ -94,12 +93,11 @@ class LegacyDriver(Driver):
         self._host_manager = HostManager(context)
         self._driver = _made(cls, self._host_manager)
         self._parameters = parameters_of(self._driver)
-        self._roots = KnownRoots()
         self.USES_ALLOCATION_CANDIDATES = _uses_candidates(cls, self._parameters)
 
     def select_destinations(self, request: ScheduleRequest) -> ScheduleResult:
         nodes = self.context.view.node_uuids()
-        offered = by_provider(request.candidates, nodes, self._roots.uuids())
+        offered = request.candidates.by_provider(nodes, self.context.roots.uuids())
         timer = self.context.watch.of(request.context.request_id)
         with (
             self._named(),

@@ -18,10 +18,10 @@ from novasched.cluster.periodic import PeriodicTasks
 from novasched.inspection.questions.capacity import Capacity, HostSlots
 from novasched.inspection.questions.hosts import ListedHosts
 from novasched.inspection.session import session
+from novasched.inspection.session.copy_on_demand import FRESH_S
 from novasched.inspection.session.session import Inspection
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.request_spec import RequestSpec
-from novasched.placement_copy.on_demand import FRESH_S
 from novasched.process import configuration
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.deadline import Check, Deadline

@@ -10,14 +10,15 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.claiming.request import ClaimedRequest, ScheduleRequest
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import ScheduleRequest
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Placement
+from novasched.ports import KnownRoots, Placement
 from novasched.scheduler.pipeline import Profile
 
 __all__ = [
@@ -96,6 +97,7 @@ class DriverContext:
     own_alternates: bool = False
     enforce_groups: bool = True
     enforce_capacity: bool = True
+    roots: KnownRoots = field(default_factory=KnownRoots)
 
     @classmethod
     def from_conf(

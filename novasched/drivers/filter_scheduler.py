@@ -9,21 +9,15 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from novasched import errors
 from novasched.claiming.group_check import GroupCheck, RecentMembers
-from novasched.claiming.host_candidates import (
-    KnownRoots,
-    RemainingCapacity,
-    by_provider,
-    candidates_in_order,
-    origin_of,
-    with_providers,
-)
+from novasched.claiming.request import Again, Retry, Scope
 from novasched.claiming.reservation import GroupLocks, Reservation, SeenPicks
-from novasched.claiming.retries import Again, Retry, Scope
+from novasched.claiming.verification import RemainingCapacity
 from novasched.drivers import (
     ClaimedRequest,
     Driver,
@@ -41,7 +35,7 @@ from novasched.drivers.selections import (
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Candidate, ClaimRequest
+from novasched.ports import ALL_HOSTS, Candidate, Candidates, ClaimRequest
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostState, HostTable, consume
@@ -71,7 +65,6 @@ class FilterScheduler(Driver):
 
     def __init__(self, context: DriverContext, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(context)
-        self._roots = KnownRoots()
         self._locks = GroupLocks()
         self._recent = RecentMembers(clock)
 
@@ -79,7 +72,7 @@ class FilterScheduler(Driver):
         context = self.context
         if not isinstance(request, ClaimedRequest):
             seen = SeenPicks(context.assumed, request)
-            unclaimed = RequestPlacement(context, request, self._roots, seen)
+            unclaimed = RequestPlacement(context, request, seen)
             return unclaimed.answer(unclaimed.place())
         reservation = Reservation(context.assumed, request, context.profile)
         group = GroupCheck(
@@ -94,9 +87,7 @@ class FilterScheduler(Driver):
             group, reservation, enforces_capacity=context.enforce_capacity
         )
         with self._locks.of(group.lock_key, request.caller), reservation.picking():
-            claimed = ClaimedPlacement(
-                context, request, self._roots, reservation, group
-            )
+            claimed = ClaimedPlacement(context, request, reservation, group)
             placed = claimed.place()
         return claimed.answer(placed)
 
@@ -124,12 +115,10 @@ class RequestPlacement:
         self,
         context: DriverContext,
         request: ScheduleRequest,
-        roots: KnownRoots,
         seen: SeenPicks,
     ) -> None:
         self._context = context
         self._request = request
-        self._roots = roots
         self._seen = seen
         self._nodes = context.view.node_uuids()
         self._cells_left_out = context.view.unavailable_cells(
@@ -166,8 +155,8 @@ class RequestPlacement:
         freshness = self._request.freshness
         cell_uuid = self._request.spec.target_cell_uuid
         freshness.use_cached()  # the lock of a group may have been long in coming
-        roots = self._roots.uuids()
-        offered = by_provider(self._request.candidates, self._nodes, roots)
+        roots = self._context.roots.uuids()
+        offered = self._request.candidates.by_provider(self._nodes, roots)
         spec = self._request.spec
         moved_uuid = spec.if_set('instance_uuid') if spec.is_move else None
         hosts = self._context.view.hosts(offered, cell_uuid, moved_uuid)
@@ -225,7 +214,7 @@ class RequestPlacement:
             self._decided(state, index),
             seed=self._seed,
             took_s=self._lap.took_s(),
-            **origin_of(self._request.candidates),
+            **_origin_of(self._request.candidates),
             cells_left_out=self._cells_left_out,
             attempt=state.attempt,
         )
@@ -245,7 +234,7 @@ class RequestPlacement:
     def _consume(self, state: PlacementState, picked: Picked) -> PlacementState:
         """Let the host have the instance, and the server group have the host."""
         row, fitting = picked.host._row, self._context.profile.fitting
-        spec = with_providers(state.spec, picked.candidate)
+        spec = state.spec.with_providers(picked.candidate)
         booked = book(consume(state.hosts, row, spec), row, spec, fitting)
         if fitting.as_nova and 'numa_topology' in spec:
             spec = spec.replaced(numa_topology=booked.topology)
@@ -290,11 +279,10 @@ class ClaimedPlacement(RequestPlacement):
         self,
         context: DriverContext,
         request: ClaimedRequest,
-        roots: KnownRoots,
         reservation: Reservation,
         group: GroupCheck,
     ) -> None:
-        super().__init__(context, request, roots, reservation)
+        super().__init__(context, request, reservation)
         self._claims = request.claims
         self._verifiers = request.claims.verification.verifiers
         self._budget = request.budget
@@ -476,7 +464,7 @@ class ClaimedPlacement(RequestPlacement):
         retry = None
         for host, candidate in self._claimable(state, remaining, excluded_rows):
             if not self._reservation.reserve(
-                host, with_providers(state.spec, candidate)
+                host, state.spec.with_providers(candidate)
             ):
                 return PICKED_MEANWHILE
             if retry is not None:
@@ -554,6 +542,37 @@ class ClaimedPlacement(RequestPlacement):
         others = [uuid not in picked for uuid in hosts.uuid.tolist()]
         state = replace(placed, hosts=hosts[np.array(others, bool)], decision=None)
         return self._decide(state, 0).hosts
+
+
+def _origin_of(candidates: Candidates) -> dict[str, Any]:
+    """Return where the hosts of a decision come from."""
+    if candidates is ALL_HOSTS:
+        return {}
+    return {
+        'cut': candidates.cut,
+        'further': candidates.further,
+        'from_copy': candidates.copy is not None,
+        'fallback': candidates.fallback,
+    }
+
+
+def candidates_in_order(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
+    """Yield the first candidates of the hosts, the best first, then all others."""
+    several = []
+    for host in hosts.states():
+        if not host.allocation_candidates:
+            LOG.debug(
+                'The nova scheduler removed every allocation candidate'
+                'for host %s so this host was skipped.',
+                host,
+            )
+            continue
+        if len(host.allocation_candidates) > 1:
+            several.append(host)
+        yield host, host.allocation_candidates[0]
+    for host in several:
+        for candidate in host.allocation_candidates[1:]:
+            yield host, candidate
 
 
 def _in_cell_of_best(hosts: HostTable) -> int:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.journal import directory
 from novasched.journal.store import (
     OPEN,
     SETTLED,
@@ -21,6 +20,8 @@ from novasched.journal.store import (
     Moment,
     Record,
     abandoned,
+    directory_from_conf,
+    make_directory,
 )
 from novasched.ports import UndoOutcome, UndoUnanswered
 from novasched.runtime.log_once import LogOnce
@@ -291,7 +292,7 @@ class JournalSetup(NamedTuple):
 def from_conf(conf: cfg.ConfigOpts, claims: ClaimUndo) -> JournalSetup:
     """Make the journal, if there is to be one, and its periodic task."""
     at_most_s = conf.novasched.journal_undo_within
-    return kept_in(directory.from_conf(conf).path, claims, at_most_s)
+    return kept_in(directory_from_conf(conf).path, claims, at_most_s)
 
 
 def kept_in(path: str | None, claims: ClaimUndo, at_most_s: float) -> JournalSetup:
@@ -306,4 +307,4 @@ def kept_in(path: str | None, claims: ClaimUndo, at_most_s: float) -> JournalSet
 
 def prepare(conf: cfg.ConfigOpts) -> str | None:
     """Make the directory of the journal; return what an operator must know of it."""
-    return directory.from_conf(conf, directory.make).warning
+    return directory_from_conf(conf, make_directory).warning

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of one worker: files that it writes, and locks as long as it lives.
+"""The journal of one worker: files that it writes in a directory, and locks as long as
+it lives.
 
 A line is one byte for the state of a claim, then its intent as JSON with a checksum.
 The state is overwritten in place, which needs no room on the disk, and is never half
@@ -29,12 +30,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from oslo_config import cfg
+
 from novasched.parsing import parse_json
 from novasched.ports import Intent
 from novasched.runtime import state_directory
 from novasched.runtime.log_once import LogOnce
 
 LOG = logging.getLogger(__name__)
+
+DIRECTORY_OPTION = 'journal_dir'
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.StrOpt(
+            DIRECTORY_OPTION,
+            sample_default='$state_path/novasched',
+            help="""
+Directory in which workers write down their claims until they have answered.
+
+A killed worker leaves its unanswered claims there. They are undone at the next start,
+or within seconds by another worker of this machine. The directory must be on this
+machine. All workers of all schedulers on it may share the directory. Unset, it is
+``novasched`` in ``[DEFAULT] state_path``. If that is unset, too, or cannot be written,
+the first writable directory of these is used:
+
+* the directories in ``$STATE_DIRECTORY``, which systemd sets for ``StateDirectory=``
+* for root ``/var/lib/novasched``
+* ``novasched`` in ``$XDG_STATE_HOME``, or in ``~/.local/state``
+
+A warning is logged at the start if the option could not be followed. So it is if no
+directory can be written: then there is no journal.
+""",
+        ),
+    ],
+}
+
+MESSAGES = state_directory.Messages(
+    nowhere='There is no journal of claims, so the claims of a killed worker will not '
+    'be undone. Set [DEFAULT] state_path or [novasched] journal_dir to a directory '
+    'that the user of the service can write. Tried: %s',
+    instead='The journal of claims is in %s, as what is set cannot be written by the '
+    'user of the service. Tried: %s',
+    not_now='The journal of claims in %s cannot be written now, what a killed worker '
+    'has claimed may stay: %s',
+)
 
 OPEN, ANSWERING, SETTLED = b'o', b'a', b's'
 ROUNDED_S = 0.01
@@ -493,3 +533,26 @@ class FileEntry:
 
     def undo_later(self, made_s_ago: float) -> None:
         self.journal.undo_later(self, made_s_ago)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory, unless there is one, and try to write there; raise OSError."""
+    File.create(path).remove()
+
+
+def look_at_directory(path: str) -> None:
+    """Try to write in a directory, or in the one in which it would have to be made.
+
+    Neither is made: this may not be the user of the service. Raises OSError.
+    """
+    make_directory(state_directory.existing(path))
+
+
+def directory_from_conf(
+    conf: cfg.ConfigOpts, attempt: Callable[[str], None] = look_at_directory
+) -> state_directory.Directory:
+    """Choose the directory for this process and its user."""
+    found = state_directory.candidates(
+        conf, DIRECTORY_OPTION, os.environ, os.geteuid() == 0
+    )
+    return state_directory.choose(found, attempt, MESSAGES)

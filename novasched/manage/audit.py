@@ -15,7 +15,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.journal import directory, recovery
+from novasched.journal import recovery, store
 from novasched.journal.store import OPEN, FileJournal, Record, abandoned
 from novasched.manage.program import CommandProgram, Listing, Rows
 from novasched.objects.context import RequestContext
@@ -235,7 +235,7 @@ class PlacementAudit(Listing):
         _register_options(conf)
         adapter = session.from_conf(conf)
         found = list[Finding]()
-        if path := directory.from_conf(conf).path:
+        if path := store.directory_from_conf(conf).path:
             at_most_s = conf.novasched.journal_undo_within
             found += dead_claims(path, adapter, at_most_s, parsed_args.fix)
         books = Books(adapter)
@@ -252,7 +252,7 @@ class PlacementAudit(Listing):
 
 
 def _register_options(conf: cfg.ConfigOpts) -> None:
-    for options in (session.OPTS, directory.OPTS, recovery.OPTS, STATE_OPTS):
+    for options in (session.OPTS, store.OPTS, recovery.OPTS, STATE_OPTS):
         for group, listed in options.items():
             conf.register_opts(listed, None if group == 'DEFAULT' else group)
 

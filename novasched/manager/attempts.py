@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
-from novasched.claiming.request import ScheduleRequest
-from novasched.claiming.retries import RetryBudget, Scope
-from novasched.cluster.aggregates import AggregateSync
+from novasched.claiming.claims import (
+    UNDO_WITHIN_S,
+    ClaimedRequest,
+)
+from novasched.claiming.request import (
+    RequestAttempt,
+    RetryBudget,
+    ScheduleRequest,
+    Scope,
+    UnresolvedClaim,
+)
 from novasched.cluster.freshness import ViewFreshness
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleResult
@@ -29,40 +32,39 @@ from novasched.manager.candidate_query import (
     LAGS,
     NO_HOST_LEFT,
     UNVERIFIED,
-    CandidateSource,
+    CandidateQueries,
     QueryPolicy,
 )
-from novasched.manager.prefilter_context import PrefilterContexts
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.outages import PLACEMENT, Outages
+from novasched.outages import PLACEMENT, OutagePatience, Outages, cell
 from novasched.placement_copy.copy import CopyKeeper
-from novasched.placement_copy.new_nodes import NewNodes
 from novasched.ports import (
+    MAY_ARRIVE,
+    STANDS,
+    CallerGone,
     Candidates,
+    Claimed,
     Journal,
     Network,
     Notifier,
     Placement,
     QueryFailed,
+    UndoLeft,
 )
 from novasched.resources import (
     Query,
-    Requirements,
-    build_query,
     not_found,
-    prefilters,
     target_of,
 )
-from novasched.resources.request import with_aggregates
+from novasched.runtime import connections
 from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
 LOG = logging.getLogger(__name__)
 
-NO_CANDIDATES = Candidates((), '')
 REFUSALS = (
     Outcome.CONFLICT,
     Outcome.REFUSED,
@@ -80,6 +82,237 @@ Answer = list[list[Selection]] | list[dict[str, Any]]
 """Per instance its selections, or the selected host as a dict."""
 Selected = tuple[list[list[Selection]], Answer]
 """The selections, and the form of them that the caller wants."""
+Result = TypeVar('Result')
+
+LEAST_UNDO_S = 5.0
+WAIT = 'wait'
+"""The stage of a request that waits."""
+
+
+@dataclass(frozen=True)
+class HandedToSuccessor:
+    """The manager of a newer configuration serves a request that waited."""
+
+    manager: Any
+    attempt: RequestAttempt  # the last one before
+
+
+class OutageRetry:
+    """Makes the attempts of one request, and waits between them.
+
+    Claims of unknown fate are looked up before it. If a claim stands,
+    the next attempt adopts it: another delivery may have been answered with it. If its
+    consumer holds nothing, it may still arrive. Then the next claim is refused, and the
+    late claim is adopted once it shows.
+    """
+
+    def __init__(
+        self,
+        outages: Outages,
+        request: ScheduleRequest,
+        placement: Placement,
+        view: ClusterView,
+        clock: Clock,
+    ) -> None:
+        before = request.attempt
+        self._outages = outages
+        self._patience = OutagePatience(outages, request.caller, clock, before.came_s)
+        self._request = request
+        self._placement = placement
+        self._view = view
+        self._clock = clock
+        self._lost = before.lost
+        self._adopts: list[UnresolvedClaim] = []
+        self._has_adopted = self._is_unsure = False
+        self._handed: HandedToSuccessor | None = None
+        self._budget = before.budget
+
+    def run(
+        self, serve: Callable[[RequestAttempt], Result]
+    ) -> Result | HandedToSuccessor:
+        """Return the result of the first attempt, by ``serve``, that does not fail by
+        an unavailable service. Raises what the last attempt has raised, or CallerGone.
+        """
+        attempt = self._request.attempt
+        try:
+            if attempt.unavailable:  # it waited for another manager
+                self._go_on_after(attempt)
+                self._budget.decide_again(
+                    Outcome.OUTAGE, ', '.join(attempt.unavailable)
+                )
+            while self._handed is None:
+                self._budget.renew(Scope.ATTEMPT)
+                attempt = RequestAttempt(
+                    retries_rollback=not self._patience.is_over,
+                    is_admitted=self._patience.has_turn,
+                    was_announced=attempt.was_announced,
+                    came_s=self._patience.came_s,
+                    in_flight=frozenset(lost.consumer_uuid for lost in self._lost),
+                    lost=self._lost,
+                    adopts={lost.consumer_uuid: lost for lost in self._adopts},
+                    budget=self._budget,
+                )
+                try:
+                    result = serve(attempt)
+                    break
+                except errors.RequestError as failure:
+                    self._look_for_cells(attempt, failure)
+                    why = self._why_another(attempt, failure)
+                    if why is not None:
+                        self._budget.decide_again(why, str(failure))
+                    elif self._handed is None:
+                        raise
+        except BaseException:
+            self._leave_lost()
+            raise
+        finally:
+            self._patience.attempted(attempt.unavailable)
+        if self._handed is not None:
+            return self._handed
+        self._outages.served += 1
+        for lost in self._lost:  # what may still arrive is barred by what is claimed
+            lost.resolved()
+        return result
+
+    def _leave_lost(self) -> None:
+        """Undo what stands, unless the request has adopted claims; recovery undoes
+        what else is lost."""
+        left = {lost.consumer_uuid: lost.why for lost in self._lost}
+        standing = [lost for lost in self._lost if lost.why == STANDS]
+        try:
+            if standing and not self._has_adopted:
+                still_left = self._undo(standing, UNDO_WITHIN_S)
+                for lost in standing:
+                    del left[lost.consumer_uuid]
+                left.update(still_left)
+        finally:
+            for lost in self._lost:
+                why = left.get(lost.consumer_uuid)
+                if lost in self._adopts:
+                    lost.keep()
+                elif why is None:
+                    lost.resolved()
+                else:
+                    lost._replace(why=why).hand_to_recovery()
+
+    def _go_on_after(self, attempt: RequestAttempt) -> None:
+        """Resume a wait that a reload interrupted.
+
+        The request is then scheduled with the new configuration, unless an unresolved
+        claim remains.
+        """
+        waited = not self._patience.is_over and self._waited(attempt)
+        if not waited and self._lost and self._handed is None:
+            lost = self._lost[0]
+            raise errors.AllocationUpdateFailed(lost.consumer_uuid, lost.why)
+
+    def _look_for_cells(
+        self, attempt: RequestAttempt, failure: errors.RequestError
+    ) -> None:
+        """Note the cells that do not answer, if one of their hosts might have taken the
+        request."""
+        spec, offered = self._request.spec, attempt.offered
+        attempt.offered = None  # they take memory
+        if attempt.unavailable or not isinstance(failure, errors.NoValidHost):
+            return
+        cell_uuid = spec.target_cell_uuid
+        if self._view.unavailable_cells(cell_uuid):
+            providers = None
+            if offered is not None and (offered.copy is not None or not offered.cut):
+                providers = offered.by_provider()
+            target = target_of(spec)
+            broken = self._view.cells.broken()
+            for name in self._view.unavailable_cells(cell_uuid, target, providers):
+                if name not in broken:
+                    attempt.note_unavailable(cell(name), 'it does not answer')
+
+    def _why_another(
+        self, attempt: RequestAttempt, failure: errors.RequestError
+    ) -> Outcome | None:
+        """Wait for what did not answer an attempt that has failed, and undo what it
+        left; return why to make another one, or None."""
+        if isinstance(failure, CallerGone) or attempt.rollback_uncertain:
+            return None
+        if failure.unavailable:
+            attempt.note_unavailable(failure.unavailable, str(failure))
+        if isinstance(failure, errors.AlreadyClaimed):
+            may_retry = self._budget.spend(Outcome.ARRIVED_LATE) and bool(self._lost)
+            arrived = may_retry and self._settle()
+            return Outcome.ARRIVED_LATE if arrived else None
+        if not attempt.unavailable or self._patience.is_over:
+            return None
+        self._budget.spend(Outcome.OUTAGE)
+        for cause in connections.causes(failure):  # frames have all that was read
+            cause.__traceback__ = None
+        return Outcome.OUTAGE if self._waited(attempt) else None
+
+    def _waited(self, attempt: RequestAttempt) -> bool:
+        """Wait until services answer, and nothing is held of earlier attempts."""
+        began_s, recorder = self._clock.monotonic(), self._request.recorder
+        with recorder.stage(WAIT):
+            waited = self._patience.wait(attempt.unavailable, attempt.is_query_lost)
+            while waited and not self._settle():
+                waited = not self._is_unsure and self._patience.wait(
+                    {PLACEMENT: self._lost[0].why}
+                )
+        attempt.waited_s = self._clock.monotonic() - began_s
+        successor = self._outages.successor
+        if not waited and successor is not None and not self._is_unsure:
+            attempt.lost = self._lost  # less what was undone meanwhile
+            self._handed = HandedToSuccessor(successor, attempt)
+            return False
+        recorder.waited(attempt.unavailable, attempt.waited_s, again=waited)
+        return waited
+
+    def _settle(self) -> bool:
+        """Adopt the earlier claims if they stand for all instances; else undo them.
+
+        Returns False if placement does not answer, or if an undo may be carried out
+        later: it would undo the next claim.
+        """
+        self._adopts = []
+        if not self._lost:
+            return True
+        within_s = min(UNDO_WITHIN_S, max(LEAST_UNDO_S, self._patience.left_s()))
+        left = self._undo(self._lost, within_s, keeps_unknown=True)
+        standing = {claim.consumer_uuid for claim in left.standing}
+        if standing and standing >= {*self._request.instance_uuids}:
+            claims = {id(claim) for claim in left.standing}
+            self._adopts = [lost for lost in self._lost if id(lost.claim) in claims]
+            self._has_adopted = True
+            return not self._is_unsure
+        if standing:
+            others = [lost for lost in self._lost if lost.consumer_uuid in left]
+            left = self._undo(others, within_s)
+        self._lost = [*self._unresolved(left)]
+        return not self._is_unsure and all(
+            lost.why == MAY_ARRIVE for lost in self._lost
+        )
+
+    def _unresolved(self, left: UndoLeft) -> Iterator[UnresolvedClaim]:
+        """Yield the lost claims that are left, or may still arrive."""
+        for lost in self._lost:
+            why = left.get(lost.consumer_uuid)
+            is_certain = isinstance(lost.claim, Claimed) or self._request.spec.is_move
+            if why is None and is_certain:
+                lost.resolved()
+            else:  # a claim sent twice may arrive once more after it was undone
+                yield lost._replace(why=why or MAY_ARRIVE)
+
+    def _undo(
+        self,
+        lost: Sequence[UnresolvedClaim],
+        within_s: float,
+        keeps_unknown: bool = False,
+    ) -> UndoLeft:
+        context = self._request.context.elevated()
+        claims = [unresolved.claim for unresolved in lost]
+        with self._request.recorder.stage('undo'):
+            left = self._placement.undo(
+                context, claims, within_s, keeps_unknown=keeps_unknown
+            )
+        self._is_unsure |= bool(left.unsure)
+        return left
 
 
 class RequestAttempts:
@@ -107,48 +340,45 @@ class RequestAttempts:
         self._clock = clock
         self._outages = outages = outages or Outages()
         self._query_policy = query_policy
-        self._candidate_source = CandidateSource(
+        self._queries = CandidateQueries(
+            view,
             placement,
-            AggregateSync(view, placement),
-            query_policy.on_answer,
-            copy if query_policy.of_copy else None,
+            network,
+            query_policy,
+            copy,
             lambda: outages.waited_for(PLACEMENT),
-        )
-        self._new_nodes = NewNodes(copy, view.node_uuids, clock)
-        self._prefilter_contexts = PrefilterContexts(
-            view, placement, network, query_policy.features
+            clock,
         )
 
-    def select(
-        self, request: ScheduleRequest, return_objects: bool
-    ) -> Selected | HandedToSuccessor:
+    def select(self, request: ScheduleRequest) -> Selected | HandedToSuccessor:
         """Place the instances. If a service is unavailable, wait for it as long as the
         caller waits."""
         waiting = OutageRetry(
             self._outages, request, self._placement, self.view, self._clock
         )
-        return waiting.run(functools.partial(self._attempt, request, return_objects))
+        return waiting.run(functools.partial(self._attempt, request))
 
-    def _attempt(
-        self, request: ScheduleRequest, return_objects: bool, attempt: RequestAttempt
-    ) -> Selected:
+    def _attempt(self, request: ScheduleRequest, attempt: RequestAttempt) -> Selected:
         clock, stage = self._clock, request.recorder.stage
         freshness = ViewFreshness(self.view, clock.monotonic(), stage, clock)
         request = replace(request, attempt=attempt, freshness=freshness)
         if self.driver.USES_ALLOCATION_CANDIDATES and not request.spec.is_rebuild:
-            return self._selected(request, return_objects)
+            return self._selected(request)
         freshness.refresh_if_stale()
         self._announce(request)
-        return self._place(request, return_objects)
+        return self._place(request)
 
-    def _selected(self, request: ScheduleRequest, return_objects: bool) -> Selected:
+    def _selected(self, request: ScheduleRequest) -> Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
         request, query = self._with_candidates(request)
         self._announce(request)
         while True:
             request.budget.renew(Scope.CANDIDATES)
+            asked = request
+            if request.names_instances:
+                asked = ClaimedRequest.of(request, self._placement, self._journal)
             try:
-                return self._place(self._with_claims(request), return_objects)
+                return self._place(asked)
             except errors.NoValidHost:
                 more = self._once_more(request, query)
                 if more is None:
@@ -186,7 +416,7 @@ class RequestAttempts:
             budget.decide_again(why)
         return more
 
-    def _place(self, request: ScheduleRequest, return_objects: bool) -> Selected:
+    def _place(self, request: ScheduleRequest) -> Selected:
         """Run the driver. Any later failure rolls the claims back."""
         with request.claiming():
             placed = self.driver.select_destinations(request)
@@ -195,7 +425,7 @@ class RequestAttempts:
                 self._notifier.select_destinations(
                     request.context, placed.request, 'end'
                 )
-            return placed.selections, _answer(placed, return_objects)
+            return placed.selections, _answer(placed, request.return_objects)
 
     def _see_hosts(self, request: ScheduleRequest) -> None:
         """Use known host state if the driver verifies its picks; otherwise refresh."""
@@ -217,7 +447,7 @@ class RequestAttempts:
         The cells are looked at once, as late as can be.
         """
         attempt, recorder = request.attempt, request.recorder
-        spec, query, nodes, added = self._query(request)
+        spec, query, nodes = self._queries.make(request)
         if nodes == []:
             recorder.blocked(Blocker.NAMED_HOST)
             raise errors.NoValidHost(not_found(spec))
@@ -225,7 +455,7 @@ class RequestAttempts:
         if answer is None:
             is_patient = attempt.retries_rollback and not attempt.is_admitted
             with recorder.stage('query'):
-                answer = self._candidate_source.ask(
+                answer = self._queries.ask(
                     request.context, query, is_patient=is_patient
                 )
         recorder.asked(query, answer)
@@ -244,27 +474,9 @@ class RequestAttempts:
             raise errors.NoValidHost('')
         if nodes is None:
             self._see_hosts(request)
-        spec, lags = with_aggregates(spec, added), self._new_nodes.are_missing
-        return replace(request, spec=spec, candidates=answer, copy_lags=lags), query
-
-    def _query(
-        self, request: ScheduleRequest
-    ) -> tuple[RequestSpec, Query, list[str] | None, Requirements]:
-        """Return the query of a request, the nodes that it names, and what prefilters
-        add; the request comes back with the node that it names."""
-        added = self._prefilter(request)
-        spec, nodes = self._named_nodes(request)
-        query = build_query(
-            spec,
-            added,
-            nodes,
-            self._query_policy.limit,
-            self._query_policy.falls_back,
-            self._query_policy.features,
-        )
-        _log(logging.WARNING, query.warnings)
-        _log(logging.INFO, query.notes)
-        return spec, query, nodes, added
+        if self.copy is not None:
+            request = replace(request, copy_lags=self.copy.lacks_nodes)
+        return replace(request, spec=spec, candidates=answer), query
 
     def query(
         self, context: RequestContext, spec: RequestSpec
@@ -272,31 +484,7 @@ class RequestAttempts:
         """Return a request as filters see it, and its query to placement, which is not
         asked. Raises errors.NoValidHost, and any other errors.RequestError."""
         request = ScheduleRequest(context, spec, freshness=ViewFreshness(self.view))
-        spec, query, _, added = self._query(request)
-        return with_aggregates(spec, added), query
-
-    def _prefilter(self, request: ScheduleRequest) -> Requirements:
-        """Run the prefilters; raises errors.NoValidHost where one refuses."""
-        recorder, attempt = request.recorder, request.attempt
-        inputs = self._prefilter_contexts.of(
-            request.context, request.spec, attempt.note_unavailable
-        )
-        with recorder.stage('prefilter'):
-            added = prefilters.run(
-                self._query_policy.prefilters,
-                request.spec,
-                inputs,
-                self._clock.monotonic,
-            )
-        recorder.prefiltered(request.spec, added)
-        _log(logging.DEBUG, added.notes)
-        _log(logging.WARNING, added.warnings)
-        _log(logging.ERROR, added.failures)
-        if added.refused is not None:
-            recorder.blocked(Blocker.PREFILTER, added.refused_by)
-            attempt.offered = NO_CANDIDATES
-            raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
-        return added
+        return self._queries.make(request)[:2]
 
     def _why_others(self, known: Candidates, budget: RetryBudget) -> Outcome | None:
         """Return why other candidates may do where these would not.
@@ -361,9 +549,7 @@ class RequestAttempts:
         Raises errors.NoValidHost where there are none.
         """
         with request.recorder.stage('query'):
-            answer = self._candidate_source.ask(
-                request.context, query, fresh, why_not_copy
-            )
+            answer = self._queries.ask(request.context, query, fresh, why_not_copy)
         request.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
             request.attempt.failed_query = answer
@@ -374,45 +560,6 @@ class RequestAttempts:
             raise errors.NoValidHost('')
         request.freshness.refresh()
         return answer
-
-    def _with_claims(self, request: ScheduleRequest) -> ScheduleRequest:
-        """Add what holds the claims together, if its instances are named."""
-        if not request.names_instances:
-            return request
-        candidates = request.candidates
-        claims = Claims(
-            self._placement,
-            request.context,
-            candidates.version,
-            RemainingCapacity(candidates.summaries),
-            claim_journal=ClaimJournal(self._journal, request.caller),
-            recorder=request.recorder,
-            verifier=candidates.verifier,
-            may_be_stale=not candidates.further,
-            freshness=request.freshness,
-            attempt=request.attempt,
-        )
-        return request.claimed_by(claims)
-
-    def _named_nodes(
-        self, request: ScheduleRequest
-    ) -> tuple[RequestSpec, list[str] | None]:
-        """Look up the host or node that the request names, if it names one.
-
-        A single node found becomes the whole of the requested destination.
-        """
-        spec = request.spec
-        target = target_of(spec)
-        if target is None:
-            return spec, None
-        request.freshness.refresh_if_stale()
-        nodes = self.view.nodes_named(target.host, target.node, spec.target_cell_uuid)
-        destination = spec.requested_destination
-        if len(nodes) == 1 and destination is not None:
-            host, node, _ = nodes[0]
-            named = destination.replaced(host=host, node=node)
-            spec = spec.replaced(requested_destination=named)
-        return spec, [uuid for _, _, uuid in nodes]
 
 
 def _has_others(answer: Candidates, known: Candidates) -> bool:
@@ -426,8 +573,3 @@ def _answer(placed: ScheduleResult, return_objects: bool) -> Answer:
     if return_objects:
         return placed.selections
     return [selections[0].to_dict() for selections in placed.selections]
-
-
-def _log(level: int, lines: Iterable[str]) -> None:
-    for line in lines:
-        LOG.log(level, line)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.outage_retry import HandedToSuccessor
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.cluster.release import image_props_version
 from novasched.drivers import Driver
-from novasched.manager.attempts import Answer, RequestAttempts, Selected
+from novasched.manager.attempts import (
+    Answer,
+    HandedToSuccessor,
+    RequestAttempts,
+    Selected,
+)
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import NO_CALLER, Caller
@@ -112,6 +115,7 @@ class SchedulerManager:
             instance_uuids=instance_uuids or (),
             names_instances=instance_uuids is not None,
             return_alternates=return_alternates and return_objects,
+            return_objects=return_objects,
             caller=caller or NO_CALLER,
             recorder=self._decision_log.recorder(context, request, instance_uuids),
             check=check,
@@ -119,7 +123,7 @@ class SchedulerManager:
         )
         if after is not None:
             asked.recorder.waited(after.unavailable, after.waited_s, again=True)
-        selected = self._selected(asked, return_objects)
+        selected = self._selected(asked)
         if isinstance(selected, HandedToSuccessor):  # it is recorded there
             successor: SchedulerManager = selected.manager
             return successor.select_destinations(
@@ -136,13 +140,11 @@ class SchedulerManager:
         asked.recorder.ended(selections, None, asked.budget.rounds)
         return answer
 
-    def _selected(
-        self, asked: ScheduleRequest, return_objects: bool
-    ) -> Selected | HandedToSuccessor:
+    def _selected(self, asked: ScheduleRequest) -> Selected | HandedToSuccessor:
         """Place the instances; record what the request raises."""
         recorder, rounds = asked.recorder, asked.budget.rounds
         try:
-            return self.attempts.select(asked, return_objects)
+            return self.attempts.select(asked)
         except errors.NoValidHost as failure:
             explained = recorder.explained(failure)
             recorder.ended(None, explained, rounds)

@@ -297,6 +297,19 @@ class RequestSpec(AnswersAsDict, NovaObject):
         hosts = group.if_set('hosts') or ()
         return self.replaced(instance_group=group.replaced(hosts=[*hosts, host]))
 
+    def with_providers(self, candidate: Mapping[str, Any] | None) -> RequestSpec:
+        """Return the request with the providers that a candidate of placement gives to
+        each requested group."""
+        groups = self.requested_resources if 'requested_resources' in self else None
+        if not groups or candidate is None:
+            return self
+        mappings = candidate.get('mappings', {})
+        filled = [
+            group.replaced(provider_uuids=mappings.get(group.requester_id, []))
+            for group in groups
+        ]
+        return self.replaced(requested_resources=filled)
+
     def for_instance(self, uuid: str) -> RequestSpec:
         """Return the request of one instance of several; the original stays."""
         return self.replaced(instance_uuid=uuid)

@@ -9,9 +9,11 @@ import random
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, KeysView, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping, Set
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from novasched import errors
 from novasched.placement_copy import SOURCE_NAMES, PlacementCopy
@@ -47,7 +49,26 @@ FALLBACK = 'Falling back to placement for allocation candidates: %s'
 LOOK_AGAIN_S = 5.0
 """A compute says that a server has gone, and frees what it had soon after."""
 
+LAG_S = 60.0
+"""How long placement is asked for a node that the copy does not show; as long as the
+longest pause between two reads."""
+
 NO_NODES: KeysView[str] = dict[str, Any]().keys()
+
+
+class _Comparison(NamedTuple):
+    """Compute nodes and the copy, as they were compared, and nodes that the copy lacks.
+
+    ``began_at`` is the time of the first look, ``new_since`` when each node was noticed
+    that registered after it.
+    """
+
+    began_at: float
+    nodes: Set[str] = frozenset()
+    contents: Contents | None = None
+    uuids: frozenset[str] = frozenset()
+    missing: Set[str] = frozenset()
+    new_since: Mapping[str, float] = {}
 
 
 class CopyKeeper:
@@ -91,6 +112,7 @@ class CopyKeeper:
         self._broken = self._late = self._stopped = False
         self._failed_at = float('-inf')
         self._failure = ''
+        self._compared: _Comparison | None = None
         self._nested: tuple[object, int, bool] = (None, 0, False)
         self._reader = BulkheadExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
@@ -264,6 +286,33 @@ class CopyKeeper:
             nested = any(r is not None and table.roots[r] != r for r in rows)
             self._nested = table.uuids, len(nodes), nested
         return nested
+
+    def lacks_nodes(self) -> bool:
+        """Return whether placement may have a compute node whose inventory the copy
+        lacks, as it has registered since.
+
+        A node is waited for within LAG_S after it was noticed. The age of nodes of the
+        first look is unknown: they are waited for until a later copy was read.
+        """
+        if self._copy is None:
+            return False
+        look = self._compare(self._copy)
+        if look.missing and self._copy.as_of <= look.began_at:
+            return True
+        now = self._clock.monotonic()
+        return any(now - at <= LAG_S for at in look.new_since.values())
+
+    def _compare(self, copy: PlacementCopy) -> _Comparison:
+        """Return a comparison of the nodes with a copy, as both are now."""
+        nodes, before, contents = self._nodes(), self._compared, copy.contents
+        if before is not None and nodes is before.nodes and contents is before.contents:
+            return before
+        missing = nodes - _shown(copy.table)
+        now = self._clock.monotonic()
+        self._compared = look = _next(before, nodes, contents, missing, now)
+        if look.new_since.keys() - before.new_since if before else missing:
+            self.want(())  # it is read at once
+        return look
 
     def aggregates(self, provider_uuid: str) -> frozenset[str]:
         """Return the uuids of a provider's aggregates; raises errors.NoCopy."""
@@ -473,3 +522,30 @@ class CopyKeeper:
             'picks that were void': self.void_picks,
             'fallbacks': dict(self.fallbacks),
         }
+
+
+def _next(
+    before: _Comparison | None,
+    nodes: Set[str],
+    contents: Contents,
+    missing: Set[str],
+    now: float,
+) -> _Comparison:
+    """Return the look after another one, or the first one."""
+    uuids = frozenset(nodes)
+    if before is None:
+        return _Comparison(now, nodes, contents, uuids, missing)
+    new = dict.fromkeys(missing - before.uuids, now)
+    known = {u: at for u, at in before.new_since.items() if u in missing}
+    return _Comparison(
+        before.began_at, nodes, contents, uuids, missing, {**known, **new}
+    )
+
+
+def _shown(table: ProviderTable) -> Set[str]:
+    """Return the uuids of the providers that have inventory."""
+    is_shown = np.zeros(len(table), bool)
+    for inventory in table.inventories.values():
+        is_shown[inventory.rows] = True
+    bare = {table.uuids[row] for row in np.flatnonzero(~is_shown).tolist()}
+    return table.rows_by_uuid.keys() - bare if bare else table.rows_by_uuid.keys()

@@ -16,6 +16,8 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.placement import (
+    ALL_HOSTS,
+    FORGET_AFTER_S,
     MAY_ARRIVE,
     STANDS,
     Candidate,
@@ -25,6 +27,7 @@ from novasched.ports.placement import (
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
+    KnownRoots,
     Placement,
     QueryFailed,
     UndoLeft,

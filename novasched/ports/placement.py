@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -12,8 +12,12 @@ from typing import Any, Protocol
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.providers.by_root import CandidatesByRoot
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 from novasched.runtime.deadline import Check, never
 from novasched.scheduler.outcomes import Outcome
+
+FORGET_AFTER_S = 600.0
+"""A known root is looked up again after this time: it may have got a parent."""
 
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
@@ -49,6 +53,62 @@ class Candidates:
     copy: int | None = None  # number of the copy of placement they are of, if any
     fallback: str = ''  # why placement was asked though there is a copy
     verifier: CandidateVerifier | None = field(default=None, compare=False, repr=False)
+
+    def by_provider(
+        self, nodes: Container[str] = frozenset(), roots: set[str] | None = None
+    ) -> Mapping[str, list[Candidate]] | None:
+        """Return the candidates by each provider that they take from, in order; None
+        for ALL_HOSTS.
+
+        A candidate that takes from none of ``nodes``, the known compute nodes, is also
+        listed by the roots of its providers. It asks only for what children of a host
+        have. ``roots`` are known roots, for which no summary is read; others are added.
+        """
+        if self is ALL_HOSTS:
+            return None
+        if isinstance(self.requests, CandidatesByRoot):
+            return self.requests
+        offered: dict[str, list[Candidate]] = {}
+        roots = set() if roots is None else roots
+        for candidate in self.requests:
+            uuids = candidate['allocations']
+            for uuid in uuids:
+                offered.setdefault(uuid, []).append(candidate)
+            if not any(uuid in nodes for uuid in uuids) and not roots.issuperset(uuids):
+                for root in self._roots_above(uuids, roots):
+                    offered.setdefault(root, []).append(candidate)
+        return offered
+
+    def _roots_above(self, uuids: Collection[str], roots: set[str]) -> list[str]:
+        """Return the roots of providers that are not among them; note those that
+        are."""
+        above = {
+            uuid: self.summaries[uuid].get('root_provider_uuid') or uuid
+            for uuid in uuids
+            if uuid in self.summaries
+        }
+        roots.update(uuid for uuid, root in above.items() if root == uuid)
+        return [root for root in dict.fromkeys(above.values()) if root not in uuids]
+
+
+ALL_HOSTS = Candidates((), '')
+"""Placement is not asked: all known hosts are candidates."""
+
+
+class KnownRoots:
+    """The providers that were found to be roots though they are no compute nodes."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._uuids: set[str] = set()
+        self._forget_at = clock.monotonic() + FORGET_AFTER_S
+
+    def uuids(self) -> set[str]:
+        """Return the set of their uuids, to which callers add those that they find."""
+        if self._clock.monotonic() >= self._forget_at:
+            self._uuids = set()
+            self._forget_at = self._clock.monotonic() + FORGET_AFTER_S
+        return self._uuids
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 import math
 import re
 
-from novasched.claiming.retries import LIMITS
+from novasched.claiming.request import LIMITS
 
 
 def row(outcome, limit):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from novasched.claiming.host_candidates import with_providers
 from novasched.releases import NEWEST
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
@@ -67,7 +66,7 @@ def _sequence(case, hosts, request, filters, fitting):
         host = hosts.state(0)
         candidate = host.allocation_candidates[0]
         everyone.append(Found(host, candidate))
-        request = with_providers(request, candidate)
+        request = request.with_providers(candidate)
         hosts, topology = _booked(hosts, request, fitting, sequence[-1])
         if fitting.as_nova:
             request = request.replaced(numa_topology=topology)

@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.manager.prefilter_context import PrefilterContexts
+from novasched.manager.candidate_query import CandidateQueries
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
@@ -135,8 +135,8 @@ def facts_of(described, request):
     placement.known_aggregates = {
         uuid: frozenset(found) for uuid, found in world['segments'].items()
     }
-    finder = PrefilterContexts(View(described), placement, FakeNetwork(ports, segments))
-    return finder.of(RequestContext(overwrite=False), request)
+    finder = CandidateQueries(View(described), placement, FakeNetwork(ports, segments))
+    return finder.inputs(RequestContext(overwrite=False), request)
 
 
 def our_answer(described, release=NEWEST):

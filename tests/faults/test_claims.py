@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.claiming.claims import CHUNK
-from novasched.claiming.retries import LIMITS
+from novasched.claiming.request import LIMITS
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.placement.rollback import TOGETHER

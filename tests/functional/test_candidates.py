@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.placement.candidates import Summaries
+from novasched.placement.client import Summaries
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.support.tables.cases import cases

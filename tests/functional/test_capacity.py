@@ -9,8 +9,8 @@ from novasched.commands.capacity import CountCapacity
 from novasched.db import server_tables, tables
 from novasched.inspection.questions.capacity import Capacity, row
 from novasched.inspection.questions.reports import Amounts, LargestHost, Stranded
+from novasched.inspection.session.copy_on_demand import CopyOnDemand
 from novasched.objects.request_spec import RequestGroup
-from novasched.placement_copy.on_demand import CopyOnDemand
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide

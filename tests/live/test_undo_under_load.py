@@ -11,14 +11,14 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import Claims
+from novasched.claiming.request import ScheduleRequest
 from novasched.journal.recovery import Recovery
 from novasched.journal.store import FileJournal
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
-from novasched.ports import ClaimRequest
+from novasched.ports import Candidates, ClaimRequest
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.faults.conftest import CONF, adapter_of
 from tests.live.servers.placement import Placement
@@ -99,7 +99,7 @@ def others(adapters, hosts):
 def undo_late(claims, request, wanted, meanwhile):
     """Claim, and fail when all is claimed."""
     with claims:
-        assert claims.make_all(request, wanted)
+        assert claims.make_all(request, wanted) is None
         meanwhile()
         raise errors.NoValidHost('No host is left for the last one.')
 
@@ -118,15 +118,15 @@ def test_recovery_undoes_claims_that_a_busy_placement_left(
         )
         for n in range(MANY)
     ]
-    claims = Claims(
-        Hurried(adapter),
+    asked = ScheduleRequest(
         RequestContext(overwrite=False, user_id='u'),
-        '1.36',
-        claim_journal=ClaimJournal(journal),
+        factories.request(project_id='p'),
+        candidates=Candidates((), '1.36'),
     )
+    claims = Claims(Hurried(adapter), asked, journal)
     with pytest.raises(errors.NoValidHost):
         undo_late(claims, factories.request(project_id='p'), wanted, others)
-    assert claims.left_behind
+    assert journal.to_undo()
     recovery = Recovery(journal, claim_recovery(adapter))
     until = time.monotonic() + RECOVERED_WITHIN_S
     while journal.to_undo() and time.monotonic() < until:

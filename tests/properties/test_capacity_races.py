@@ -11,13 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.claiming.retries import MOST_ABORTS
-from novasched.claiming.verification import RACING, ProviderCapacity
+from novasched.claiming.request import MOST_ABORTS, ScheduleRequest
+from novasched.claiming.verification import RACING, ProviderCapacity, RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import Claimed, ClaimRequest
-from novasched.ports.decisions import NO_RECORDER
 
 SEEDS = st.integers(0, 2**32)
 HOSTS = st.lists(st.integers(1, 40), min_size=1, max_size=3)
@@ -99,10 +96,8 @@ class Cloud:
         remaining = RemainingCapacity(resources)
         remaining.take(wanted)
         made = [(ClaimRequest(consumer, wanted), Claimed(consumer))]
-        verifier = ProviderCapacity(
-            self, RequestContext(), remaining, RequestAttempt(), NO_RECORDER
-        )
-        return verifier.after(made)
+        request = ScheduleRequest(RequestContext(), None)
+        return ProviderCapacity(self, request, remaining).after(made)
 
     def usages(self, context, mine):
         return {str(each): {'VCPU': number} for each, number in self.used().items()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from novasched.claiming.retries import MOST_ABORTS
+from novasched.claiming.request import MOST_ABORTS
 from novasched.scheduler.group_policy import AFFINITY, ANTI_AFFINITY, HardPolicy
 from tests.properties.group_model import ALL, ENDED, At, Broken, Guard, Model
 

@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.claiming.retries import LIMITS, Again, Scope
+from novasched.claiming.request import LIMITS, Again, Scope
 from novasched.cluster.assumed import HostView
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.manager.candidate_query import LAGS, QueryPolicy
 from novasched.objects.context import RequestContext
-from novasched.placement_copy import PlacementCopy
 from novasched.ports import Candidates, ClaimRefused, QueryFailed, UndoLeft
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
@@ -38,7 +37,6 @@ from tests.support.clouds.fakes import (
     candidate,
 )
 from tests.support.clouds.managers import make_manager
-from tests.unit.placement_copy.providers import FakeProviders
 
 HOSTS = [f'h{number}' for number in range(4)]
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc']
@@ -148,13 +146,8 @@ class Mirror:
             offered, VERSION, known, cut=cut, copy=self.copies, verifier=self
         )
 
-    def current(self, max_age_s):
-        nodes = {} if self.trouble('lags') else self.placement.summaries
-        shown = FakeProviders(**dict.fromkeys([*nodes, OTHER], 8)).read()
-        return PlacementCopy.of(shown, self.as_of)
-
-    def want(self, aggregates):
-        """It is read anew for each look."""
+    def lacks_nodes(self):
+        return self.trouble('lags')
 
     def still_offered(self, picks):
         if self.trouble('unverified'):

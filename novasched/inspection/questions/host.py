@@ -14,7 +14,7 @@ from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.capacity import REFUSALS, Capacity, flavors_in_use
 from novasched.inspection.session import places
 from novasched.inspection.session.session import Inspection
-from novasched.providers.tree_state import ProviderState, tree_of
+from novasched.providers.contents import Contents, build
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.times import time_of
 from novasched.scheduler.fit.topology import HostCell
@@ -44,11 +44,11 @@ def report(
     every = holders(inspection, host, log)
     uuids, store = hosts.uuid.tolist(), inspection.copies.store
     capacity = capacity or Capacity.of(inspection)
-    trees: list[list[ProviderState]] = []
+    trees: list[list[reports.ChildProvider]] = []
     slots: list[reports.FlavorSlots] | None = None
     problems = []
     try:
-        trees = [tree_of(store.read_tree(uuid), uuid) for uuid in uuids]
+        trees = [_tree(store.read_tree(uuid), uuid) for uuid in uuids]
         slots = _slots(inspection, capacity, host)
     except errors.StoreFailed as problem:
         what = 'Slots' if trees else 'Resources, traits and slots'
@@ -104,7 +104,7 @@ def _text(moment: datetime.datetime) -> str:
 
 
 def _node(
-    inspection: Inspection, state: HostState, tree: Sequence[ProviderState]
+    inspection: Inspection, state: HostState, tree: Sequence[reports.ChildProvider]
 ) -> reports.HostNode:
     service, topology = state.service, state.numa_topology
     cells = inspection.run.reader.view.cells
@@ -126,11 +126,8 @@ def _node(
         instances=state.num_instances,
         io_ops=state.num_io_ops,
         traits=tree[0].traits if tree else [],
-        resources=_resources(tree[0]) if tree else {},
-        children=[
-            reports.ChildProvider(each.uuid, _resources(each), each.traits)
-            for each in tree[1:]
-        ],
+        resources=tree[0].resources if tree else {},
+        children=tree[1:],
         numa=[_numa_node(each) for each in topology.cells] if topology else [],
         devices=[
             reports.Devices(
@@ -144,18 +141,39 @@ def _node(
     )
 
 
-def _resources(provider: ProviderState) -> dict[str, reports.Resource]:
-    return {
-        name: reports.Resource(
-            total=each.total,
-            reserved=each.reserved,
-            ratio=each.ratio,
-            max_unit=each.max_unit,
-            used=each.used,
-            free=max(0, each.capacity - each.used),
+def _tree(contents: Contents, root: str) -> list[reports.ChildProvider]:
+    """Return the providers of the tree of a root, which comes first."""
+    table = build(contents)
+    if (first := table.rows_by_uuid.get(root)) is None:
+        return []
+    used = {(id_, class_): n for id_, class_, n in contents.usage.tolist()}
+    found = []
+    for row in range(first, int(table.ends[first])):
+        id_ = int(table.ids[row])
+        rows = contents.inventories[contents.inventories[:, 0] == id_]
+        resources = {
+            contents.class_names[int(each[1])]: _resource(
+                each.tolist(), int(used.get((id_, int(each[1])), 0))
+            )
+            for each in rows
+            if int(each[1]) in contents.class_names
+        }
+        traits = contents.traits[contents.traits[:, 0] == id_, 1].tolist()
+        found.append(
+            reports.ChildProvider(
+                table.uuids[row],
+                dict(sorted(resources.items())),
+                sorted(contents.trait_names[each] for each in traits),
+            )
         )
-        for name, each in sorted(provider.inventories.items())
-    }
+    return found
+
+
+def _resource(inventory: Sequence[float], used: int) -> reports.Resource:
+    total, reserved, ratio = int(inventory[2]), int(inventory[3]), inventory[7]
+    capacity = int((total - reserved) * ratio)
+    max_unit, free = int(inventory[5]), max(0, capacity - used)
+    return reports.Resource(total, reserved, ratio, max_unit, used, free)
 
 
 def _numa_node(cell: HostCell) -> reports.NumaNode:

@@ -19,10 +19,8 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched import errors, plugins
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import ALL_HOSTS, RemainingCapacity
-from novasched.claiming.request import ScheduleRequest
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import RequestAttempt, ScheduleRequest
 from novasched.compat import driver_loading
 from novasched.decisions import history
 from novasched.decisions.comparison import ServerComparison
@@ -31,7 +29,7 @@ from novasched.decisions.recording import RequestRecorder
 from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
 from novasched.placement.claimless import ClaimlessPlacement
-from novasched.ports import Candidates, ClaimRequest
+from novasched.ports import ALL_HOSTS, Candidates, ClaimRequest
 from novasched.process import opts
 from novasched.releases import NEWEST, named
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -196,6 +194,7 @@ class Replayer:
         spec, uuids = history.request_of(request), request['instance_uuids']
         is_offered = driver.USES_ALLOCATION_CANDIDATES and not spec.is_rebuild
         offered = _offered(hosts) if self._reads_candidates else []
+        candidates = Candidates(offered, '', request['capacity'])
         asker = RequestContext(overwrite=False)
         recorder = RequestRecorder(
             SYSTEM_CLOCK, random.Random(), asker, spec, uuids, lambda ended: None
@@ -205,22 +204,15 @@ class Replayer:
             spec,
             uuids or (),
             names_instances=uuids is not None,
-            candidates=Candidates(offered, '') if is_offered else ALL_HOSTS,
+            candidates=candidates if is_offered else ALL_HOSTS,
             recorder=recorder,
             attempt=_RecordedPicks(nodes=_nodes(request, hosts)),
         )
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.suppress(errors.NoValidHost))
             if is_offered and uuids is not None:
-                remaining = RemainingCapacity(request['capacity'])
-                claims = Claims(
-                    self._context.placement,
-                    asker,
-                    '',
-                    remaining,
-                    attempt=asked.attempt,
-                )
-                asked = asked.claimed_by(stack.enter_context(claims))
+                asked = ClaimedRequest.of(asked, self._context.placement)
+                stack.enter_context(asked.claiming())
             driver.select_destinations(asked)
         return {each['index']: each for each in history.decisions(recorder)}
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.host_candidates import by_provider
 from novasched.decisions.recording import RequestRecorder
 from novasched.inspection.questions.reports import HelpfulChange
 from novasched.inspection.session.dry_run import DryRun
@@ -84,7 +83,7 @@ def all_hosts(
 
     hosts = take() if assumed is None else assumed.see(take).hosts
     answer = recorder.queries[-1].answer if recorder.queries else None
-    listed = by_provider(answer) if isinstance(answer, Candidates) else None
+    listed = answer.by_provider() if isinstance(answer, Candidates) else None
     offered = listed or {}
     uuids = hosts.snapshot.column('uuid')
 
@@ -105,7 +104,7 @@ def _of_placement(
     known = None if conditions is None else conditions(last.query, uuids)
     if known is not None:
         return known
-    listed = by_provider(last.answer) if isinstance(last.answer, Candidates) else None
+    listed = last.answer.by_provider() if isinstance(last.answer, Candidates) else None
     offered = listed or {}
     return {PLACEMENT: np.array([uuid in offered for uuid in uuids], bool)}
 

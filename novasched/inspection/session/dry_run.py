@@ -20,7 +20,7 @@ from urllib import parse
 from oslo_config import cfg
 
 from novasched import app
-from novasched.claiming.host_candidates import ProviderClass, amounts_of
+from novasched.claiming.verification import ProviderClass, amounts_of
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.decisions.log import CollectedRecords

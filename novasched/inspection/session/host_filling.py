@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from novasched.claiming.host_candidates import RemainingCapacity, with_providers
+from novasched.claiming.verification import RemainingCapacity
 from novasched.cluster.snapshot import candidates_column
 from novasched.objects.request_spec import RequestSpec
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
@@ -132,7 +132,7 @@ class Filling:
                     of_provider = taken.setdefault(uuid, {})
                     for name, amount in part['resources'].items():
                         of_provider[name] = of_provider.get(name, 0) + amount
-                request = with_providers(self._request, candidate)
+                request = self._request.with_providers(candidate)
                 filled = consume(filled, host._row, request)
                 filled = book(filled, host._row, request, self._profile.fitting).hosts
                 counts[places[host._row]] += 1

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from novasched.claiming.host_candidates import by_provider
 from novasched.decisions.recording import RequestRecorder
 from novasched.inspection.session import changes
 from novasched.inspection.session.dry_run import DryRun
@@ -66,7 +65,7 @@ def _counted(
     request = changes.decided_request(recorder)
     if request.if_set('instance_group') is not None:
         return []
-    listed: Mapping[str, Sequence[Candidate]] = by_provider(answer) or {}
+    listed: Mapping[str, Sequence[Candidate]] = answer.by_provider() or {}
     hosts = changes.all_hosts(run, recorder, request.target_cell_uuid)
     if names is not None:
         hosts = hosts[np.array([n in names for n in hosts.host.tolist()], bool)]

@@ -20,6 +20,7 @@ from novasched.decisions import files
 from novasched.decisions.record import DecisionRecord
 from novasched.external.silent import SilentNotifier
 from novasched.inspection.session import catalogue, dry_run, places
+from novasched.inspection.session.copy_on_demand import CopiedPlacement, CopyOnDemand
 from novasched.inspection.session.dry_run import DryRun
 from novasched.inspection.session.orders import BootOrder
 from novasched.inspection.session.pci_aliases import PciAliases
@@ -28,7 +29,6 @@ from novasched.inspection.session.servers import ServerFinder
 from novasched.inspection.session.what_if import WhatIf
 from novasched.objects.flavor import Flavor
 from novasched.placement_copy import PlacementCopy, uses_copy
-from novasched.placement_copy.on_demand import CopiedPlacement, CopyOnDemand
 from novasched.placement_copy.readers.shared_file import MachineCopy, path_in
 from novasched.process import opts
 from novasched.providers.diagnosis import conditions, diagnose

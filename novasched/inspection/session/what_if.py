@@ -20,13 +20,13 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched import app, errors
+from novasched.inspection.session import edits
 from novasched.inspection.session.changed_stores import ChangedCloud, CloudRows
 from novasched.objects.base import parse as parse_object
 from novasched.objects.numa import NUMATopology
 from novasched.parsing import parse_json
 from novasched.ports import ComputeNodeRow
 from novasched.process import configuration
-from novasched.providers import edits
 from novasched.providers.contents import Contents
 from novasched.providers.diagnosis import STATUS_DISABLED
 from novasched.runtime.deadline import Check, never
@@ -338,7 +338,12 @@ def _set_members(
         if found.uuid is not None:
             uuids, aggregate = _uuids(rows, hosts), found.uuid
             what_if.edit(
-                partial(edits.with_members, uuids=uuids, aggregate=aggregate, are=are)
+                partial(
+                    edits.with_members,
+                    uuids=uuids,
+                    aggregate=aggregate,
+                    are=are,
+                )
             )
 
 

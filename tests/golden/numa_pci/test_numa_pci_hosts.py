@@ -10,7 +10,6 @@ import pathlib
 
 import pytest
 
-from novasched.claiming.host_candidates import with_providers
 from novasched.objects.base import parse
 from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
@@ -125,7 +124,7 @@ def sequence_of(case, mode):
 def consumed_by(hosts, request, fitting):
     """Return what a case says of consumption, the host and the next request."""
     candidate = hosts.state(0).allocation_candidates[0]
-    asked = with_providers(request, candidate)
+    asked = request.with_providers(candidate)
     before = int(hosts.num_io_ops[0])
     booked = book(consume(hosts, 0, asked), 0, asked, fitting)
     problem = booked.problem

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver that decides and claims for one request, and what is recorded of it."""
 
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.claim_journal import ClaimJournal
-from novasched.claiming.claims import Claims
-from novasched.claiming.host_candidates import RemainingCapacity
+from dataclasses import replace
+
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import RequestAttempt
 from novasched.objects.context import RequestContext
 from novasched.ports import NO_CALLER
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from tests.support.clouds import factories
-from tests.support.clouds.fakes import VERSION, schedule_request
+from tests.support.clouds.fakes import schedule_request
 
 
 class Recorder(DecisionRecorder):
@@ -41,6 +41,8 @@ def drive(
     """
     context, attempt = RequestContext(overwrite=False), attempt or RequestAttempt()
     candidates = placement.candidates(None, '') if candidates is ... else candidates
+    if verifier is not None:
+        candidates = replace(candidates, verifier=verifier)
     work = schedule_request(
         context,
         request or factories.request(),
@@ -49,21 +51,14 @@ def drive(
         alternates=alternates,
         recorder=recorder,
         attempt=attempt,
+        caller=caller,
         **more,
     )
     if uuids is None or candidates is None:
         return driver.select_destinations(work)
-    with Claims(
-        placement,
-        context,
-        VERSION,
-        RemainingCapacity(candidates.summaries),
-        ClaimJournal(None, caller),
-        recorder,
-        verifier,
-        attempt=attempt,
-    ) as claims:
-        return driver.select_destinations(work.claimed_by(claims))
+    claimed = ClaimedRequest.of(work, placement)
+    with claimed.claims:
+        return driver.select_destinations(claimed)
 
 
 def names(placed):

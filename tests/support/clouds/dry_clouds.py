@@ -14,10 +14,10 @@ from novasched import app
 from novasched.external.silent import SilentNotifier
 from novasched.inspection.questions.capacity import Capacity
 from novasched.inspection.session import dry_run
+from novasched.inspection.session.copy_on_demand import CopiedPlacement
 from novasched.inspection.session.pci_aliases import PciAliases
 from novasched.inspection.session.requests import RequestMaker
 from novasched.placement_copy import PlacementCopy
-from novasched.placement_copy.on_demand import CopiedPlacement
 from tests.support.clouds import recorded_worlds
 from tests.support.clouds.configuration import make_conf
 from tests.support.clouds.fakes import FakeClock

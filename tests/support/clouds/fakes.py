@@ -11,12 +11,12 @@ from collections import Counter
 import numpy as np
 
 from novasched import errors
-from novasched.claiming.host_candidates import ALL_HOSTS
 from novasched.drivers import ClaimedRequest, Driver, ScheduleRequest, ScheduleResult
 from novasched.objects.selection import Selection
 from novasched.outages import Outages
 from novasched.placement.allocations import MOST_ASKED
 from novasched.ports import (
+    ALL_HOSTS,
     STANDS,
     Candidates,
     Claimed,
@@ -226,12 +226,10 @@ class FakePlacement:
         return UndoLeft(dict.fromkeys(left, 'placement is away'))
 
 
-def schedule_request(
-    context, spec, uuids, candidates=None, claims=None, alternates=False, **values
-):
+def schedule_request(context, spec, uuids, candidates=None, alternates=False, **values):
     """A request as a driver gets it: all hosts are candidates, and nothing is claimed,
     unless it is given."""
-    request = ScheduleRequest(
+    return ScheduleRequest(
         context,
         spec,
         uuids or (),
@@ -240,7 +238,6 @@ def schedule_request(
         candidates=ALL_HOSTS if candidates is None else candidates,
         **values,
     )
-    return request if claims is None else request.claimed_by(claims)
 
 
 class DecisionsSeen(DecisionRecorder):

@@ -10,14 +10,23 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claim_journal import ClaimJournal
 from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
-from novasched.claiming.host_candidates import RemainingCapacity
-from novasched.claiming.retries import Again
+from novasched.claiming.request import (
+    Again,
+    RequestAttempt,
+    ScheduleRequest,
+    UnresolvedClaim,
+)
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
-from novasched.ports import NO_CALLER, STANDS, CallerGone, ClaimRequest, ClaimUnknown
+from novasched.ports import (
+    NO_CALLER,
+    STANDS,
+    CallerGone,
+    Candidates,
+    ClaimRequest,
+    ClaimUnknown,
+)
 from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
@@ -31,9 +40,10 @@ def context():
     return RequestContext(user_id='caller', overwrite=False)
 
 
-def claims_of(placement, context, journal=None, caller=NO_CALLER, recorder=NO_RECORDER):
-    journals = ClaimJournal(journal, caller)
-    return Claims(placement, context, '1.36', claim_journal=journals, recorder=recorder)
+def claims_of(placement, context, journal=None, summaries=(), **values):
+    candidates = Candidates((), '1.36', dict(summaries))
+    request = ScheduleRequest(context, None, candidates=candidates, **values)
+    return Claims(placement, request, journal)
 
 
 def is_granted(retry):
@@ -99,8 +109,7 @@ def test_own_late_claim_that_changes_the_consumer_is_waited_for(
 ):
     placement = FakePlacement(script=[problem('a', 'changed')])
     attempt = RequestAttempt(in_flight=frozenset(in_flight))
-    journal = ClaimJournal()
-    claims = Claims(placement, context, '1.36', claim_journal=journal, attempt=attempt)
+    claims = claims_of(placement, context, attempt=attempt)
     with pytest.raises(problem), claims:
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
     assert list(attempt.unavailable) == [PLACEMENT] * is_waited_for
@@ -268,10 +277,10 @@ def test_claims_are_logged_before_they_are_tried(context, caplog):
 
 
 def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(context):
-    room = RemainingCapacity({'x': {'resources': {'VCPU': {'capacity': 2, 'used': 0}}}})
+    room = {'x': {'resources': {'VCPU': {'capacity': 2, 'used': 0}}}}
     placement = FakePlacement(script=['claimed', 'refused'])
     request = factories.request()
-    with Claims(placement, context, '1.36', room) as claims:
+    with claims_of(placement, context, summaries=room) as claims:
         claims.make(request, candidate('x'))
         assert claims.remaining.fits(candidate('x'))
         claims.make(request, candidate('y'))
@@ -291,8 +300,8 @@ def adopting(context, caller, journal, then=None):
     claim = ClaimUnknown(consumer, 'no answer')
     lost = UnresolvedClaim(claim, STANDS, entry, wanted, '1.36')
     attempt = RequestAttempt(adopts={consumer: lost}, lost=[lost])
-    journals, placement = ClaimJournal(journal, caller), FakePlacement()
-    claims = Claims(placement, context, '1.36', claim_journal=journals, attempt=attempt)
+    placement = FakePlacement()
+    claims = claims_of(placement, context, journal, caller=caller, attempt=attempt)
     with claims:
         request = factories.request(instance_uuid=consumer)
         assert is_granted(claims.make(request, wanted.candidate))
@@ -345,7 +354,7 @@ def wanted_on(hosts):
 
 def claim_many(placement, context, count=3 * CHUNK, journal=None, caller=NO_CALLER):
     wanted = wanted_on(f'h{n}' for n in range(count))
-    with claims_of(placement, context, journal, caller) as claims:
+    with claims_of(placement, context, journal, caller=caller) as claims:
         return is_granted(claims.make_all(factories.request(), wanted))
 
 
@@ -453,7 +462,7 @@ def journalled(placement, context, then=None, caller=NO_CALLER, journal=None):
     """Claim for an instance, with a journal; return what was told to it."""
     journal = journal or FakeJournal()
     ends = contextlib.suppress(errors.RequestError, KeyboardInterrupt)
-    with ends, claims_of(placement, context, journal, caller) as claims:
+    with ends, claims_of(placement, context, journal, caller=caller) as claims:
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
         claims.check_caller()
         if then is not None:
@@ -464,7 +473,7 @@ def journalled(placement, context, then=None, caller=NO_CALLER, journal=None):
 def test_claims_whose_answer_reaches_no_reader_are_undone(context):
     placement, caller, journal = FakePlacement(), FakeCaller(), FakeJournal()
     forgotten = []
-    with claims_of(placement, context, journal, caller) as claims:
+    with claims_of(placement, context, journal, caller=caller) as claims:
         claims.if_undone.append(lambda: forgotten.append('a'))
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
     assert list(placement.held) == ['a']

@@ -10,9 +10,13 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
 from novasched.claiming.group_check import MOST_WATCHES, RecentMembers
-from novasched.claiming.retries import MOST_ABORTS, Scope
+from novasched.claiming.request import (
+    MOST_ABORTS,
+    RequestAttempt,
+    Scope,
+    UnresolvedClaim,
+)
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.ports import (

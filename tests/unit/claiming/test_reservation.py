@@ -14,13 +14,12 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.claims import Claims
+from novasched.claiming.claims import ClaimedRequest
+from novasched.claiming.request import LIMITS, RequestAttempt, UnresolvedClaim
 from novasched.claiming.reservation import (
     GroupLocks,
     Reservation,
 )
-from novasched.claiming.retries import LIMITS
 from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
@@ -78,19 +77,16 @@ class Cloud:
             self.placement.candidates(None, ''),
         )
         attempt = RequestAttempt(adopts=self.adopts)
-        claims = Claims(
-            self.placement, context, VERSION, recorder=self.recorder, attempt=attempt
-        )
-        return schedule_request(
+        request = schedule_request(
             context,
             factories.request(**values),
             uuids,
             candidates,
-            claims,
             True,
             attempt=attempt,
             recorder=self.recorder,
         )
+        return ClaimedRequest.of(request, self.placement)
 
     def ask(self, *uuids, **values):
         work = self.work(uuids, **values)
@@ -215,9 +211,7 @@ def test_former_pick_ends_once_an_instance_takes_nothing_that_is_counted():
 
 def test_request_without_claims_sees_picks_and_leaves_none(cloud):
     cloud.ask(A)
-    work = schedule_request(
-        RequestContext(overwrite=False), factories.request(), None, None, None, False
-    )
+    work = schedule_request(RequestContext(overwrite=False), factories.request(), None)
     placed = cloud.driver.select_destinations(work)
     assert placed.selections[0][0].service_host == 'h2'
     assert len(cloud.assumed) == 1

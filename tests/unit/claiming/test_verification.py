@@ -9,8 +9,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.retries import MOST_ABORTS
+from novasched.claiming.request import MOST_ABORTS, RequestAttempt
 from novasched.claiming.verification import is_short
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler

@@ -74,7 +74,7 @@ def driver_of(filter_, cls=FilterScheduler):
 
 def ask(driver):
     context = RequestContext(overwrite=False)
-    work = schedule_request(context, factories.request(), UUIDS, None, None, False)
+    work = schedule_request(context, factories.request(), UUIDS)
     return [
         each[0].service_host for each in driver.select_destinations(work).selections
     ]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.claiming.claims import Claims
+from novasched.claiming.claims import ClaimedRequest
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
 from novasched.drivers import DriverContext
 from novasched.objects.context import RequestContext
@@ -77,13 +77,12 @@ def run(hosts):
         context, request = RequestContext(overwrite=False), factories.request(**values)
         uuids = None if uuids is None else list(uuids)
         if placement is None:
-            work = schedule_request(context, request, uuids, None, None, alternates)
+            work = schedule_request(context, request, uuids, None, alternates)
             return driver.select_destinations(work), told
         candidates = placement.candidates(context, '')
-        with Claims(placement, context, VERSION) as claims:
-            work = schedule_request(
-                context, request, uuids, candidates, claims, alternates
-            )
+        work = schedule_request(context, request, uuids, candidates, alternates)
+        work = ClaimedRequest.of(work, placement)
+        with work.claims:
             return driver.select_destinations(work), told
 
     return schedule

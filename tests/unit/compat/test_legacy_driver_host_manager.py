@@ -67,7 +67,7 @@ def test_hung_driver_or_filter_is_known_as_running(hosts, cls, expected):
     profile = Profile((filter_,), ())
     parts = DriverContext(profile, FakeView(hosts), None, random.Random(1))
     driver, context = LegacyDriver(Waiting, parts), RequestContext(overwrite=False)
-    work = schedule_request(context, factories.request(), [A], None, None, False)
+    work = schedule_request(context, factories.request(), [A])
     thread = threading.Thread(target=driver.select_destinations, args=[work])
     thread.start()
     assert filter_.started.wait(10)
@@ -122,7 +122,7 @@ def test_dicts_mean_the_request_behind_them(change, memory_mb, expected):
     driver = LegacyDriver(type('Some', (Liberty,), {'change': change}), parts)
     context = RequestContext(overwrite=False)
     request = factories.request(memory_mb=memory_mb)
-    work = schedule_request(context, request, [A], None, None, False)
+    work = schedule_request(context, request, [A])
     assert names(driver.select_destinations(work)) == expected
     assert {type(given) for given in painted.given} == {RequestSpec}
 
@@ -161,7 +161,7 @@ def test_the_base_class_offers_what_it_did(hosts):
     up = [False, True, True]
     table = factories.hosts(3, service=service, service_up=up)
     context = RequestContext(overwrite=False)
-    work = schedule_request(context, factories.request(), [A], None, None, False)
+    work = schedule_request(context, factories.request(), [A])
     assert names(usual(table).select_destinations(work)) == [['h2']]
 
 

@@ -233,9 +233,7 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
 def test_each_request_works_on_a_copy(hosts):
     request = factories.request()
     parts = DriverContext(Profile((), ()), FakeView(hosts), None, random.Random(1))
-    work = schedule_request(
-        RequestContext(overwrite=False), request, None, None, None, False
-    )
+    work = schedule_request(RequestContext(overwrite=False), request, None)
     placed = FilterScheduler(parts).select_destinations(work)
     assert placed.request is not request
     assert parts.view.refreshed == 0

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.claiming.retries import LIMITS
+from novasched.claiming.request import LIMITS
 from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.scheduler.filters import BaseHostFilter

@@ -5,12 +5,19 @@ import logging
 
 import pytest
 
-from novasched.manager.candidate_query import LAGS, CandidateSource, QueryPolicy
+from novasched.manager.candidate_query import LAGS, CandidateQueries, QueryPolicy
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
+from novasched.scheduler.aggregates import Aggregate
 from tests.support.clouds import factories
-from tests.support.clouds.fakes import Cutting, FakePlacement, candidate
+from tests.support.clouds.fakes import (
+    Cutting,
+    FakeNetwork,
+    FakePlacement,
+    FakeView,
+    candidate,
+)
 from tests.support.tables.cases import cases
 
 PINNED = {'hw:cpu_policy': 'dedicated'}
@@ -31,14 +38,12 @@ class Twofold(FakePlacement):
         return self._answers['PCPU' if 'PCPU' in query else 'VCPU']
 
 
-class FakeMirrored:
-    """Keeps the aggregates that are looked at."""
-
-    def __init__(self):
-        self.looked_at = []
-
-    def look(self, context, uuids):
-        self.looked_at += uuids
+def queries_of(placement, answers, copy=None, **how):
+    """Queries in a cloud of one host in an aggregate."""
+    view = FakeView(factories.hosts(), nodes=[('h1', 'n1', 'uuid-1')])
+    view.aggregates.update([Aggregate(1, AGG, 'one', frozenset({'h1'}))])
+    policy = QueryPolicy(on_answer=answers.append)
+    return CandidateQueries(view, placement, FakeNetwork(), policy, copy, **how)
 
 
 def offered(*uuids, version='1.36', cut=False):
@@ -51,11 +56,11 @@ def ask():
     """Ask: `ask(placement, limit=..., falls_back=..., member_of=..., **request)`."""
 
     def run(placement, *, limit=1000, falls_back=True, member_of=(), **request):
-        run.answers, run.aggregate_sync = [], FakeMirrored()
+        run.answers = []
         added = Requirements(member_of=tuple(member_of))
         request = factories.request(**request)
         query = build_query(request, added, None, limit, falls_back)
-        source = CandidateSource(placement, run.aggregate_sync, run.answers.append)
+        source = queries_of(placement, run.answers)
         return source.ask(RequestContext(overwrite=False), query)
 
     return run
@@ -122,13 +127,13 @@ def test_answer_that_a_limit_cut_is_reported(ask, offers, limit, cut):
 
 @cases(
     'placement, looked_at',
-    ('there are no candidates', FakePlacement(), [AGG]),
+    ('there are no candidates', FakePlacement(), ['uuid-1']),
     ('there are some', FakePlacement('a'), []),
     ('the query failed', Twofold(AWAY, AWAY), []),
 )
 def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_at):
     ask(placement, member_of=[frozenset({AGG})])
-    assert ask.aggregate_sync.looked_at == looked_at
+    assert placement.aggregates_asked == looked_at
 
 
 @cases(
@@ -139,9 +144,7 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
 )
 def test_nothing_is_asked_of_a_placement_that_is_waited_for(problem, is_patient, asked):
     placement = FakePlacement('p')
-    source = CandidateSource(
-        placement, FakeMirrored(), lambda answer: None, unavailable=lambda: problem
-    )
+    source = queries_of(placement, [], unavailable=lambda: problem)
     query = build_query(factories.request(), Requirements(), None, 1000, True)
     context = RequestContext(overwrite=False)
     answer = source.ask(context, query, is_patient=is_patient)
@@ -181,7 +184,7 @@ class TestCopy:
         def make(answer, placement, **how):
             answers = []
             mirror = FakeMirror(answer)
-            made = CandidateSource(placement, FakeMirrored(), answers.append, mirror)
+            made = queries_of(placement, answers, mirror)
             query = build_query(factories.request(), Requirements(), None, 1000)
             return made.ask(RequestContext(), query, True, **how), mirror, answers
 

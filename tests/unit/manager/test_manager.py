@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from novasched import errors, releases
-from novasched.claiming.attempt import RequestAttempt
-from novasched.claiming.host_candidates import ALL_HOSTS
+from novasched.claiming.request import RequestAttempt
 from novasched.decisions.fault import Level
 from novasched.drivers import ClaimedRequest
 from novasched.manager.candidate_query import QueryPolicy
@@ -17,7 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance import KnownInstance
 from novasched.objects.request_spec import Destination, RequestGroup
-from novasched.ports import Cell
+from novasched.ports import ALL_HOSTS, Cell
 from novasched.resources.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests.support.clouds import factories
@@ -419,7 +418,7 @@ class Attempts:
     def __init__(self, release):
         self.release = release
 
-    def select(self, request, return_objects):
+    def select(self, request):
         return [], self.release.number
 
 

@@ -11,7 +11,7 @@ import pytest
 from keystoneauth1 import loading
 
 from novasched import errors
-from novasched.placement_copy.on_demand import JUST_READ_S, CopyOnDemand
+from novasched.inspection.session.copy_on_demand import JUST_READ_S, CopyOnDemand
 from novasched.placement_copy.readers.api import ApiReader
 from novasched.placement_copy.readers.shared_file import (
     ABANDONED_S,

@@ -6,12 +6,17 @@ import json
 import pytest
 import requests
 
-from novasched.placement.candidates import candidates
+from novasched.placement.client import PlacementClient
 from novasched.ports import Candidates, QueryFailed
 from tests.support.tables.cases import cases
 
 QUERY = 'limit=1000&resources=VCPU%3A1&root_required=OWNER_NOVA%2C%21X'
 ONE = {'allocations': {'rp': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['rp']}}
+
+
+def candidates(adapter, context, query, is_quiet=False):
+    client = PlacementClient(adapter, is_unavailable=lambda: is_quiet)
+    return client.candidates(context, query)
 
 
 def test_candidates(scripted, context):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import uuid
 
-from novasched.runtime.host_lock import HostLock
+from novasched.runtime.periodic import HostLock
 
 
 def test_lock_is_kept_until_its_holder_is_gone():
@@ -24,7 +24,7 @@ def test_lock_is_kept_until_its_holder_is_gone():
 def test_end_of_a_process_frees_its_lock():
     name = str(uuid.uuid4())
     program = (
-        'import sys; from novasched.runtime.host_lock import HostLock; '
+        'import sys; from novasched.runtime.periodic import HostLock; '
         'sys.exit(not HostLock(sys.argv[1]).acquire())'
     )
     assert subprocess.run([sys.executable, '-c', program, name]).returncode == 0

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.claiming.attempt import RequestAttempt, UnresolvedClaim
-from novasched.claiming.outage_retry import HandedToSuccessor, OutageRetry
+from novasched.claiming.request import RequestAttempt, UnresolvedClaim
+from novasched.manager.attempts import HandedToSuccessor, OutageRetry
 from novasched.objects.context import RequestContext
 from novasched.outages import PLACEMENT
 from novasched.ports import (

@@ -7,7 +7,12 @@ import stat
 
 import pytest
 
-from novasched.journal.directory import MESSAGES, OPTION, look, make
+from novasched.journal.store import (
+    DIRECTORY_OPTION,
+    MESSAGES,
+    look_at_directory,
+    make_directory,
+)
 from novasched.runtime import state_directory
 from novasched.runtime.state_directory import Candidate, Directory
 from tests.support.tables.cases import cases
@@ -20,7 +25,7 @@ def choose(found, attempt):
 
 
 def candidates(conf, environ, is_root):
-    return state_directory.candidates(conf, OPTION, environ, is_root)
+    return state_directory.candidates(conf, DIRECTORY_OPTION, environ, is_root)
 
 
 @cases(
@@ -97,13 +102,13 @@ def test_a_default_that_is_set_too_counts_as_set(conf):
 
 def test_a_directory_is_made_for_its_user_alone(tmp_path):
     path = tmp_path / 'a' / 'b'
-    assert choose([Candidate(str(path))], make) == Directory(str(path))
+    assert choose([Candidate(str(path))], make_directory) == Directory(str(path))
     for made in (path, path.parent):
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert list(path.iterdir()) == []
 
 
-@pytest.mark.parametrize('attempt', [look, make])
+@pytest.mark.parametrize('attempt', [look_at_directory, make_directory])
 def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
     (tmp_path / 'file').touch()
     names = ('file/a', 'b', 'c')
@@ -116,7 +121,7 @@ def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
 def test_unusable_option_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
     set_ = Candidate(str(tmp_path / 'file' / 'a'), '[novasched] journal_dir')
-    found = choose([set_, Candidate(str(tmp_path / 'b'))], look)
+    found = choose([set_, Candidate(str(tmp_path / 'b'))], look_at_directory)
     assert found.path == str(tmp_path / 'b')
     assert f'is in {tmp_path}/b' in found.warning
     assert f'{tmp_path}/file/a ([novasched] journal_dir): ' in found.warning
@@ -124,27 +129,33 @@ def test_unusable_option_is_a_warning(tmp_path):
 
 def test_nothing_that_can_be_written_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
-    found = choose([Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], make)
+    found = choose(
+        [Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], make_directory
+    )
     assert found.path is None
     warning = found.warning
     assert 'There is no journal of claims' in warning
     assert 'Set [DEFAULT] state_path or [novasched] journal_dir' in warning
     assert f'{tmp_path}/file/a (a default): Not a directory; ' in warning
-    assert 'Tried: nothing' in choose([], look).warning
+    assert 'Tried: nothing' in choose([], look_at_directory).warning
 
 
 def test_a_relative_path_that_is_set_is_looked_at(tmp_path):
     found = os.path.relpath(tmp_path / 'a' / 'b')
-    assert choose([Candidate(found)], look).path == found
+    assert choose([Candidate(found)], look_at_directory).path == found
 
 
 def test_a_look_makes_nothing(tmp_path):
     path = tmp_path / 'a' / 'b'
-    assert choose([Candidate(str(path))], look).path == str(path)
+    assert choose([Candidate(str(path))], look_at_directory).path == str(path)
     assert list(tmp_path.iterdir()) == []
 
 
-@cases('attempt', ('by a look', look), ('by making it', make))
+@cases(
+    'attempt',
+    ('by a look', look_at_directory),
+    ('by making it', make_directory),
+)
 @pytest.mark.parametrize('name', ['here', 'here/below'])
 def test_directory_of_another_user_is_not_chosen(tmp_path, attempt, name):
     # Nobody may write below /proc, not even root.

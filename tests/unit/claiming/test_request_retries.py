@@ -3,7 +3,7 @@
 
 import logging
 
-from novasched.claiming.retries import LIMITS, MOST_ABORTS, Again, RetryBudget
+from novasched.claiming.request import LIMITS, MOST_ABORTS, Again, RetryBudget
 from novasched.scheduler.outcomes import REASONS, Outcome, text_of
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When failed builds are forgotten, by the times at which their counts changed."""
 
-from novasched.cluster.build_failures import BuildFailures
+from novasched.cluster.nodes import BuildFailures
 from tests.support.clouds.fakes import FakeClock
 
 NODE, OTHER = ('a', 1), ('a', 2)

@@ -7,7 +7,7 @@ import pytest
 from oslo_context import context as oslo_context
 
 from novasched import errors
-from novasched.manager.prefilter_context import PrefilterContexts
+from novasched.manager.candidate_query import CandidateQueries
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.ports import QueryFailed
@@ -40,10 +40,10 @@ def facts():
         make.placement.known_aggregates = aggregates
         make.network = network or FakeNetwork(PORTS, SEGMENTS)
         make.view = FakeView(factories.hosts())
-        finder = PrefilterContexts(make.view, make.placement, make.network)
+        finder = CandidateQueries(make.view, make.placement, make.network)
         context = RequestContext(overwrite=False)
         make.missed = []
-        return finder.of(
+        return finder.inputs(
             context,
             request or factories.request(),
             lambda *what: make.missed.append(what),
@@ -63,8 +63,8 @@ def test_prefilters_read_versions_and_aggregates_from_the_view(facts):
     assert list(facts().aggregates) == []
     view = FakeView(factories.hosts())
     view.aggregates.update(known)
-    finder = PrefilterContexts(view, FakePlacement(), FakeNetwork())
-    found = finder.of(RequestContext(overwrite=False), factories.request())
+    finder = CandidateQueries(view, FakePlacement(), FakeNetwork())
+    found = finder.inputs(RequestContext(overwrite=False), factories.request())
     assert view.aggregates.looks == 0
     assert list(found.aggregates) == list(found.aggregates) == known
     assert view.aggregates.looks == 1

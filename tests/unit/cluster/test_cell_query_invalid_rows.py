@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from novasched.cluster.cell_query import QueryTime
+from novasched.cluster.cell_query import QueryTime, blank, readable_nodes
 from novasched.cluster.host_columns import Ratios
-from novasched.cluster.invalid_rows import blank, readable_nodes
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from novasched.ports import ComputeNodeRow, ServiceRow

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from novasched.claiming.host_candidates import RemainingCapacity
+from novasched.claiming.verification import RemainingCapacity
 from tests.support.tables.cases import cases
 
 

@@ -3,15 +3,9 @@
 
 import logging
 
-from novasched.claiming.host_candidates import (
-    FORGET_AFTER_S,
-    KnownRoots,
-    by_provider,
-    candidates_in_order,
-    with_providers,
-)
+from novasched.drivers.filter_scheduler import candidates_in_order
 from novasched.objects.request_spec import RequestGroup
-from novasched.ports import Candidates
+from novasched.ports import FORGET_AFTER_S, Candidates, KnownRoots
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import VERSION, FakeClock, candidate
 from tests.support.tables.cases import cases
@@ -41,20 +35,20 @@ def test_the_first_of_each_host_come_first(caplog):
 def test_request_groups_get_the_providers_of_the_candidate(candidate, expected):
     groups = [RequestGroup(requester_id='port', provider_uuids=[])]
     request = factories.request(requested_resources=groups)
-    (group,) = with_providers(request, candidate).requested_resources
+    (group,) = request.with_providers(candidate).requested_resources
     assert group.provider_uuids == expected
     assert groups[0].provider_uuids == []
 
 
 def test_a_request_without_groups_is_the_same():
     request = factories.request()
-    assert with_providers(request, {'mappings': {}}) is request
+    assert request.with_providers({'mappings': {}}) is request
 
 
 def test_candidates_are_filed_under_each_provider_in_order():
     first, second = candidate('root', 'child'), candidate('root')
     answer = Candidates((first, second), VERSION)
-    assert by_provider(answer) == {'root': [first, second], 'child': [first]}
+    assert answer.by_provider() == {'root': [first, second], 'child': [first]}
 
 
 def root_of(**roots):
@@ -82,14 +76,14 @@ def test_candidates_that_take_from_no_node_are_filed_under_the_root(
     providers, nodes, filed
 ):
     one = candidate(*providers)
-    found = by_provider(Candidates((one,), VERSION, SUMMARIES), nodes)
+    found = Candidates((one,), VERSION, SUMMARIES).by_provider(nodes)
     assert found == {uuid: [one] for uuid in filed}
 
 
 def test_summaries_of_an_old_placement_without_roots_are_read():
     one = candidate('child')
     answer = Candidates((one,), VERSION, {'child': {}})
-    assert by_provider(answer) == {'child': [one]}
+    assert answer.by_provider() == {'child': [one]}
 
 
 class Watched(dict):
@@ -107,12 +101,11 @@ def test_a_root_that_is_no_node_is_looked_up_once():
     orphan, child = candidate('orphan'), candidate('child', 'orphan')
     for looks in (1, 0):
         answer = Candidates((orphan,), VERSION, Watched(root_of(orphan='orphan')))
-        assert by_provider(answer, {'root'}, known.uuids()) == {'orphan': [orphan]}
+        assert answer.by_provider({'root'}, known.uuids()) == {'orphan': [orphan]}
         assert answer.summaries.looks == looks
     summaries = root_of(orphan='orphan', child='root')
-    found = by_provider(
-        Candidates((child,), VERSION, summaries), {'root'}, known.uuids()
-    )
+    answer = Candidates((child,), VERSION, summaries)
+    found = answer.by_provider({'root'}, known.uuids())
     assert found == {'child': [child], 'orphan': [child], 'root': [child]}
     assert known.uuids() == {'orphan'}
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.cluster.aggregates import (
+from novasched.manager.candidate_query import (
     LOOK_AGAIN_S,
     LOOK_FOR_S,
     MOST_LOOKS,

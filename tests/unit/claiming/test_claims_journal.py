@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.claiming.claim_journal import ClaimJournal
+from novasched.claiming.claims import ClaimJournal
 from novasched.ports import NO_CALLER, CallerGone, ClaimRequest, Intent
 from tests.support.clouds.fakes import FakeCaller, FakeJournal, candidate
 

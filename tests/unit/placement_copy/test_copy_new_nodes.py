@@ -3,8 +3,7 @@
 
 import pytest
 
-from novasched.placement_copy.copy import CopyKeeper
-from novasched.placement_copy.new_nodes import LAG_S, NewNodes
+from novasched.placement_copy.copy import LAG_S, CopyKeeper
 from tests.unit.placement_copy.providers import look
 
 
@@ -24,16 +23,11 @@ def nodes():
 
 
 @pytest.fixture
-def mirror(store, clock):
-    made = Wakes(store, clock)
+def mirror(store, nodes, clock):
+    made = Wakes(store, clock, nodes=nodes.keys)
     made.keep_up()
     clock.advance(1)
     return made
-
-
-@pytest.fixture
-def new(mirror, nodes, clock):
-    return NewNodes(mirror, nodes.keys, clock)
 
 
 def read_later(mirror, clock):
@@ -52,69 +46,65 @@ def withdraw(store, name):
 
 def test_nothing_lags_before_a_copy_is_read(store, nodes, clock):
     nodes['c'] = None
-    assert not NewNodes(CopyKeeper(store, clock), nodes.keys, clock).are_missing()
+    assert not CopyKeeper(store, clock, nodes=nodes.keys).lacks_nodes()
 
 
-def test_copy_lags_while_it_does_not_show_a_new_node(new, mirror, nodes, store, clock):
-    assert not new.are_missing()
+def test_copy_lags_while_it_does_not_show_a_new_node(mirror, nodes, store, clock):
+    assert not mirror.lacks_nodes()
     nodes['c'] = None
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
     read_later(mirror, clock)
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
     provide(store, 'c')
     read_later(mirror, clock)
-    assert not new.are_missing()
+    assert not mirror.lacks_nodes()
     assert mirror.woken == 1
 
 
 def test_node_registered_before_the_first_look_is_waited_for(
-    new, mirror, nodes, store, clock
+    mirror, nodes, store, clock
 ):
     nodes['c'] = None
     provide(store, 'c')
-    assert new.are_missing()
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
+    assert mirror.lacks_nodes()
     assert mirror.woken == 1
     read_later(mirror, clock)
-    assert not new.are_missing()
+    assert not mirror.lacks_nodes()
 
 
-def test_node_of_first_look_is_old_once_a_later_copy_lacks_it(
-    new, mirror, nodes, clock
-):
+def test_node_of_first_look_is_old_once_a_later_copy_lacks_it(mirror, nodes, clock):
     nodes['c'] = None
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
     read_later(mirror, clock)
-    assert not new.are_missing()
+    assert not mirror.lacks_nodes()
     nodes['d'] = None
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
     assert mirror.woken == 2
 
 
-def test_node_that_placement_never_knows_is_not_waited_for(new, mirror, nodes, clock):
-    assert not new.are_missing()
+def test_node_that_placement_never_knows_is_not_waited_for(mirror, nodes, clock):
+    assert not mirror.lacks_nodes()
     nodes['c'] = None
     read_later(mirror, clock)
-    assert new.are_missing()
+    assert mirror.lacks_nodes()
     clock.advance(LAG_S + 1)
-    assert not new.are_missing()
+    assert not mirror.lacks_nodes()
 
 
-def test_known_node_that_loses_its_inventory_is_not_waited_for(
-    new, mirror, store, clock
-):
+def test_known_node_that_loses_its_inventory_is_not_waited_for(mirror, store, clock):
     read_later(mirror, clock)
     for _ in range(2):
-        assert not new.are_missing()
+        assert not mirror.lacks_nodes()
         withdraw(store, 'b')
         read_later(mirror, clock)
-        assert not new.are_missing()
+        assert not mirror.lacks_nodes()
         provide(store, 'b')
         read_later(mirror, clock)
     assert mirror.woken == 0
 
 
-def test_same_nodes_and_copy_are_compared_once(mirror, nodes, clock):
+def test_same_nodes_and_copy_are_compared_once(store, nodes, clock):
     class Counted(set):
         compared = 0
 
@@ -123,13 +113,11 @@ def test_same_nodes_and_copy_are_compared_once(mirror, nodes, clock):
             return super().__sub__(other)
 
     known = Counted(nodes)
-    new = NewNodes(mirror, lambda: known, clock)
+    mirror = CopyKeeper(store, clock, nodes=lambda: known)
+    mirror.keep_up()
+    clock.advance(1)
     for _ in range(3):
-        assert not new.are_missing()
+        assert not mirror.lacks_nodes()
     read_later(mirror, clock)  # nothing has changed
-    assert not new.are_missing()
+    assert not mirror.lacks_nodes()
     assert known.compared == 1
-
-
-def test_nothing_lags_without_a_copy(clock):
-    assert not NewNodes(None, dict.fromkeys('a').keys, clock).are_missing()
