@@ -22,7 +22,6 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
-    from novasched.db.server_names import NamedServers
     from novasched.decisions.reading import Criteria
     from novasched.decisions.record import DecisionRecord
     from novasched.inspection.questions.all_decisions import AllDecisions
@@ -127,11 +126,13 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         )
         return parser
 
-    def servers_called(self, name: str) -> NamedServers:
-        """Look a name up in the databases of nova."""
-        from novasched.db import server_names
+    def servers_called(self, name: str) -> tuple[list[str], list[str]]:
+        """Return the uuids of servers of a name in the databases of nova, and the cells
+        that did not answer."""
+        from novasched.inspection.session import servers
 
-        return server_names.find_by_name(self.configuration(server_names.OPTIONS), name)
+        with servers.opened(self.configuration(servers.OPTIONS)) as finder:
+            return finder.called(name), finder.unreadable
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
         """Return the verdict of a host now on the request of a record, with ``text`` in
@@ -273,7 +274,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             made, of_host=ServerDecision(record, index).of_host(host), now=now
         )
 
-    def _called(self, what: str, subject: Subject) -> NamedServers:
+    def _called(self, what: str, subject: Subject) -> tuple[list[str], list[str]]:
         """Return the server of a name, at most one, and the cells that did not
         answer.
 
@@ -282,15 +283,13 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         """
         from oslo_config import cfg
 
-        from novasched.db.server_names import NamedServers
-
         try:
             uuids, unavailable = self.servers_called(what)
         except (errors.NovaschedError, cfg.Error) as failed:
             if subject.is_name:
                 raise
             self.warn(f'whether a server is called {what} is not known: {failed}')
-            return NamedServers([], [])
+            return [], []
         for cell in unavailable:
             self.warn(f'cell {cell} does not answer; its servers are not looked at')
         if len(uuids) > 1:
@@ -299,7 +298,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         if not uuids and not unavailable and subject.is_name:
             problem = f'there is no server called {what}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
-        return NamedServers(uuids, unavailable)
+        return uuids, unavailable
 
     def _records(
         self, sources: AllDecisions, subject: Subject, every: bool

@@ -13,7 +13,6 @@ from novasched import errors
 from novasched.commands import sources
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART
 from novasched.commands.explain import NEWEST_HERE, ExplainDecision, in_short
-from novasched.db.server_names import NamedServers
 from novasched.decisions import files, primitives
 from novasched.decisions.reading import DecisionFiles
 from novasched.decisions.writing import DecisionWriter
@@ -82,7 +81,7 @@ class Explain(ExplainDecision):
     problem = ''
 
     def servers_called(self, name):
-        return NamedServers(self.names.get(name, []), self.unavailable)
+        return self.names.get(name, []), self.unavailable
 
     def sources(self, local_only):
         if local_only:
