@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -120,6 +120,21 @@ class ConfiguredCommand(Command):
             self.warn(line)
         if found.unanswered:
             self.code = IN_PART
+
+    def warn_of(
+        self,
+        cells: Iterable[str] = (),
+        stopped: Collection[str] = (),
+        unanswered: Iterable[str] | None = None,
+    ) -> bool:
+        """Warn of cells and schedulers that are not in the answer; return whether there
+        are any. See inspection.texts.missing."""
+        from novasched.inspection.texts.missing import missing_parts
+
+        lines = list(missing_parts(unanswered, (), cells, stopped))
+        for line in lines:
+            self.warn(line)
+        return bool(lines)
 
     def say(self, line: str) -> None:
         """Say a line beside the output."""

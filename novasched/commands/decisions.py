@@ -132,8 +132,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
         if said is None:
             raise errors.DecisionNotFound(parsed_args.before)
         answer = of_json(kind, said)
-        for host in answer.unanswered:
-            self.warn(f'{host} did not answer the console')
+        if self.warn_of(unanswered=answer.unanswered):
             self.code = IN_PART
         return answer
 

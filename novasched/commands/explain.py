@@ -217,12 +217,12 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         self, parsed_args: argparse.Namespace, decision: str, server: str
     ) -> Explanation | None:
         from novasched.decisions.decided import index_of
-        from novasched.inspection.questions.explain import explanation_of
+        from novasched.inspection.questions.explain import Explanation
 
         def of_index(index: int | None) -> Explanation | None:
             given = [] if index is None else [('index', str(index))]
             found = self.of_console(parsed_args, of_decision(decision), given)
-            return explanation_of(found) if found else None
+            return of_json(Explanation, found) if found else None
 
         index = parsed_args.index
         made = of_index(index)
@@ -290,8 +290,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
                 raise
             self.warn(f'whether a server is called {what} is not known: {failed}')
             return [], []
-        for cell in unavailable:
-            self.warn(f'cell {cell} does not answer; its servers are not looked at')
+        self.warn_of(unavailable)
         if len(uuids) > 1:
             problem = f'{len(uuids)} servers are called {what}: {", ".join(uuids)}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')

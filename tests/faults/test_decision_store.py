@@ -335,7 +335,7 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
         assert record.head == head
         assert len(record.body.notes[0]) == 200
         (server,) = record.body.servers
-        assert reader.of_server(server.uuid) == [head]
+        assert reader.find(Criteria(server=server.uuid)) == [head]
 
 
 def size_of(path):

@@ -194,7 +194,7 @@ def test_a_cell_that_is_away(made, tmp_path):
     path.rename(path.with_suffix('.away'))
     code, answer, said = run(made, ShowHost, 'h1')
     assert (code, answer['cells_left_out']) == (4, ['cell2'])
-    assert said == 'warning: cell2 does not answer\n'
+    assert said == 'warning: cell2 does not answer; its hosts are not in this\n'
     with pytest.raises(errors.StoreFailed, match='cell2'):
         run(made, ShowHost, 'h2')
 
@@ -203,4 +203,4 @@ def test_a_cell_that_stops_answering(made, tmp_path):
     code, answer, said = run(made, ShowHost, 'h2', stops=tmp_path / 'cell2')
     assert (code, answer['holders']) == (4, [])
     assert answer['cells_left_out'] == ['cell2']
-    assert said == 'warning: cell2 does not answer\n'
+    assert said == 'warning: cell2 does not answer; its hosts are not in this\n'

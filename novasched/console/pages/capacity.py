@@ -17,6 +17,7 @@ from novasched.inspection.questions.reports import (
 from novasched.inspection.session.orders import GROUPINGS
 from novasched.inspection.texts import capacity as capacity_text
 from novasched.inspection.texts.capacity import NOTHING
+from novasched.inspection.texts.missing import missing_parts
 
 MAP = '#map'
 MOST_SHOWN = 300
@@ -49,7 +50,7 @@ def view(
 ) -> View:
     """Return the values for the page."""
     by, typed = asked.text('by'), _typed(answer, asked)
-    missing = list(words.missing(cells_left_out=answer.cells_left_out))
+    missing = list(missing_parts(cells=answer.cells_left_out))
     rows = answer.rows[:MOST_SHOWN]
     if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')

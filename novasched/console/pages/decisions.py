@@ -9,6 +9,7 @@ from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.decisions.counting import Count
 from novasched.decisions.listing import CountPage, DecisionPage
+from novasched.inspection.texts.missing import missing_parts
 
 COUNT = '/decisions/count'
 LABELS = {
@@ -49,7 +50,7 @@ def view(answer: DecisionPage, asked: PageQuery, total: int | None) -> View:
         'extent': _extent(total, first, number, asked) if total and number else '',
         **_criteria(asked),
         'rows': [words.row(each) for each in answer.decisions],
-        'missing': list(words.missing(answer.unanswered)),
+        'missing': list(missing_parts(answer.unanswered)),
         'older': asked.href(before=following, first=first + number)
         if following
         else '',
@@ -72,7 +73,7 @@ def counts(answer: CountPage, asked: PageQuery, by: str) -> View:
     """Return the values of the counts."""
     rows = answer.rows[:MOST_COUNTED]
     most = max((each.count for each in rows), default=0)
-    missing = list(words.missing(answer.unanswered))
+    missing = list(missing_parts(answer.unanswered))
     if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more are in the JSON alone.')
     return {

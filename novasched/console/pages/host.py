@@ -16,6 +16,7 @@ from novasched.inspection.questions.reports import (
     PagePool,
 )
 from novasched.inspection.texts.host import ranges
+from novasched.inspection.texts.missing import missing_parts
 from novasched.scheduler.fit.numa import size_text
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
@@ -31,7 +32,7 @@ def view(answer: HostReport) -> View:
         'nodes': [_node(node, holders) for node in answer.nodes],
         'has': {kind: any(one.held(kind) for one in holders) for kind in KINDS},
         'missing': [
-            *words.missing(answer.unanswered, (), answer.cells_left_out),
+            *missing_parts(answer.unanswered, (), answer.cells_left_out),
             *answer.placement_problems,
         ],
     }

@@ -14,6 +14,7 @@ from novasched.inspection.questions.reports import BootPlan
 from novasched.inspection.session.orders import PlanOrder, options
 from novasched.inspection.texts import plan as plan_text
 from novasched.inspection.texts import render
+from novasched.inspection.texts.missing import missing_parts
 from novasched.inspection.texts.plan import MOST_ALTERNATES
 
 CHANGES = (
@@ -110,7 +111,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
             for each in answer.changes
             if not each.hosts
         ],
-        'missing': list(words.missing(cells_left_out=answer.cells_left_out)),
+        'missing': list(missing_parts(cells=answer.cells_left_out)),
         'scores': scores.view(first) if first else None,
         'command': command(asked.order(PlanOrder)),
     }

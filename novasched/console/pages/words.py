@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query
@@ -199,25 +199,6 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'took': duration(head.took_us / 1000),
         'worker': head.worker.rpartition(':')[0] or head.worker,
     }
-
-
-def missing(
-    unanswered: Iterable[str] | None = None,
-    without_log: Iterable[str] = (),
-    cells_left_out: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yield sentences on what an answer does not have in it.
-
-    Cells may be a mapping to the numbers of their hosts.
-    """
-    for name in unanswered or ():
-        yield f'{name} did not answer: decisions that it made are not seen.'
-    for name in without_log:
-        yield f'{name} runs nova-scheduler, which keeps no decisions.'
-    counts = cells_left_out if isinstance(cells_left_out, Mapping) else {}
-    for name in cells_left_out:
-        hosts = f' {counts[name]}' if name in counts else ''
-        yield f'{name} does not answer: its{hosts} hosts are not in this.'
 
 
 def options(known: Sequence[str], chosen: str) -> list[Option]:

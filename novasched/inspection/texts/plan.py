@@ -36,8 +36,16 @@ _HELD = {'pages': 'Pages', 'pcpu': 'Dedicated CPUs', 'pci': 'Devices'}
 INDENT = '  '
 
 
-def boot_as_text(report: BootPlan, style: Style) -> str:
-    """Return a plan of new servers."""
+def as_text(report: AnyPlan, style: Style, scope: Sequence[str] = ()) -> str:
+    """Return a plan; the servers of a drain leave the hosts of a ``scope``."""
+    if isinstance(report, BootPlan):
+        return _boot(report, style)
+    if isinstance(report, MovePlan):
+        return _move(report, style)
+    return _drain(report, style, scope)
+
+
+def _boot(report: BootPlan, style: Style) -> str:
     lines = [_head(report, verdict(report), style)]
     if report.placed:
         lines += _by_server(report) if style.is_long else _by_host(report)
@@ -50,8 +58,7 @@ def verdict(report: PlanReport, noun: str = '') -> str:
     return f'{report.fits} of {asked} fit{"s" * (report.asked == 1)}'
 
 
-def move_as_text(report: MovePlan, style: Style) -> str:
-    """Return a plan of moves, server by server."""
+def _move(report: MovePlan, style: Style) -> str:
     text = f'{report.fits} of {counted(report.asked, "server")} can move'
     lines = [_head(report, text, style)]
     if report.placed:
@@ -59,8 +66,7 @@ def move_as_text(report: MovePlan, style: Style) -> str:
     return _joined([*lines, *_refusals(report, style)], report, style)
 
 
-def drain_as_text(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
-    """Return a plan of servers that leave the hosts of a scope."""
+def _drain(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
     if report.hosts is not None:
         return _one_of_as_text(report, report.hosts, style)
     if not report.asked and not report.cells_left_out:

@@ -106,7 +106,7 @@ def test_holders_open_their_decisions():
 
 def test_schedulers_that_did_not_answer_are_named():
     said = page('/hosts/cmp-1', host={**ANSWER, 'unanswered': ['ctl3']}).text()
-    assert 'ctl3 did not answer: decisions that it made are not seen.' in said
+    assert 'ctl3 did not answer; decisions that it made are not seen.' in said
 
 
 def test_a_host_without_a_compute_node():
