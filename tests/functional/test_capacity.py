@@ -364,7 +364,7 @@ class TestCommand:
         assert run(made, CountCapacity, *words, stops=tmp_path / 'cell2')[0] == 0
         code, answer, said = run(made, CountCapacity, stops=tmp_path / 'cell2')
         assert (code, answer['cells_left_out']) == (4, {'cell2': 1})
-        assert said.startswith('warning: cell2 stopped answering; it is not known')
+        assert said.startswith('warning: cell2 stopped answering; its servers')
 
     @cases(
         'demand, words',

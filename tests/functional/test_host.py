@@ -133,8 +133,8 @@ def test_text(made):
     assert lines[2] == 'Traits  OWNER_NOVA'
     assert 'VCPU            8          0       1      0      8' in lines
     assert (
-        'NUMA node 0: CPUs 2 of 4 free to be pinned (2-3) · 1048576 of 1048576 pages '
-        'of 4 KiB free · 3 of 3 pages of 1 GiB free' in lines
+        'NUMA node 0: 2 of 4 CPUs free to be pinned: 2-3 · pages of 4 KiB: 1,048,576 '
+        'of 1,048,576 free · pages of 1 GiB: 3 of 3 free' in lines
     )
     assert 'Devices 8086:1520 near node 1: 2 free' in lines
     assert '2 of 1 GiB on node 0' in text

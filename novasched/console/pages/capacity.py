@@ -61,9 +61,8 @@ def view(
         'rows': [_row(each, by, asked, typed) for each in rows],
         'extent': capacity_text.extent(answer),
         'not_counted': [
-            Link(f'{words.grouped(number)} {why}', query.of_hosts(state=why))
-            for why, number in answer.not_counted.items()
-            if number
+            words.to_hosts(text, state=state)
+            for state, text in capacity_text.not_counted(answer).items()
         ],
         'missing': missing,
         'heat': heat.view(slots) if slots else None,
@@ -115,5 +114,8 @@ def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> 
         'resource': resource,
         'said': said,
         'percent': capacity_text.percent(said),
+        'stranded': [
+            capacity_text.mostly(each, resource) for each in said.stranded or ()
+        ],
         'usable_share': shapes.share(said.usable, said.free),
     }

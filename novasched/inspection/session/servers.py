@@ -50,7 +50,7 @@ class ServerFinder:
 
     ``make_engine`` gets the URL of a cell's database; ``unavailable`` are the names of
     cells that are known not to answer. All cells are asked at once, and have
-    ``within_s`` to answer if that is set; one that hangs is left to its thread.
+    ``within_s`` to answer.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class ServerFinder:
         )
 
     def called(self, name: str) -> list[str]:
-        """Return the uuids of the servers of a name, those in cell0 included; only if
-        there are none, those of deleted servers."""
+        """Return the uuids of the servers of a name, also in cell0. If there are none,
+        deleted servers count."""
         if live := self._named(name):
             return [server.uuid for server in live]
         answers = self.of_cells(lambda rows: rows.deleted(name), self._cells.values())

@@ -15,9 +15,11 @@ def missing_parts(
     cells: Iterable[str] = (),
     stopped: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield sentences on schedulers that did not answer or keep no log, and on
-    ``cells`` that do not answer, which may be a mapping to the numbers of their hosts.
-    Those that have ``stopped`` to are among them."""
+    """Yield a sentence on each scheduler and cell that is not in an answer.
+
+    ``cells`` may be a mapping to the numbers of their hosts; those that have
+    ``stopped`` are among them.
+    """
     for host in unanswered or ():
         yield unseen(host)
     for host in without_log:
