@@ -97,8 +97,7 @@ class ConfiguredCommand(Command):
         from novasched.process import configuration
 
         conf = cfg.ConfigOpts()
-        for group, listed in opts.items():
-            conf.register_opts(listed, None if group == 'DEFAULT' else group)
+        configuration.register(conf, opts.items())
         arguments = self.configuration_arguments()
         configuration.read(conf, arguments, SERVICE, prog=self.app.NAME)
         return conf
