@@ -82,9 +82,11 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
         'kind': kind,
         'sign': words.SIGNS[kind],
         'verdict': plan_text.verdict(answer, 'server'),
+        'facts': plan_text.facts(answer),
         'hosts': [
             {
                 'taken': each,
+                'room': plan_text.room(each),
                 'share': shapes.share(each.servers, most),
                 'alternates': [
                     words.to_host(name) for name in each.alternates[:MOST_ALTERNATES]

@@ -13,6 +13,7 @@ from novasched.inspection.questions.reports import (
     DrainPlan,
     MovePlan,
     PlanReport,
+    TakenHost,
     UnplacedServers,
     WhyNotReport,
 )
@@ -108,9 +109,14 @@ def _head(report: PlanReport, text: str, style: Style) -> str:
     said = style.paint(text, GREEN if report.all_fit else RED)
     if not report.all_fit:
         return f'{said}.'
-    time, offered = report.as_of.rpartition('T')[2], report.offered
-    hosts = f', {counted(offered, "host")} offered' if offered is not None else ''
-    return f'{said}; nothing was claimed.   {time}{hosts}   plan {report.plan_id}'
+    return '   '.join([f'{said}.', report.as_of.rpartition('T')[2], *facts(report)])
+
+
+def facts(report: PlanReport) -> list[str]:
+    """Return what a plan was made of, and its id."""
+    offered = report.offered
+    hosts = [] if offered is None else [f'{counted(offered, "host")} offered']
+    return [*hosts, f'plan {report.plan_id}', 'nothing was claimed']
 
 
 def _by_host(report: BootPlan) -> Iterator[str]:
@@ -119,7 +125,7 @@ def _by_host(report: BootPlan) -> Iterator[str]:
         (
             each.host,
             str(each.servers),
-            '-' if each.room is None else f'{each.room} more',
+            room(each) or '-',
             _alternates(each.alternates),
         )
         for each in report.hosts
@@ -133,6 +139,11 @@ def _by_server(report: PlanReport) -> Iterator[str]:
         for each in report.placed
     ]
     yield from _table(('Server', 'Flavor', 'Host', 'Alternates'), rows)
+
+
+def room(taken: TakenHost) -> str:
+    """Return how many more servers a host takes, in words; '': it is not known."""
+    return '' if taken.room is None else f'{taken.room} more'
 
 
 def _alternates(names: Sequence[str]) -> str:
