@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from novasched import errors, printable
 from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
 from novasched.commands.console_client import ConsoleCommand
-from novasched.decisions.listing import (
-    CountPage,
-    DecisionPage,
-    ListedDecision,
-    listed,
-)
+from novasched.inspection.texts.lines import SHOWN_OF_UUID
 from novasched.runtime import times
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.times import SECONDS, TIME, time_of
@@ -28,10 +23,11 @@ from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
     from novasched.decisions.counting import Count
+    from novasched.decisions.listing import CountPage, DecisionPage, ListedDecision
     from novasched.decisions.reading import Criteria
     from novasched.inspection.questions.all_decisions import AllDecisions
 
-Page = TypeVar('Page', DecisionPage, CountPage)
+Page = TypeVar('Page', 'DecisionPage', 'CountPage')
 
 YES = 'yes'
 LIMIT = 50
@@ -185,6 +181,8 @@ class ListDecisions(DecisionsCommand):
         return self.code
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from novasched.decisions.listing import ListedDecision, listed
+
         if parsed_args.console:
             found = self._of_console(parsed_args)
         else:
@@ -202,6 +200,8 @@ class ListDecisions(DecisionsCommand):
 
     def _of_console(self, parsed_args: argparse.Namespace) -> list[ListedDecision]:
         """Return the decisions that a console lists, page by page."""
+        from novasched.decisions.listing import DecisionPage
+
         found: list[ListedDecision] = []
         before = parsed_args.before
         while True:
@@ -217,6 +217,8 @@ class ListDecisions(DecisionsCommand):
 
     def follow(self, found: AllDecisions, parsed_args: argparse.Namespace) -> None:
         """Print decisions as they come, the oldest first."""
+        from novasched.decisions.listing import listed
+
         criteria = self.criteria(parsed_args)
         mark = found.end()
         heads = found.find(criteria, parsed_args.limit)[::-1]
@@ -242,10 +244,8 @@ class ListDecisions(DecisionsCommand):
 
 def _shown(each: ListedDecision, columns: Sequence[str]) -> list[Any]:
     """Return columns for people: of SHORT, in short words, or of LONG."""
-    from novasched.inspection.texts.top import SHORT_UUID
-
     is_short, is_refused = columns is SHORT, each.result == 'unschedulable'
-    server = each.server[: SHORT_UUID if is_short else None]
+    server = each.server[: SHOWN_OF_UUID if is_short else None]
     values = {
         'ID': each.id,
         'Time': time_of(each.at, _SHORT_TIME if is_short else SECONDS),
@@ -302,6 +302,8 @@ class CountDecisions(DecisionsCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         counts: Sequence[Count]
         if parsed_args.console:
+            from novasched.decisions.listing import CountPage
+
             given = 'by', parsed_args.by
             counts = self.listed_by_console(
                 parsed_args, '/decisions/count', CountPage, given

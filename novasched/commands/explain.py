@@ -16,7 +16,6 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
-from novasched.decisions.listing import DecisionPage
 from novasched.inspection.texts.lines import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json, to_json
@@ -201,6 +200,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         decision = subject.decision
         unanswered: Sequence[str] = ()
         if not decision:
+            from novasched.decisions.listing import DecisionPage
+
             kind = 'server' if subject.server else 'request'
             given = [(kind, subject.server or subject.request), ('limit', '1')]
             page = self.of_console(parsed_args, '/decisions', given) or {}

@@ -11,6 +11,7 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, top
+from novasched.inspection.texts.lines import SHOWN_OF_UUID
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -189,7 +190,7 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'result': result(head.result),
         'flavor': to_decisions(head.flavor, flavor=head.flavor),
         'zone': head.zone,
-        'server': to_decisions(head.server[: top.SHORT_UUID], server=head.server),
+        'server': to_decisions(head.server[:SHOWN_OF_UUID], server=head.server),
         'server_uuid': head.server,
         'others': head.servers - 1,
         'hosts': [to_host(name) for name in head.picked[:MOST_NAMED]],
