@@ -11,7 +11,7 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, top
-from novasched.inspection.texts.lines import SHOWN_OF_UUID
+from novasched.inspection.texts.lines import SHOWN_OF_UUID, length
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -103,15 +103,7 @@ def grouped(value: int) -> str:
 
 def age(seconds: float | None) -> str:
     """Return an age in words."""
-    if seconds is None:
-        return 'age unknown'
-    if seconds < 120:
-        return f'{seconds:.0f} s'
-    if seconds < 7200:
-        return f'{seconds / 60:.0f} min'
-    return (
-        f'{seconds / 3600:.0f} h' if seconds < 172_800 else f'{seconds / 86_400:.0f} d'
-    )
+    return 'age unknown' if seconds is None else length(seconds)
 
 
 def amount(resource: str, number: float) -> str:

@@ -26,6 +26,7 @@ from novasched.inspection.texts.lines import (
     Style,
     columns,
     counted,
+    first_of,
     shown,
 )
 from novasched.scheduler.reasons import Code
@@ -77,9 +78,7 @@ def _drain(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
     if style.is_long and report.placed:
         lines += _by_server(report)
     elif taken := Counter(each.host for each in report.placed):
-        others = [f'{host} {n}' for host, n in taken.most_common(MOST_OTHERS)]
-        more = len(taken) - len(others)
-        others += [f'{counted(more, "host")} more'] if more else []
+        others = first_of([f'{h} {n}' for h, n in taken.most_common()], MOST_OTHERS)
         label = 'others' if report.unplaced else 'they go to'
         lines.append(f'{INDENT}{label}: {", ".join(others)}')
     if (tight := report.tightest) is not None:
@@ -243,14 +242,12 @@ def _held(report: WhyNotReport, style: Style) -> Iterator[str]:
     if report.held_by is None:
         return
     kind, servers = report.held_by.holding, report.held_by.servers
-    said: list[str] = []
-    for each in servers[:MOST_HOLDERS]:
-        since = f' since {each.since}' if each.since and not said else ''
-        said.append(f'{each.name or each.server} has {each.held(kind)}{since}')
-    more = len(servers) - len(said)
-    said += [f'{more} more'] if more else []
+    said = [f'{each.name or each.server} has {each.held(kind)}' for each in servers]
+    if said and servers[0].since:
+        said[0] += f' since {servers[0].since}'
+    holders = ', '.join(first_of(said, MOST_HOLDERS))
     command = f'novasched host {report.host} --holders {kind}'
-    yield from style.wrapped('', f'{_HELD[kind]}: {", ".join(said)}: {command}')
+    yield from style.wrapped('', f'{_HELD[kind]}: {holders}: {command}')
 
 
 def _about(report: WhyNotReport) -> Iterator[str]:
