@@ -42,7 +42,7 @@ def blocked(explained: Explanation) -> str:
     if explained.code == Code.CELL_LEFT_OUT:
         return f'{blocker}: {_by_cells(explained, last.before if last else 0)}'
     named = f': {plugin}' if plugin not in ('', 'placement') else ''
-    said = [advice.BLOCKERS[blocker].meaning] if blocker in advice.BLOCKERS else []
+    said = [Blocker(blocker).doc] if blocker in advice.BLOCKERS else []
     said += filter(None, [_error(explained)])
     return f'{blocker}{named}{which}. {" ".join(said)}'
 
@@ -65,7 +65,7 @@ def remedies(explained: Explanation) -> list[str]:
                 found.setdefault(reason.name, text)
     lines = [f'{name}{text}' for name, text in found.items()][:MOST_REMEDIES]
     if not lines and blocker in advice.BLOCKERS:
-        lines = [_held_before(explained) or advice.BLOCKERS[blocker].advice]
+        lines = [_held_before(explained) or advice.BLOCKERS[blocker]]
     return lines
 
 
