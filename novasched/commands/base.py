@@ -16,6 +16,7 @@ from novasched import errors, printable
 from novasched.inspection.session import orders
 from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
+from novasched.runtime import times
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 
@@ -280,8 +281,12 @@ def add_options(parser: argparse.ArgumentParser, order: type[Any]) -> None:
             given = {'action': 'store_true'}
         elif isinstance(default, tuple):
             given |= {'action': 'append', 'default': []}
+        elif said.const:
+            given = {'default': default, 'action': 'store_const', 'const': said.const}
         elif said.choices:
             given |= {'choices': said.choices}
+        elif said.is_time:
+            given |= {'type': a_time, 'default': default or None}
         elif said.variable:
             given['default'] = os.environ.get(said.variable) or orders.DEFAULT_OWNER
         elif default is None:
@@ -311,6 +316,17 @@ def add_flavor_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
     )
+
+
+def a_time(text: str) -> str:
+    """Return a text that is a time. Raises argparse.ArgumentTypeError."""
+    try:
+        times.moment(text, SYSTEM_CLOCK.time())
+    except (ValueError, OverflowError) as problem:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time; it is {times.EXAMPLES}'
+        ) from problem
+    return text
 
 
 def positive(text: str) -> int:

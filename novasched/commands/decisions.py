@@ -13,12 +13,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from novasched import errors, printable
-from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
-from novasched.commands.console_client import ConsoleCommand
+from novasched.commands.base import (
+    IN_PART,
+    Rows,
+    TableCommand,
+    add_local,
+    add_options,
+    order_of,
+    positive,
+)
+from novasched.commands.console_client import ConsoleCommand, parameters
+from novasched.inspection.session.orders import DecisionsOrder
 from novasched.inspection.texts.lines import SHOWN_OF_UUID
-from novasched.runtime import times
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.runtime.times import SECONDS, TIME, time_of
+from novasched.runtime.times import SECONDS, time_of
 from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
@@ -29,12 +37,10 @@ if TYPE_CHECKING:
 
 Page = TypeVar('Page', 'DecisionPage', 'CountPage')
 
-YES = 'yes'
 LIMIT = 50
 POLL_S = 1.0
 MOST_OF_CONSOLE = 500
 """Decisions that a console lists at a time."""
-RESULTS = ('scheduled', 'unschedulable', 'error')
 BY = (
     *('plugin', 'blocker', 'code', 'flavor', 'zone', 'project', 'host', 'result'),
     *('day', 'hour'),
@@ -47,33 +53,7 @@ LONG = (
 COUNTS = ('value', 'count', 'share', 'most_often')
 WIDTHS = (14, 11, 13, 9, 18, 7)
 """Of the columns of --follow, which cannot know what comes."""
-_CRITERIA = {
-    'server': ('UUID', 'a server, by its uuid or the beginning of it'),
-    'request': ('ID', 'a request, or a global request'),
-    'project': ('ID', 'a project'),
-    'flavor': ('NAME', 'a flavor'),
-    'zone': ('ZONE', 'an availability zone that was asked for'),
-    'host': ('HOST', 'a host that was picked'),
-    'blocker': ('WORD', 'what ended requests, such as filters or no-candidates'),
-    'plugin': ('NAME', 'the filter or prefilter that ended requests'),
-    'code': ('CODE', 'the most frequent reason, such as not-enough-ram'),
-}
-_NAMES = (*_CRITERIA, 'result', 'since', 'until', 'differs')
 _SHORT_TIME = '%m-%d %H:%M:%S'
-
-
-def moment(text: str) -> int:
-    """Return the time that an age, such as 90m or 7d, or ISO 8601 means, in us since
-    1970.
-
-    Without a zone the time is UTC. Raises argparse.ArgumentTypeError.
-    """
-    try:
-        return times.moment(text, SYSTEM_CLOCK.time())
-    except (ValueError, OverflowError) as problem:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no time; it is {times.EXAMPLES}'
-        ) from problem
 
 
 class DecisionsCommand(ConsoleCommand, TableCommand):
@@ -83,31 +63,13 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for name, (metavar, text) in _CRITERIA.items():
-            parser.add_argument(
-                f'--{name}', metavar=metavar, help=f'decisions of {text}'
-            )
-        parser.add_argument(
-            '--differs',
-            action='store_const',
-            const=True,
-            help='those with a server for which nova chose otherwise, as a shadow saw',
-        )
-        parser.add_argument('--result', choices=RESULTS, help='decisions that ended so')
-        for name, text in (('since', 'from'), ('until', 'before')):
-            parser.add_argument(
-                f'--{name}',
-                metavar='TIME',
-                type=moment,
-                help=f'those {text} a time: 90m or 7d ago, or 2026-11-22T12:00Z',
-            )
+        add_options(parser, DecisionsOrder)
         add_local(self.local_options(parser))
         return parser
 
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
-        from novasched.decisions.reading import Criteria
-
-        return Criteria(**{name: getattr(parsed_args, name) for name in _NAMES})
+        order = order_of(DecisionsOrder, parsed_args)
+        return order.criteria(SYSTEM_CLOCK.time())
 
     def listed_by_console(
         self,
@@ -117,12 +79,7 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
         *given: tuple[str, str],
     ) -> Page:
         """Return the answer of a console on the decisions that meet the criteria."""
-        asked = [*given]
-        for name in _NAMES:
-            if (value := getattr(parsed_args, name)) is not None:
-                is_time = name in ('since', 'until')
-                text = time_of(value, TIME) if is_time else value
-                asked.append((name, YES if value is True else text))
+        asked = [*given, *parameters(order_of(DecisionsOrder, parsed_args))]
         before = [name for name, _ in asked if name != 'differs']
         said = self.of_console(parsed_args, path, asked, before)
         if said is None:
