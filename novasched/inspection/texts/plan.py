@@ -112,7 +112,7 @@ def _head(report: PlanReport, text: str, style: Style) -> str:
 
 
 def facts(report: PlanReport) -> list[str]:
-    """Return what a plan was made of, and its id."""
+    """Return the facts of a plan: the hosts that were offered, and its id."""
     offered = report.offered
     hosts = [] if offered is None else [f'{counted(offered, "host")} offered']
     return [*hosts, f'plan {report.plan_id}', 'nothing was claimed']
