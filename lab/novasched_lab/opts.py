@@ -6,7 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 import novasched_lab
-from novasched.process import opts
+from novasched.process import configuration, opts
 
 READERS = ('api', 'conductor')
 
@@ -21,5 +21,4 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def register(conf: cfg.ConfigOpts) -> None:
     """Register these and the scheduler's, so that a configuration can be read."""
     opts.register(conf)
-    for group, found in list_opts():
-        conf.register_opts(found, None if group == 'DEFAULT' else group)
+    configuration.register(conf, list_opts())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from novasched import errors, printable
 from novasched.inspection.session import orders
 from novasched.inspection.texts.lines import Style
 from novasched.process.command_line import CommandLine, PrintableLister
+from novasched.runtime import times
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import to_json
 
@@ -97,8 +98,7 @@ class ConfiguredCommand(Command):
         from novasched.process import configuration
 
         conf = cfg.ConfigOpts()
-        for group, listed in opts.items():
-            conf.register_opts(listed, None if group == 'DEFAULT' else group)
+        configuration.register(conf, opts.items())
         arguments = self.configuration_arguments()
         configuration.read(conf, arguments, SERVICE, prog=self.app.NAME)
         return conf
@@ -120,6 +120,21 @@ class ConfiguredCommand(Command):
             self.warn(line)
         if found.unanswered:
             self.code = IN_PART
+
+    def warn_of(
+        self,
+        cells: Iterable[str] = (),
+        stopped: Collection[str] = (),
+        unanswered: Iterable[str] | None = None,
+    ) -> bool:
+        """Warn of cells and schedulers that are not in the answer; return whether there
+        are any. See inspection.texts.missing."""
+        from novasched.inspection.texts.missing import missing_parts
+
+        lines = list(missing_parts(unanswered, (), cells, stopped))
+        for line in lines:
+            self.warn(line)
+        return bool(lines)
 
     def say(self, line: str) -> None:
         """Say a line beside the output."""
@@ -266,8 +281,12 @@ def add_options(parser: argparse.ArgumentParser, order: type[Any]) -> None:
             given = {'action': 'store_true'}
         elif isinstance(default, tuple):
             given |= {'action': 'append', 'default': []}
+        elif said.const:
+            given = {'default': default, 'action': 'store_const', 'const': said.const}
         elif said.choices:
             given |= {'choices': said.choices}
+        elif said.is_time:
+            given |= {'type': a_time, 'default': default or None}
         elif said.variable:
             given['default'] = os.environ.get(said.variable) or orders.DEFAULT_OWNER
         elif default is None:
@@ -297,6 +316,17 @@ def add_flavor_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
     )
+
+
+def a_time(text: str) -> str:
+    """Return a text that is a time. Raises argparse.ArgumentTypeError."""
+    try:
+        times.moment(text, SYSTEM_CLOCK.time())
+    except (ValueError, OverflowError) as problem:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time; it is {times.EXAMPLES}'
+        ) from problem
+    return text
 
 
 def positive(text: str) -> int:

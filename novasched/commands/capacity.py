@@ -42,19 +42,9 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
     def report(self, parsed_args: argparse.Namespace) -> CapacityReport:
         ask = self._of_console if parsed_args.console else self._counted
         answer = ask(parsed_args)
-        for cell, hosts in answer.cells_left_out.items():
-            self.warn(f'{cell} {self._missing(cell, hosts)}')
+        if self.warn_of(answer.cells_left_out, self.newly_unavailable):
             self.code = IN_PART
         return answer
-
-    def _missing(self, cell: str, hosts: int) -> str:
-        """Say what of a cell is not in the answer."""
-        from novasched.inspection.texts.lines import counted
-
-        if cell in self.newly_unavailable:
-            return 'stopped answering; it is not known which flavors its servers have'
-        are = 'is' if hosts == 1 else 'are'
-        return f'does not answer; its {counted(hosts, "host")} {are} not counted'
 
     def _of_console(self, parsed_args: argparse.Namespace) -> CapacityReport:
         from novasched.inspection.questions.reports import CapacityReport

@@ -14,7 +14,6 @@ from novasched import errors, printable
 from novasched.commands.base import ConfiguredCommand
 from novasched.inspection.session.orders import options
 from novasched.parsing import parse_json
-from novasched.runtime import connections
 from novasched.runtime.typed_json import of_json
 
 if TYPE_CHECKING:
@@ -199,6 +198,8 @@ class AddressedConsole(Console):
 
     def get(self, target: str) -> Reply:
         import http.client
+
+        from novasched.runtime import connections
 
         connection, prefix = _connection(self.where)
         headers = {'Accept': 'application/json'}

@@ -13,32 +13,34 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from novasched import errors, printable
-from novasched.commands.base import IN_PART, Rows, TableCommand, add_local, positive
-from novasched.commands.console_client import ConsoleCommand
-from novasched.decisions.listing import (
-    CountPage,
-    DecisionPage,
-    ListedDecision,
-    listed,
+from novasched.commands.base import (
+    IN_PART,
+    Rows,
+    TableCommand,
+    add_local,
+    add_options,
+    order_of,
+    positive,
 )
-from novasched.runtime import times
+from novasched.commands.console_client import ConsoleCommand, parameters
+from novasched.inspection.session.orders import DecisionsOrder
+from novasched.inspection.texts.lines import SHOWN_OF_UUID
 from novasched.runtime.clock import SYSTEM_CLOCK
-from novasched.runtime.times import SECONDS, TIME, time_of
+from novasched.runtime.times import SECONDS, time_of
 from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
     from novasched.decisions.counting import Count
+    from novasched.decisions.listing import CountPage, DecisionPage, ListedDecision
     from novasched.decisions.reading import Criteria
     from novasched.inspection.questions.all_decisions import AllDecisions
 
-Page = TypeVar('Page', DecisionPage, CountPage)
+Page = TypeVar('Page', 'DecisionPage', 'CountPage')
 
-YES = 'yes'
 LIMIT = 50
 POLL_S = 1.0
 MOST_OF_CONSOLE = 500
 """Decisions that a console lists at a time."""
-RESULTS = ('scheduled', 'unschedulable', 'error')
 BY = (
     *('plugin', 'blocker', 'code', 'flavor', 'zone', 'project', 'host', 'result'),
     *('day', 'hour'),
@@ -51,33 +53,7 @@ LONG = (
 COUNTS = ('value', 'count', 'share', 'most_often')
 WIDTHS = (14, 11, 13, 9, 18, 7)
 """Of the columns of --follow, which cannot know what comes."""
-_CRITERIA = {
-    'server': ('UUID', 'a server, by its uuid or the beginning of it'),
-    'request': ('ID', 'a request, or a global request'),
-    'project': ('ID', 'a project'),
-    'flavor': ('NAME', 'a flavor'),
-    'zone': ('ZONE', 'an availability zone that was asked for'),
-    'host': ('HOST', 'a host that was picked'),
-    'blocker': ('WORD', 'what ended requests, such as filters or no-candidates'),
-    'plugin': ('NAME', 'the filter or prefilter that ended requests'),
-    'code': ('CODE', 'the most frequent reason, such as not-enough-ram'),
-}
-_NAMES = (*_CRITERIA, 'result', 'since', 'until', 'differs')
 _SHORT_TIME = '%m-%d %H:%M:%S'
-
-
-def moment(text: str) -> int:
-    """Return the time that an age, such as 90m or 7d, or ISO 8601 means, in us since
-    1970.
-
-    Without a zone the time is UTC. Raises argparse.ArgumentTypeError.
-    """
-    try:
-        return times.moment(text, SYSTEM_CLOCK.time())
-    except (ValueError, OverflowError) as problem:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no time; it is {times.EXAMPLES}'
-        ) from problem
 
 
 class DecisionsCommand(ConsoleCommand, TableCommand):
@@ -87,31 +63,13 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for name, (metavar, text) in _CRITERIA.items():
-            parser.add_argument(
-                f'--{name}', metavar=metavar, help=f'decisions of {text}'
-            )
-        parser.add_argument(
-            '--differs',
-            action='store_const',
-            const=True,
-            help='those with a server for which nova chose otherwise, as a shadow saw',
-        )
-        parser.add_argument('--result', choices=RESULTS, help='decisions that ended so')
-        for name, text in (('since', 'from'), ('until', 'before')):
-            parser.add_argument(
-                f'--{name}',
-                metavar='TIME',
-                type=moment,
-                help=f'those {text} a time: 90m or 7d ago, or 2026-11-22T12:00Z',
-            )
+        add_options(parser, DecisionsOrder)
         add_local(self.local_options(parser))
         return parser
 
     def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
-        from novasched.decisions.reading import Criteria
-
-        return Criteria(**{name: getattr(parsed_args, name) for name in _NAMES})
+        order = order_of(DecisionsOrder, parsed_args)
+        return order.criteria(SYSTEM_CLOCK.time())
 
     def listed_by_console(
         self,
@@ -121,19 +79,13 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
         *given: tuple[str, str],
     ) -> Page:
         """Return the answer of a console on the decisions that meet the criteria."""
-        asked = [*given]
-        for name in _NAMES:
-            if (value := getattr(parsed_args, name)) is not None:
-                is_time = name in ('since', 'until')
-                text = time_of(value, TIME) if is_time else value
-                asked.append((name, YES if value is True else text))
+        asked = [*given, *parameters(order_of(DecisionsOrder, parsed_args))]
         before = [name for name, _ in asked if name != 'differs']
         said = self.of_console(parsed_args, path, asked, before)
         if said is None:
             raise errors.DecisionNotFound(parsed_args.before)
         answer = of_json(kind, said)
-        for host in answer.unanswered:
-            self.warn(f'{host} did not answer the console')
+        if self.warn_of(unanswered=answer.unanswered):
             self.code = IN_PART
         return answer
 
@@ -186,6 +138,8 @@ class ListDecisions(DecisionsCommand):
         return self.code
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from novasched.decisions.listing import ListedDecision, listed
+
         if parsed_args.console:
             found = self._of_console(parsed_args)
         else:
@@ -203,6 +157,8 @@ class ListDecisions(DecisionsCommand):
 
     def _of_console(self, parsed_args: argparse.Namespace) -> list[ListedDecision]:
         """Return the decisions that a console lists, page by page."""
+        from novasched.decisions.listing import DecisionPage
+
         found: list[ListedDecision] = []
         before = parsed_args.before
         while True:
@@ -218,6 +174,8 @@ class ListDecisions(DecisionsCommand):
 
     def follow(self, found: AllDecisions, parsed_args: argparse.Namespace) -> None:
         """Print decisions as they come, the oldest first."""
+        from novasched.decisions.listing import listed
+
         criteria = self.criteria(parsed_args)
         mark = found.end()
         heads = found.find(criteria, parsed_args.limit)[::-1]
@@ -243,10 +201,8 @@ class ListDecisions(DecisionsCommand):
 
 def _shown(each: ListedDecision, columns: Sequence[str]) -> list[Any]:
     """Return columns for people: of SHORT, in short words, or of LONG."""
-    from novasched.inspection.texts.top import SHORT_UUID
-
     is_short, is_refused = columns is SHORT, each.result == 'unschedulable'
-    server = each.server[: SHORT_UUID if is_short else None]
+    server = each.server[: SHOWN_OF_UUID if is_short else None]
     values = {
         'ID': each.id,
         'Time': time_of(each.at, _SHORT_TIME if is_short else SECONDS),
@@ -303,6 +259,8 @@ class CountDecisions(DecisionsCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         counts: Sequence[Count]
         if parsed_args.console:
+            from novasched.decisions.listing import CountPage
+
             given = 'by', parsed_args.by
             counts = self.listed_by_console(
                 parsed_args, '/decisions/count', CountPage, given

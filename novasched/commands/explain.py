@@ -16,13 +16,11 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, add_local
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
-from novasched.decisions.listing import DecisionPage
 from novasched.inspection.texts.lines import Style
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.typed_json import of_json, to_json
 
 if TYPE_CHECKING:
-    from novasched.db.server_names import NamedServers
     from novasched.decisions.reading import Criteria
     from novasched.decisions.record import DecisionRecord
     from novasched.inspection.questions.all_decisions import AllDecisions
@@ -127,11 +125,13 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         )
         return parser
 
-    def servers_called(self, name: str) -> NamedServers:
-        """Look a name up in the databases of nova."""
-        from novasched.db import server_names
+    def servers_called(self, name: str) -> tuple[list[str], list[str]]:
+        """Return the uuids of servers of a name in the databases of nova, and the cells
+        that did not answer."""
+        from novasched.inspection.session import servers
 
-        return server_names.find_by_name(self.configuration(server_names.OPTIONS), name)
+        with servers.opened(self.configuration(servers.OPTIONS)) as finder:
+            return finder.called(name), finder.unreadable
 
     def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
         """Return the verdict of a host now on the request of a record, with ``text`` in
@@ -200,6 +200,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         decision = subject.decision
         unanswered: Sequence[str] = ()
         if not decision:
+            from novasched.decisions.listing import DecisionPage
+
             kind = 'server' if subject.server else 'request'
             given = [(kind, subject.server or subject.request), ('limit', '1')]
             page = self.of_console(parsed_args, '/decisions', given) or {}
@@ -216,12 +218,12 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         self, parsed_args: argparse.Namespace, decision: str, server: str
     ) -> Explanation | None:
         from novasched.decisions.decided import index_of
-        from novasched.inspection.questions.explain import explanation_of
+        from novasched.inspection.questions.explain import Explanation
 
         def of_index(index: int | None) -> Explanation | None:
             given = [] if index is None else [('index', str(index))]
             found = self.of_console(parsed_args, of_decision(decision), given)
-            return explanation_of(found) if found else None
+            return of_json(Explanation, found) if found else None
 
         index = parsed_args.index
         made = of_index(index)
@@ -273,7 +275,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             made, of_host=ServerDecision(record, index).of_host(host), now=now
         )
 
-    def _called(self, what: str, subject: Subject) -> NamedServers:
+    def _called(self, what: str, subject: Subject) -> tuple[list[str], list[str]]:
         """Return the server of a name, at most one, and the cells that did not
         answer.
 
@@ -282,24 +284,21 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         """
         from oslo_config import cfg
 
-        from novasched.db.server_names import NamedServers
-
         try:
             uuids, unavailable = self.servers_called(what)
         except (errors.NovaschedError, cfg.Error) as failed:
             if subject.is_name:
                 raise
             self.warn(f'whether a server is called {what} is not known: {failed}')
-            return NamedServers([], [])
-        for cell in unavailable:
-            self.warn(f'cell {cell} does not answer; its servers are not looked at')
+            return [], []
+        self.warn_of(unavailable)
         if len(uuids) > 1:
             problem = f'{len(uuids)} servers are called {what}: {", ".join(uuids)}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
         if not uuids and not unavailable and subject.is_name:
             problem = f'there is no server called {what}'
             raise errors.OptionError('SERVER', problem, 'Give the uuid')
-        return NamedServers(uuids, unavailable)
+        return uuids, unavailable
 
     def _records(
         self, sources: AllDecisions, subject: Subject, every: bool

@@ -46,11 +46,8 @@ class ShowHost(ConsoleCommand, InspectionCommand):
     def report(self, parsed_args: argparse.Namespace) -> HostReport:
         ask = self._of_console if parsed_args.console else self._read
         answer = ask(parsed_args)
-        silent = [f'{cell} does not answer' for cell in answer.cells_left_out]
-        silent += [f'{n} did not answer the console' for n in answer.unanswered or ()]
-        for warning in silent:
-            self.warn(warning)
-        if silent or answer.placement_problems:
+        is_in_part = self.warn_of(answer.cells_left_out, unanswered=answer.unanswered)
+        if is_in_part or answer.placement_problems:
             self.code = IN_PART
         return replace(answer, unanswered=None)
 
@@ -70,17 +67,13 @@ class ShowHost(ConsoleCommand, InspectionCommand):
 
     def _read(self, parsed_args: argparse.Namespace) -> HostReport:
         from novasched.commands import sources
-        from novasched.decisions.reading import Criteria
         from novasched.inspection.questions import host
 
         with (
             self.inspection() as inspection,
             contextlib.closing(sources.sources(inspection.conf, warn=self.warn)) as log,
         ):
-            chosen = log.find(Criteria(host=parsed_args.host), host.MOST_DECISIONS)
-            answer = host.report(
-                inspection, parsed_args.host, parsed_args.holders, chosen, log
-            )
+            answer = host.report(inspection, parsed_args.host, log, parsed_args.holders)
         self.say_what_is_missing(log)
         return answer
 

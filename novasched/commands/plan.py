@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import abc
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +20,7 @@ from novasched.inspection.session.orders import (
 from novasched.inspection.texts.lines import Style
 
 if TYPE_CHECKING:
-    from novasched.inspection.questions.reports import (
-        AnyPlan,
-        BootPlan,
-        DrainPlan,
-        MovePlan,
-    )
+    from novasched.inspection.questions.reports import AnyPlan
 
 
 class PlanCommand(ConsoleCommand, InspectionCommand):
@@ -35,10 +29,6 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
 
     ORDER: ClassVar[type[AnyPlanOrder]]
     PATH: ClassVar[str]
-
-    @abc.abstractmethod
-    def kind(self) -> type[AnyPlan]:
-        """Return the type of the answer, which only a console's client needs."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -61,13 +51,21 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
         order = self.order(self.ORDER, parsed_args, fresh=fresh)
         new: Sequence[str] = ()
         if parsed_args.console:
-            report = self.answered(parsed_args, self.PATH, order, self.kind())
-            if not order.explain:  # a page shows how the first was decided
-                report = replace(report, explanations=None)
+            report = self._of_console(parsed_args, order)
         else:
             report, new = self._planned(order)
         self._judge(report, parsed_args, new)
         return report
+
+    def _of_console(
+        self, parsed_args: argparse.Namespace, order: AnyPlanOrder
+    ) -> AnyPlan:
+        from novasched.inspection.questions.reports import PLANS
+
+        kind = PLANS[self.PATH]
+        report: AnyPlan = self.answered(parsed_args, self.PATH, order, kind)
+        # A page shows how the first was decided.
+        return report if order.explain else replace(report, explanations=None)
 
     def _planned(self, order: AnyPlanOrder) -> tuple[AnyPlan, Sequence[str]]:
         """Return a plan, and the cells that became unavailable meanwhile."""
@@ -84,11 +82,7 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
         self, report: AnyPlan, parsed_args: argparse.Namespace, new: Sequence[str]
     ) -> None:
         """Set the exit code of a plan, and warn of what is not in it."""
-        for cell in report.cells_left_out:
-            missing = 'does not answer; its hosts'
-            if cell in new:
-                missing = 'stopped answering; its servers'
-            self.warn(f'{cell} {missing} are not in the plan')
+        self.warn_of(report.cells_left_out, stopped=new)
         may_miss = report.cells_left_out and self.may_miss(report, parsed_args)
         if new or may_miss:
             self.code = IN_PART
@@ -102,6 +96,17 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
     def may_miss(self, report: AnyPlan, parsed_args: argparse.Namespace) -> bool:
         """Whether an unavailable cell could change the answer."""
         return not report.all_fit
+
+    def text(
+        self, answer: AnyPlan, style: Style, parsed_args: argparse.Namespace
+    ) -> str:
+        from novasched.inspection.texts.plan import as_text
+
+        return as_text(answer, style, self.scope(parsed_args))
+
+    def scope(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """Return the hosts that servers leave, or what they are in."""
+        return ()
 
 
 def add_request_files(parser: argparse.ArgumentParser) -> None:
@@ -122,22 +127,10 @@ class PlanBoot(PlanCommand):
 
     ORDER, PATH = PlanOrder, '/plan'
 
-    def kind(self) -> type[BootPlan]:
-        from novasched.inspection.questions.reports import BootPlan
-
-        return BootPlan
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_request_files(parser)
         return parser
-
-    def text(
-        self, answer: BootPlan, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
-        from novasched.inspection.texts import plan as plan_text
-
-        return plan_text.boot_as_text(answer, style)
 
 
 class PlanMove(PlanCommand):
@@ -149,11 +142,6 @@ class PlanMove(PlanCommand):
     """
 
     ORDER, PATH = MoveOrder, '/plan/move'
-
-    def kind(self) -> type[MovePlan]:
-        from novasched.inspection.questions.reports import MovePlan
-
-        return MovePlan
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -167,13 +155,6 @@ class PlanMove(PlanCommand):
 
         return not all(map(uuidutils.is_uuid_like, parsed_args.servers))
 
-    def text(
-        self, answer: MovePlan, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
-        from novasched.inspection.texts import plan as plan_text
-
-        return plan_text.move_as_text(answer, style)
-
 
 class PlanDrain(PlanCommand):
     """Say where all servers of some hosts would go, the largest first.
@@ -185,20 +166,10 @@ class PlanDrain(PlanCommand):
 
     ORDER, PATH = DrainOrder, '/plan/drain'
 
-    def kind(self) -> type[DrainPlan]:
-        from novasched.inspection.questions.reports import DrainPlan
-
-        return DrainPlan
-
     def may_miss(self, report: AnyPlan, parsed_args: argparse.Namespace) -> bool:
         """An unavailable cell may have hosts of a zone or an aggregate."""
         return not (parsed_args.hosts or parsed_args.cell)
 
-    def text(
-        self, answer: DrainPlan, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
-        from novasched.inspection.texts import plan as plan_text
-
+    def scope(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         given = parsed_args
-        scope = given.hosts or [given.aggregate or given.zone or given.cell]
-        return plan_text.drain_as_text(answer, style, scope)
+        return given.hosts or [given.aggregate or given.zone or given.cell]

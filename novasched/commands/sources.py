@@ -74,15 +74,10 @@ def record(conf: cfg.ConfigOpts, name: str) -> DecisionRecord:
         return found
 
 
-def _register(conf: cfg.ConfigOpts, opts: Mapping[str, Sequence[cfg.Opt]]) -> None:
-    for group, listed in opts.items():
-        conf.register_opts(listed, None if group == 'DEFAULT' else group)
-
-
 def _host(conf: cfg.ConfigOpts) -> str:
     from novasched.process import service
 
-    _register(conf, service.OPTS)
+    configuration.register(conf, service.OPTS.items())
     return service.host_of(conf)
 
 
@@ -99,7 +94,7 @@ def _live_hosts(conf: cfg.ConfigOpts, has_own: bool) -> list[str]:
     from novasched.runtime.clock import SYSTEM_CLOCK
 
     for module in (engines, services, servicegroup):
-        _register(conf, module.OPTS)
+        configuration.register(conf, module.OPTS.items())
     engine = engines.main_engine(conf, timeout_s=DATABASE_WITHIN_S)
     try:
         directory = servicegroup.services(conf, SqlServiceStore(engine), SYSTEM_CLOCK)
@@ -128,7 +123,7 @@ def _client(conf: cfg.ConfigOpts) -> InspectionClient:
         from novasched.app.release import use_names_of_release
         from novasched.cluster import release
 
-        _register(conf, release.OPTS)
+        configuration.register(conf, release.OPTS.items())
         use_names_of_release(conf, copied)
     copied.set_override(
         'rabbit_transient_queues_ttl', REPLIES_EXPIRE_S, 'oslo_messaging_rabbit'

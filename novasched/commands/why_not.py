@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from novasched import errors
@@ -48,18 +49,15 @@ class WhyNot(ConsoleCommand, InspectionCommand):
         order = self.order(WhyNotOrder, parsed_args)
         if parsed_args.console:
             answer = self.answered(parsed_args, '/why-not', order, WhyNotReport)
-            ranked_without = answer.cells_left_out
+            ranked_without: Sequence[str] = answer.cells_left_out
         else:
             from novasched.inspection.questions import why_not
 
             with self.inspection_of(order, order.seed) as inspection:
                 answer = why_not.answer(inspection, order, self.reader(inspection))
                 ranked_without = inspection.run.reader.view.unavailable_cells()
-        for cell in answer.cells_left_out:
-            what = 'does not answer; its hosts are not ranked'
-            if cell not in ranked_without:
-                what = 'stopped answering; its servers are not named'
-            self.warn(f'{cell} {what}')
+        cells = answer.cells_left_out
+        self.warn_of(cells, stopped=set(cells).difference(ranked_without))
         if not answer.fits:
             self.code = ANSWER_IS_NO
         return answer

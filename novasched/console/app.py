@@ -49,10 +49,8 @@ from novasched.inspection.session.orders import (
     ShadowOrder,
     WhyNotOrder,
 )
-from novasched.inspection.texts.host import ranges
 from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import to_json
-from novasched.scheduler.fit.numa import size_text
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -233,7 +231,7 @@ def create(reader: Cloud) -> flask.Flask:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     for each in (
         *(words.grouped, words.clock, words.time, words.duration, words.age),
-        *(counted, ranges, size_text),
+        counted,
     ):
         app.jinja_env.filters[each.__name__] = each
     app.jinja_env.globals.update(query=query, words=words)

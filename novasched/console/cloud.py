@@ -25,12 +25,12 @@ from novasched.console.cached_session import (
     CachedCloud,
     CachedSession,
 )
-from novasched.console.dry_runs import DryRuns, capacity_of
 from novasched.decisions import files
 from novasched.decisions.listing import CountPage, DecisionPage, listed
 from novasched.decisions.reading import Criteria
+from novasched.decisions.record import DecisionRecord
 from novasched.external.silent import SilentNotifier
-from novasched.inspection.questions import capacity, host, unchecked
+from novasched.inspection.questions import capacity, host, plan, unchecked, why_not
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.explain import Explanation, explanation
 from novasched.inspection.questions.reports import (
@@ -48,9 +48,11 @@ from novasched.inspection.session.orders import (
     AnyPlanOrder,
     CapacityOrder,
     HostsOrder,
+    PlanOrder,
     ShadowOrder,
     WhyNotOrder,
 )
+from novasched.inspection.session.session import Inspection
 from novasched.observability.health import FAIL, PASS, WARN, Check, overall, stamp
 from novasched.placement import session as placement_session
 from novasched.policy_lab.run_list import LabReport, lab_report
@@ -150,7 +152,6 @@ class Cloud:
         self._merged: AllDecisions | None = None
         self._look_at = clock.monotonic() + OWN_LOG_AGE_S
         self._said = LogOnce()
-        self._dry_runs = DryRuns(self._session, self._decisions)
 
     def close(self) -> None:
         """Close all that was opened."""
@@ -245,17 +246,40 @@ class Cloud:
 
     @_answered(PLANS)
     def plan(self, order: AnyPlanOrder) -> AnyPlan:
-        """Answer as ``novasched plan`` does."""
-        return self._dry_runs.plan(order)
+        """Answer as ``novasched plan`` does; one of new servers says how the first was
+        decided, whatever ended the request."""
+        with self._session.dry_run(order.what_if, order.seed) as inspection:
+            found = plan.answer(inspection, order, self._record)
+            if isinstance(order, PlanOrder) and not order.explain:
+                first = inspection.run.log.records[:1]
+                explained = [explanation(each, 0) for each in first]
+                found = dataclasses.replace(found, explanations=explained)
+            return found
 
     @_answered(PLANS)
     def why_not(self, order: WhyNotOrder) -> WhyNotReport:
         """Answer as ``novasched why-not`` does."""
-        return self._dry_runs.why_not(order)
+        with self._session.dry_run(order.what_if, order.seed) as inspection:
+            return why_not.answer(inspection, order, self._record)
 
     @_answered(PLANS)
     def _changed_capacity(self, order: CapacityOrder) -> CapacityReport:
-        return self._dry_runs.capacity(order)
+        with self._session.dry_run(order.what_if) as inspection:
+            return _counted(inspection, order)
+
+    def _record(self, name: str) -> DecisionRecord:
+        """Return the record of a decision. Raises errors.OptionError."""
+        try:
+            found = self._decisions().read(name)
+        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
+            raise errors.OptionError(
+                'like', str(problem), 'Give the whole id'
+            ) from problem
+        if found is None:
+            raise errors.OptionError(
+                'like', 'no such decision is kept', 'Give a flavor'
+            )
+        return found
 
     # -- the cloud
 
@@ -267,7 +291,7 @@ class Cloud:
     @_answered(COUNTS, SLOTS_AGE_S)
     def _capacity(self, order: CapacityOrder) -> CapacityReport:
         cloud = self._session.for_question()
-        return capacity_of(cloud.inspection, order, True, cloud.capacity)
+        return _counted(cloud.inspection, order, cloud.capacity)
 
     @_answered(COUNTS, HOSTS_AGE_S)
     def heat(self, flavor: str) -> HeatReport:
@@ -294,8 +318,7 @@ class Cloud:
         found = host.report(
             cloud.inspection,
             name,
-            decisions=merged.find(Criteria(host=name), host.MOST_DECISIONS),
-            log=merged,
+            merged,
             capacity=cloud.capacity,
         )
         return dataclasses.replace(found, unanswered=merged.unanswered)
@@ -383,7 +406,9 @@ class Cloud:
     @_answered(COUNTS, FREE_SLOTS_AGE_S)
     def _free(self, flavor: str) -> Sequence[SlotsRow]:
         cloud, order = self._session.for_question(), CapacityOrder((flavor,), 'zone')
-        return capacity_of(cloud.inspection, order, False, cloud.capacity).rows
+        return capacity.answer(
+            cloud.inspection, order, False, capacity.MOST_FLAVORS, cloud.capacity
+        ).rows
 
 
 @contextlib.contextmanager
@@ -407,6 +432,18 @@ def opened(
         cloud = Cloud(conf, read, clock, work_s)
         stack.callback(cloud.close)
         yield cloud
+
+
+def _counted(
+    inspection: Inspection,
+    order: CapacityOrder,
+    kept: capacity.Capacity | None = None,
+) -> CapacityReport:
+    """Return the slots of flavors; ``kept`` knows slots that were counted before.
+    Raises errors.OptionError."""
+    by_host = order.by == 'host'
+    most = capacity.MOST_BY_HOST if by_host else capacity.MOST_FLAVORS
+    return capacity.answer(inspection, order, True, most, kept)
 
 
 def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:

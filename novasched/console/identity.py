@@ -24,6 +24,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.console.security import Application, Environ
+from novasched.process import configuration
 
 GROUP = 'keystone_authtoken'
 COOKIE = 'novasched_token'
@@ -96,8 +97,7 @@ class TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
 
 def cached_s(conf: cfg.ConfigOpts) -> int:
     """Return how long a token is cached; below 0: not at all. 0 would mean for ever."""
-    for group, options in list_auth_token_opts():
-        conf.register_opts(options, group)
+    configuration.register(conf, list_auth_token_opts())
     wanted = int(conf[GROUP].token_cache_time)
     return min(wanted or CACHED_S, CACHED_S)
 

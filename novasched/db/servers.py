@@ -44,6 +44,7 @@ _p = instance_group_policy.c
 _i, _extra, _fault = instances.c, instance_extra.c, instance_faults.c
 GONE = ('deleted', 'soft-delete')
 """States of servers that are on their host no longer, or will not come back."""
+MOST_DELETED = 20
 
 
 class ServerRow(NamedTuple):
@@ -158,7 +159,17 @@ class CellServerRows:
 
     def named(self, name: str) -> list[ServerRow]:
         """Return the servers of a name, by id."""
-        return self._rows(_i.display_name, [name])
+        # Some databases compare texts as if they were all in lower case.
+        return [row for row in self._rows(_i.display_name, [name]) if row.name == name]
+
+    def deleted(self, name: str) -> list[str]:
+        """Return the uuids of the servers that had a name, MOST_DELETED at most, the
+        newest first."""
+        query = sa.select(_i.uuid, _i.display_name).where(_i.display_name == name)
+        query = query.order_by(_i.id.desc()).limit(MOST_DELETED)
+        return self.database.reading(
+            lambda c: [uuid for uuid, had in c.execute(query) if had == name]
+        )
 
     def on(self, hosts: Sequence[str]) -> list[ServerRow]:
         """Return the servers on some hosts, by id."""

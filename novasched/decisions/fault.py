@@ -123,8 +123,8 @@ class FaultText:
             others, before = counts.get(code, (0, ''))
             counts[code] = others + hosts, before or names
         if not counts:
-            text = _WORDS.get(blocker, 'No host is offered')
-            return f'{text}.{cells}'[:width]
+            text = blocker.doc if blocker else 'No host is offered.'
+            return f'{text}{cells}'[:width]
         known = last.hosts if last is not None else sum(n for n, _ in counts.values())
         uuids = recorder.instance_uuids or ()
         turn = next((t for t in reversed(recorder.turns) if t.decision), None)
@@ -173,15 +173,6 @@ class FaultText:
                 yield reason.code, (reason.hosts, names if shown else '')
         if last.left:
             yield 'not granted by placement', (last.left, '')
-
-
-_WORDS: Mapping[Blocker | None, str] = {
-    Blocker.PREFILTER: 'A rule for all hosts refuses the request',
-    Blocker.NAMED_HOST: 'The host that the request names is not known',
-    Blocker.NO_CANDIDATES: 'Placement has no allocation candidates for what is asked '
-    'for',
-    Blocker.UNKNOWN_HOSTS: 'No host is known whose compute service is up',
-}
 
 
 def _cells(cells: list[str], level: Level) -> str:

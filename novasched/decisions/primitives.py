@@ -6,20 +6,18 @@ from __future__ import annotations
 import base64
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from novasched import errors
 from novasched.decisions.body import body_of
-from novasched.decisions.reading import MOST_ROWS, Criteria, DecisionReader, whole_id
+from novasched.decisions.reading import MOST_ROWS, Criteria
 from novasched.decisions.record import (
-    ID_LENGTH,
     DecisionRecord,
     Head,
     decode,
     encode,
-    time_of_id,
 )
 
 _TIMES = ('since', 'until')
@@ -78,17 +76,3 @@ def unpacked(text: str) -> DecisionRecord:
         )
     except (KeyError, TypeError) as problem:
         raise ValueError(f'not a record: {problem!r}') from problem
-
-
-def find_before(
-    reader: DecisionReader, criteria: Criteria, limit: int, before: str | None
-) -> list[Head]:
-    """Find as the reader does; ``before`` may be a decision of another machine."""
-    try:
-        return reader.find(criteria, limit, before)
-    except errors.DecisionNotFound:
-        end = whole_id(before or '').ljust(ID_LENGTH, '0')
-        until = time_of_id(end) + 1000
-        if criteria.until is not None:
-            until = min(until, criteria.until)
-        return reader.find(replace(criteria, until=until), limit, below=end)

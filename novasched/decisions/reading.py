@@ -12,7 +12,7 @@ import itertools
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -213,16 +213,20 @@ class DecisionReader(abc.ABC):
         criteria: Criteria,
         limit: int = 50,
         before: str | None = None,
-        below: str | None = None,
     ) -> list[Head]:
-        """Return heads, the newest first; ``before``: those older than a record;
-        ``below``: those whose id is less.
+        """Return heads, the newest first; ``before``: those older than a record, which
+        may be of another machine.
 
-        Raises errors.DecisionNotFound and AmbiguousDecision for that.
+        Raises errors.DecisionNotFound for what is no id, and AmbiguousDecision.
         """
         end = None if before is None else self._one(before)
+        below = ''
         if before is not None and end is None:
-            raise errors.DecisionNotFound(before)
+            below = whole_id(before).ljust(ID_LENGTH, '0')
+            until = time_of_id(below) + 1000
+            if criteria.until is not None:
+                until = min(until, criteria.until)
+            criteria = replace(criteria, until=until)
         found: list[Head] = []
         numbers = [
             number
@@ -230,7 +234,7 @@ class DecisionReader(abc.ABC):
             if end is None or number <= end.number
         ]
         condition, values = criteria.where()
-        if below is not None:
+        if below:
             condition, values = f'{condition} AND d.id < ?', [*values, below]
 
         def ask(connection: sqlite3.Connection, number: int) -> list[Head]:
@@ -247,10 +251,6 @@ class DecisionReader(abc.ABC):
             if len(found) >= limit:
                 break
         return found
-
-    def of_server(self, uuid: str, limit: int = 50) -> list[Head]:
-        """Return the heads of what was decided on a server, the newest first."""
-        return self.find(Criteria(server=uuid), limit)
 
     def end(self) -> Mark:
         """Return the place after the newest record."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
-from oslo_config import cfg
 
 from novasched import errors
 from novasched.journal import recovery, store
@@ -24,6 +23,7 @@ from novasched.placement import session
 from novasched.placement.allocations import VERSION, held_by
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import CELL0_UUID, QueryFailed
+from novasched.process import configuration
 from novasched.runtime.clock import SYSTEM_CLOCK
 from novasched.runtime.state_directory import OPTS as STATE_OPTS
 
@@ -232,7 +232,8 @@ class PlacementAudit(Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         conf = self.app.conf
-        _register_options(conf)
+        for options in (session.OPTS, store.OPTS, recovery.OPTS, STATE_OPTS):
+            configuration.register(conf, options.items())
         adapter = session.from_conf(conf)
         found = list[Finding]()
         if path := store.directory_from_conf(conf).path:
@@ -249,12 +250,6 @@ class PlacementAudit(Listing):
         if rows:
             self.code = MENDED if all(row[-1] == DONE for row in rows) else FOUND
         return COLUMNS, rows
-
-
-def _register_options(conf: cfg.ConfigOpts) -> None:
-    for options in (session.OPTS, store.OPTS, recovery.OPTS, STATE_OPTS):
-        for group, listed in options.items():
-            conf.register_opts(listed, None if group == 'DEFAULT' else group)
 
 
 def _row(found: Finding, age_s: float | None) -> tuple[str, ...] | None:

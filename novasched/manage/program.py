@@ -175,8 +175,7 @@ class CommandProgram(CommandLine):
     def register_options(self, conf: cfg.ConfigOpts) -> None:
         """Register the options that the commands read."""
         conf.register_opt(TRANSPORT_URL)
-        for group, options in engines.OPTS.items():
-            conf.register_opts(options, group)
+        configuration.register(conf, engines.OPTS.items())
 
     def interact(self) -> None:
         """Show the help where no command is given, and exit: it is no shell."""

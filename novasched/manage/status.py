@@ -95,8 +95,7 @@ class Status(CommandProgram):
 
     def register_options(self, conf: cfg.ConfigOpts) -> None:
         """Register every option of the scheduler and of the log."""
-        for group, options in opts.with_logging():
-            conf.register_opts(options, None if group == 'DEFAULT' else group)
+        configuration.register(conf, opts.with_logging())
 
     def initialize_app(self, argv: Sequence[str]) -> None:
         """Read the configuration files; one that cannot be read is a failure."""

@@ -155,10 +155,10 @@ class DecisionMetrics(RequestObserver):
         """Judge the store; without it requests are served as before."""
         problem = self.problem()
         waits_s, unwritten_s = self.waits_s(), self.unwritten_s()
-        if problem is None and waits_s > MOST_WAIT_S:
-            problem = f'none was made for {waits_s:.0f} s; a plugin may hang'
         if problem is None and unwritten_s > MOST_WAIT_S:
             problem = f'none was written for {unwritten_s:.0f} s; the disk may stall'
+        if problem is None and waits_s > MOST_WAIT_S:
+            problem = f'none was made for {waits_s:.0f} s; a plugin may hang'
         if problem is None:
             return Check(PASS, time)
         return Check(WARN, time, f'records of decisions wait: {problem}')

@@ -114,6 +114,14 @@ def _check_references(conf: cfg.ConfigOpts) -> None:
             raise errors.OptionError(option, problem, remedy) from None
 
 
+def register(
+    conf: cfg.ConfigOpts, opts: Iterable[tuple[str, Sequence[cfg.Opt]]]
+) -> None:
+    """Register options with their groups."""
+    for group, listed in opts:
+        conf.register_opts(listed, None if group == 'DEFAULT' else group)
+
+
 def copied(
     conf: cfg.ConfigOpts, known: Mapping[str, Sequence[cfg.Opt]]
 ) -> cfg.ConfigOpts:
@@ -123,8 +131,7 @@ def copied(
     was given for options that it knows.
     """
     made = cfg.ConfigOpts()
-    for group, opts in known.items():
-        made.register_opts(opts, None if group == 'DEFAULT' else group)
+    register(made, known.items())
     files: dict[str, Any] = {
         f'default_{name}s': list(conf[name] or ()) if name in conf else []
         for name in ('config_file', 'config_dir')

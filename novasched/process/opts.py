@@ -15,6 +15,7 @@ from oslo_log import _options as logging
 from oslo_service import _options as launcher  # type: ignore[import-untyped]
 
 import novasched
+from novasched.process import configuration
 
 READERS = (
     'cluster',
@@ -109,5 +110,4 @@ def known() -> dict[str, set[str]]:
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Register all options, so that a configuration file can be read."""
-    for group, opts in list_opts():
-        conf.register_opts(opts, None if group == 'DEFAULT' else group)
+    configuration.register(conf, list_opts())

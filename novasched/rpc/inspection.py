@@ -19,7 +19,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.decisions import overview
 from novasched.decisions.counting import GROUPINGS, Tally
-from novasched.decisions.primitives import criteria_of, find_before, packed
+from novasched.decisions.primitives import criteria_of, packed
 from novasched.decisions.reading import DecisionReader, whole_id
 from novasched.decisions.record import Servers
 from novasched.objects.context import RequestContext
@@ -81,7 +81,7 @@ class InspectionEndpoint:
         wanted = min(int(_number('limit', limit, 1e9)), MOST_FOUND)
         end = None if before is None else _id('before', before)
         try:
-            heads = find_before(self._reader, criteria_of(criteria), wanted, end)
+            heads = self._reader.find(criteria_of(criteria), wanted, end)
         except errors.AmbiguousDecision as problem:
             raise errors.InvalidRequest(str(problem)) from problem
         servers = self._reader.servers_of([head.id for head in heads])

@@ -13,35 +13,49 @@ NOT_A_CANDIDATE, PASSED, FIRST_STEP, LAST_STEP, NOT_NAMED = 0, 1, 2, 254, 255
 filters from FIRST_STEP on, or not named by the request. Later steps share LAST_STEP."""
 
 
-class Blocker(enum.StrEnum):
-    """What ended a request that was not scheduled."""
-
-    PREFILTER = 'prefilter'
-    NAMED_HOST = 'named-host'
-    PLACEMENT_FAILED = 'placement-failed'
-    NO_CANDIDATES = 'no-candidates'
-    UNKNOWN_HOSTS = 'unknown-hosts'
-    FILTERS = 'filters'
-    CLAIMS = 'claims'
-    CALLER_GONE = 'caller-gone'
-    PLUGIN = 'plugin'
-    STORE = 'store'
-    ERROR = 'error'
-
-
-class Code(enum.StrEnum):
-    """Code of a rejection; programs distinguish reasons by it, people read the text.
-
-    ``doc`` says what the word means.
-    """
+class _Word(enum.StrEnum):
+    """Word of a closed list; ``doc`` says what it means."""
 
     doc: str
 
     def __new__(cls, word: str, doc: str) -> Self:
-        code = str.__new__(cls, word)
-        code._value_ = word
-        code.doc = doc
-        return code
+        made = str.__new__(cls, word)
+        made._value_ = word
+        made.doc = doc
+        return made
+
+
+class Blocker(_Word):
+    """What ended a request that was not scheduled."""
+
+    PREFILTER = (
+        'prefilter',
+        'A prefilter refused the request before any host was looked at.',
+    )
+    NAMED_HOST = 'named-host', 'The request names a host or node that is not known.'
+    PLACEMENT_FAILED = (
+        'placement-failed',
+        'Placement did not answer, or answered with an error.',
+    )
+    NO_CANDIDATES = 'no-candidates', 'Placement has no host with what is asked for.'
+    UNKNOWN_HOSTS = (
+        'unknown-hosts',
+        'Placement offered hosts, but none of them has a compute node and a service '
+        'that are known.',
+    )
+    FILTERS = 'filters', 'The filters rejected every host.'
+    CLAIMS = (
+        'claims',
+        'Hosts passed the filters, but placement granted the resources of none.',
+    )
+    CALLER_GONE = 'caller-gone', 'The conductor that asked waits no more.'
+    PLUGIN = 'plugin', 'A filter, weigher or driver raised an error.'
+    STORE = 'store', 'A database could not be read.'
+    ERROR = 'error', 'The scheduler failed in a way that has no name.'
+
+
+class Code(_Word):
+    """Code of a rejection; programs distinguish reasons by it, people read the text."""
 
     REJECTED = 'rejected', 'The filter does not say why.'
     NOT_ASKED = 'not-asked', 'Nothing was asked why these hosts were rejected.'

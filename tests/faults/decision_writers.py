@@ -87,10 +87,11 @@ def write_some(directory, process, records):
     for number in range(records):
         notes = [random.randbytes(BODY_BYTES)]
         record = unique(project_id=process, flavor=str(number), body={'notes': notes})
-        pending.write([record])
+        pending.add(record)
+        pending.flush()
     while len(pending):
         time.sleep(0.01)
-        pending.write(())
+        pending.flush()
     return lost
 
 

@@ -223,7 +223,7 @@ UNHEARD_OF = {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}}
         'user',
         {'vcpus': 99},
         None,
-        'Placement has no allocation candidates for what is asked for.',
+        'Placement has no host with what is asked for.',
     ),
     (
         'a trait that nobody knows',

@@ -65,11 +65,12 @@ class WatchedStore:
         """Write new records, each by itself."""
         for _ in range(number):
             self.records.append(make_record(self.clock.time()))
-            self.pending.write(self.records[-1:])
+            self.pending.add(self.records[-1])
+            self.pending.flush()
 
     def try_again(self):
         self.clock.go_on(RETRY_S)
-        self.pending.write(())
+        self.pending.flush()
 
     def found(self):
         """The heads that are in the files, the oldest first."""
@@ -176,7 +177,8 @@ def test_request_kept_whole_that_has_no_room_costs_no_record(make_store):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512 << 10, hard))
     try:
-        store.pending.write([large])
+        store.pending.add(large)
+        store.pending.flush()
         assert store.pending.problem is not None
         store.try_again()
         store.assert_all_is_there()
@@ -333,7 +335,7 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
         assert record.head == head
         assert len(record.body.notes[0]) == 200
         (server,) = record.body.servers
-        assert reader.of_server(server.uuid) == [head]
+        assert reader.find(Criteria(server=server.uuid)) == [head]
 
 
 def size_of(path):

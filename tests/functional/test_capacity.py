@@ -355,7 +355,7 @@ class TestCommand:
         assert code == 4
         assert answer['cells_left_out'] == {'cell2': 1}
         assert answer['rows'][0]['slots'] == 4
-        assert said == 'warning: cell2 does not answer; its 1 host is not counted\n'
+        assert said == 'warning: cell2 does not answer; its 1 host is not in this\n'
 
     def test_a_cell_that_stops_answering(self, made_of, tmp_path):
         """Its hosts are counted, but not the flavors of its servers."""
@@ -364,7 +364,7 @@ class TestCommand:
         assert run(made, CountCapacity, *words, stops=tmp_path / 'cell2')[0] == 0
         code, answer, said = run(made, CountCapacity, stops=tmp_path / 'cell2')
         assert (code, answer['cells_left_out']) == (4, {'cell2': 1})
-        assert said.startswith('warning: cell2 stopped answering; it is not known')
+        assert said.startswith('warning: cell2 stopped answering; its servers')
 
     @cases(
         'demand, words',

@@ -133,8 +133,8 @@ def test_text(made):
     assert lines[2] == 'Traits  OWNER_NOVA'
     assert 'VCPU            8          0       1      0      8' in lines
     assert (
-        'NUMA node 0: CPUs 2 of 4 free to be pinned (2-3) · 1048576 of 1048576 pages '
-        'of 4 KiB free · 3 of 3 pages of 1 GiB free' in lines
+        'NUMA node 0: 2 of 4 CPUs free to be pinned: 2-3 · pages of 4 KiB: 1,048,576 '
+        'of 1,048,576 free · pages of 1 GiB: 3 of 3 free' in lines
     )
     assert 'Devices 8086:1520 near node 1: 2 free' in lines
     assert '2 of 1 GiB on node 0' in text
@@ -194,7 +194,7 @@ def test_a_cell_that_is_away(made, tmp_path):
     path.rename(path.with_suffix('.away'))
     code, answer, said = run(made, ShowHost, 'h1')
     assert (code, answer['cells_left_out']) == (4, ['cell2'])
-    assert said == 'warning: cell2 does not answer\n'
+    assert said == 'warning: cell2 does not answer; its hosts are not in this\n'
     with pytest.raises(errors.StoreFailed, match='cell2'):
         run(made, ShowHost, 'h2')
 
@@ -203,4 +203,4 @@ def test_a_cell_that_stops_answering(made, tmp_path):
     code, answer, said = run(made, ShowHost, 'h2', stops=tmp_path / 'cell2')
     assert (code, answer['holders']) == (4, [])
     assert answer['cells_left_out'] == ['cell2']
-    assert said == 'warning: cell2 does not answer\n'
+    assert said == 'warning: cell2 does not answer; its hosts are not in this\n'

@@ -111,7 +111,7 @@ def test_a_cell_that_stops_answering_names_no_servers(why_not):
     code, answer, said = why_not('h1', '--flavor', GUEST, unreadable=['cell1'])
     assert (code, answer['held_by']) == (3, None)
     assert answer['cells_left_out'] == ['cell1']
-    assert said == 'warning: cell1 stopped answering; its servers are not named\n'
+    assert said == 'warning: cell1 stopped answering; its servers are not in this\n'
 
 
 def test_as_if_the_cloud_were_another(why_not):

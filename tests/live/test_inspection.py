@@ -15,6 +15,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched.commands import sources
+from novasched.decisions.reading import Criteria
 from novasched.objects.context import RequestContext
 from novasched.process import configuration
 from novasched.rpc.transport import transport_from_conf
@@ -99,7 +100,9 @@ class Controllers:
             self.client(host).select_destinations(context, spec, [server])
             self._placement.release(server)
             own = self.decisions(self.write_conf(host))
-            wait_until(lambda u=server, o=own: o.of_server(u), 20, 'the record')
+            wait_until(
+                lambda u=server, o=own: o.find(Criteria(server=u)), 20, 'the record'
+            )
         return made
 
     def decisions(self, path, **arguments):
@@ -161,7 +164,9 @@ def timed(call):
 
 
 def workers_of(merged, uuid):
-    return [head.worker.partition(':')[0] for head in merged.of_server(uuid)]
+    return [
+        head.worker.partition(':')[0] for head in merged.find(Criteria(server=uuid))
+    ]
 
 
 @pytest.fixture
@@ -180,7 +185,7 @@ def test_decisions_are_found_wherever_they_were_made(
     wait_until(lambda: all(map(answers, decided)), START_S, 'the answers')
     merged = controllers.decisions(third)
     for host, uuid in decided.items():
-        (head,) = merged.of_server(uuid)
+        (head,) = merged.find(Criteria(server=uuid))
         assert head.worker.partition(':')[0] == host
         record = merged.read(head.id)
         (server,) = record.body.servers
@@ -196,7 +201,7 @@ def test_decisions_are_found_wherever_they_were_made(
 def test_nova_scheduler_is_not_asked_and_goes_on(controllers, decided, third):
     merged = controllers.decisions(third)
     for _ in range(3):
-        assert merged.of_server(decided[FIRST])
+        assert merged.find(Criteria(server=decided[FIRST]))
     assert REFUSED not in controllers.nova.log
     pinged = controllers.client(NOVA).ping(RequestContext(overwrite=False), 7, 20)
     assert pinged == {'service': 'scheduler', 'arg': 7}
@@ -206,7 +211,7 @@ def test_a_machine_reads_its_own_decisions_from_its_files(controllers, decided):
     conf = controllers.write_conf(FIRST, DEFAULT={'transport_url': dead_broker()})
     local = controllers.decisions(conf, local_only=True)
     assert workers_of(local, decided[FIRST]) == [FIRST]
-    assert local.of_server(decided[SECOND]) == []
+    assert local.find(Criteria(server=decided[SECOND])) == []
     assert local.unanswered == local.without_log == []
 
 
@@ -234,7 +239,7 @@ def test_the_broker_away_hides_the_others_alone(controllers, decided, broker_gat
     url = broker_gate.url(controllers.url)
     conf = controllers.write_conf(FIRST, DEFAULT={'transport_url': url})
     merged = controllers.decisions(conf)
-    found, took_s = timed(lambda: merged.of_server(decided[FIRST]))
+    found, took_s = timed(lambda: merged.find(Criteria(server=decided[FIRST])))
     assert len(found) == 1
     assert SECOND in merged.unanswered
     assert took_s < SOON_S
@@ -251,7 +256,9 @@ def test_the_database_away_hides_the_others_alone(controllers, decided):
 
 
 def test_hung_scheduler_does_not_delay_answers(controllers, decided, third, answers):
-    controllers.decisions(third).of_server(decided[FIRST])  # all is imported now
+    controllers.decisions(third).find(
+        Criteria(server=decided[FIRST])
+    )  # all is imported now
     merged = controllers.decisions(third)
     with hung(controllers.daemons[SECOND].process):
         found, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
@@ -291,7 +298,7 @@ EXHAUSTIVE = pytest.mark.exhaustive(
 def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
     conf = controllers.write_conf(FIRST)
     own = controllers.decisions(conf)
-    (head,) = own.of_server(decided[FIRST])
+    (head,) = own.find(Criteria(server=decided[FIRST]))
     ((_, (host,)),) = own.servers_of([head.id]).values()
     asked = [word.format(server=decided[FIRST], host=host) for word in words]
 
@@ -308,7 +315,7 @@ def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
 
 
 def test_dead_scheduler_does_not_delay_answers(controllers, decided, third, answers):
-    controllers.decisions(third).of_server(decided[FIRST])
+    controllers.decisions(third).find(Criteria(server=decided[FIRST]))
     merged = controllers.decisions(third)
     controllers.daemons[SECOND].process.kill()
     try:

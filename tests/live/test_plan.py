@@ -170,7 +170,7 @@ def test_a_database_of_a_cell_that_is_stopped_costs_little_and_is_named(flow, pl
     gone = {'database_connection': url}
     flow.cloud.update('api', 'cell_mappings', gone, name='cell2')
     try:
-        warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
+        warning = 'warning: cell2 does not answer; its hosts are not in this\n'
         began = time.monotonic()
         code, planned, said = plan('plan', 'boot', *SMALL)
         assert time.monotonic() - began < 2 * whole_s + 15

@@ -20,7 +20,7 @@ from novasched import app, errors
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.decisions import files
-from novasched.decisions.reading import DecisionFiles
+from novasched.decisions.reading import Criteria, DecisionFiles
 from novasched.decisions.record import DecisionRecord
 from novasched.external.silent import SilentNotifier
 from novasched.objects.context import RequestContext
@@ -113,7 +113,7 @@ def run(servers: GivenServers, progress: Callable[[str], None]) -> WalkthroughRe
 def _record(conf: cfg.ConfigOpts, instance_uuid: str) -> DecisionRecord:
     """Read what the scheduler, which has ended, recorded of a request."""
     decisions = DecisionFiles(files.existing(conf))
-    for head in decisions.of_server(instance_uuid, 1):
+    for head in decisions.find(Criteria(server=instance_uuid), 1):
         if (record := decisions.read(head.id)) is not None:
             return record
     raise errors.SetupError('the scheduler has kept no record of its decision')

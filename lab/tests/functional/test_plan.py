@@ -328,7 +328,7 @@ def test_why_not_agrees_with_the_record_of_a_failure(made, json_filter):
 
 def test_a_cell_that_is_away_is_named(made):
     with away(made, 'cell2'):
-        warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
+        warning = 'warning: cell2 does not answer; its hosts are not in this\n'
         code, planned, said = plan(made, PlanBoot, *SMALL)
         assert (code, planned['cells_left_out'], said) == (0, ['cell2'], warning)
         code, _, said = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
@@ -375,9 +375,7 @@ def test_servers_that_cannot_be_read_leave_the_answer_in_part(made, kind, words)
         code, planned, said = plan(made, kind, *words)
     assert (code, planned['fits'] == planned['asked']) == (4, True)
     assert planned['cells_left_out'] == ['cell1']
-    assert said == (
-        'warning: cell1 stopped answering; its servers are not in the plan\n'
-    )
+    assert said == ('warning: cell1 stopped answering; its servers are not in this\n')
 
 
 @cases(

@@ -17,6 +17,7 @@ from novasched.inspection.questions.reports import (
 from novasched.inspection.session.orders import GROUPINGS
 from novasched.inspection.texts import capacity as capacity_text
 from novasched.inspection.texts.capacity import NOTHING
+from novasched.inspection.texts.missing import missing_parts
 
 MAP = '#map'
 MOST_SHOWN = 300
@@ -49,7 +50,7 @@ def view(
 ) -> View:
     """Return the values for the page."""
     by, typed = asked.text('by'), _typed(answer, asked)
-    missing = list(words.missing(cells_left_out=answer.cells_left_out))
+    missing = list(missing_parts(cells=answer.cells_left_out))
     rows = answer.rows[:MOST_SHOWN]
     if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')
@@ -60,9 +61,8 @@ def view(
         'rows': [_row(each, by, asked, typed) for each in rows],
         'extent': capacity_text.extent(answer),
         'not_counted': [
-            Link(f'{words.grouped(number)} {why}', query.of_hosts(state=why))
-            for why, number in answer.not_counted.items()
-            if number
+            words.to_hosts(text, state=state)
+            for state, text in capacity_text.not_counted(answer).items()
         ],
         'missing': missing,
         'heat': heat.view(slots) if slots else None,
@@ -114,5 +114,8 @@ def _row(row: SlotsRow, by: str, asked: PageQuery, typed: Mapping[str, str]) -> 
         'resource': resource,
         'said': said,
         'percent': capacity_text.percent(said),
+        'stranded': [
+            capacity_text.mostly(each, resource) for each in said.stranded or ()
+        ],
         'usable_share': shapes.share(said.usable, said.free),
     }

@@ -22,6 +22,7 @@ from novasched.decisions.body import RecordedQuery
 from novasched.inspection.questions.explain import HEAD, WHOLE, Explanation
 from novasched.inspection.texts import causes, render, weights
 from novasched.inspection.texts.lines import counted
+from novasched.inspection.texts.missing import missing_parts
 
 
 def view(explained: Explanation, asked: PageQuery) -> View:
@@ -49,7 +50,7 @@ def view(explained: Explanation, asked: PageQuery) -> View:
         else '',
         'missing': [
             *render.unavailable_cells(explained),
-            *words.missing(explained.unanswered),
+            *missing_parts(explained.unanswered),
         ],
         'head_only': f'{_sentence(render.HEAD_ONLY)}.'
         if explained.kept == HEAD

@@ -3,53 +3,33 @@
 
 from __future__ import annotations
 
-from novasched.commands.decisions import BY, YES
+from novasched.commands.decisions import BY
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.decisions.counting import Count
 from novasched.decisions.listing import CountPage, DecisionPage
+from novasched.inspection.session.orders import LATEST, DecisionsOrder, options
+from novasched.inspection.texts.missing import missing_parts
 
 COUNT = '/decisions/count'
-LABELS = {
-    'result': 'Result',
-    'flavor': 'Flavor',
-    'plugin': 'Filter',
-    'code': 'Reason',
-    'blocker': 'Ended by',
-    'host': 'Chosen host',
-    'zone': 'Zone asked for',
-    'project': 'Project',
-    'server': 'Server',
-    'request': 'Request',
-    'since': 'Since',
-    'until': 'Until',
-    'differs': 'Nova chose otherwise',
-}
+LABELS = {name: said.label for name, _, said in options(DecisionsOrder)}
+HINTS = {name: said.hint for name, _, said in options(DecisionsOrder)}
+KNOWN = {n: said.choices for n, _, said in options(DecisionsOrder) if said.choices}
 MOST_COUNTED = 100
 """Values whose counts a page shows."""
-KNOWN = {'result': words.RESULTS, 'differs': (YES,)}
 FIRST = ('result', 'flavor', 'plugin', 'host', 'since')
-HINTS = {
-    'since': '90m, 7d or a time',
-    'until': 'a time, or so long ago',
-    'server': 'uuid',
-    'request': 'req-…',
-    'code': 'such as not-enough-ram',
-    'blocker': 'such as no-candidates',
-    'plugin': 'such as RAMFilter',
-}
 
 
 def view(answer: DecisionPage, asked: PageQuery, total: int | None) -> View:
     """Return the values for the list; ``total`` is how many records match, if known."""
     following, number = answer.next, len(answer.decisions)
-    first = asked.number('first', 1, 1, query.LATEST)
+    first = asked.number('first', 1, 1, LATEST)
     return {
         'extent': _extent(total, first, number, asked) if total and number else '',
         **_criteria(asked),
         'rows': [words.row(each) for each in answer.decisions],
-        'missing': list(words.missing(answer.unanswered)),
+        'missing': list(missing_parts(answer.unanswered)),
         'older': asked.href(before=following, first=first + number)
         if following
         else '',
@@ -72,7 +52,7 @@ def counts(answer: CountPage, asked: PageQuery, by: str) -> View:
     """Return the values of the counts."""
     rows = answer.rows[:MOST_COUNTED]
     most = max((each.count for each in rows), default=0)
-    missing = list(words.missing(answer.unanswered))
+    missing = list(missing_parts(answer.unanswered))
     if more := len(answer.rows) - len(rows):
         missing.append(f'{words.grouped(more)} more are in the JSON alone.')
     return {

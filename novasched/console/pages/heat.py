@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from novasched.console.pages import query, shapes, words
+from novasched.console.pages import query, shapes
 from novasched.console.pages.words import NOTHING, Link, View
 from novasched.inspection.questions.reports import HeatReport, HostGroup
 from novasched.inspection.texts.lines import counted
+from novasched.inspection.texts.missing import missing_parts
 
 MOST_SINGLE = 2000
 """Hosts above which a square stands for several."""
@@ -65,7 +66,7 @@ def view(answer: HeatReport) -> View:
         'legend': _legend(least, largest),
         'hosts': total,
         'slots': slots,
-        'missing': list(words.missing(cells_left_out=answer.cells_left_out)),
+        'missing': list(missing_parts(cells=answer.cells_left_out)),
         'label': f'Slots of {flavor} on {counted(total, "host")}, by zone and '
         f'aggregate: {slots} in all, at most {largest} {each_of}',
     }

@@ -15,8 +15,15 @@ from novasched.inspection.questions.reports import (
     NumaNode,
     PagePool,
 )
-from novasched.inspection.texts.host import ranges
-from novasched.scheduler.fit.numa import size_text
+from novasched.inspection.texts.host import (
+    EMPTY,
+    cpus_text,
+    device_text,
+    held_cpus,
+    held_pages,
+    pages_text,
+)
+from novasched.inspection.texts.missing import missing_parts
 
 FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
 KIB_OF_MIB = 1024
@@ -28,10 +35,15 @@ def view(answer: HostReport) -> View:
     holders = answer.holders
     return {
         'answer': answer,
+        'empty': EMPTY,
         'nodes': [_node(node, holders) for node in answer.nodes],
+        'holders': [
+            (each, list(map(held_pages, each.pages)), held_cpus(each))
+            for each in holders
+        ],
         'has': {kind: any(one.held(kind) for one in holders) for kind in KINDS},
         'missing': [
-            *words.missing(answer.unanswered, (), answer.cells_left_out),
+            *missing_parts(answer.unanswered, (), answer.cells_left_out),
             *answer.placement_problems,
         ],
     }
@@ -50,6 +62,7 @@ def _node(node: HostNode, holders: Sequence[Holder]) -> View:
         'said': said,
         'resources': list(_resources(node)),
         'numa': [_numa(each, holders) for each in node.numa],
+        'devices': list(map(device_text, node.devices)),
     }
 
 
@@ -68,14 +81,12 @@ def _resources(node: HostNode) -> Iterator[View]:
 
 
 def _numa(cell: NumaNode, holders: Sequence[Holder]) -> View:
-    free = cell.dedicated_free
-    total, memory = cell.dedicated_cpus, cell.memory_mb
+    memory = cell.memory_mb
     taken = memory - cell.memory_free_mb
     return {
         'node': cell.node,
         'cpus': _cpus(cell, holders),
-        'cpus_text': f'{len(free)} of {total} CPUs free to be pinned'
-        + (f': {ranges(free)}' if free else ''),
+        'cpus_text': cpus_text(cell),
         'shared': f'{cell.cpus_used} guest CPUs on {cell.cpus} shared CPUs'
         if cell.cpus
         else '',
@@ -93,12 +104,12 @@ def _numa(cell: NumaNode, holders: Sequence[Holder]) -> View:
 def _pages(pages: PagePool) -> View:
     """Return pages of a size; small ones as memory."""
     size_kb, free, total = pages.size_kb, pages.free, pages.total
-    said = f'{words.grouped(free)} of {words.grouped(total)} free'
+    name, said = pages_text(pages)
     if size_kb < KIB_OF_MIB:
         of_memory = (round(number * size_kb / KIB_OF_MIB) for number in (free, total))
         said = f'{words.part("MEMORY_MB", *of_memory)} free'
     return {
-        'name': f'pages of {size_text(size_kb)}',
+        'name': name,
         'text': said,
         'share': shapes.share(total - free, total),
     }

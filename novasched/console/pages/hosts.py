@@ -10,6 +10,7 @@ from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import View
 from novasched.inspection.questions.reports import HostsReport, ListedHost
 from novasched.inspection.session.orders import STATES, HostsOrder, options
+from novasched.inspection.texts.missing import missing_parts
 
 CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
 MOST_CLASSES = 4
@@ -22,7 +23,7 @@ def view(answer: HostsReport, asked: PageQuery, flavors: Sequence[str]) -> View:
     """Return the values for the page."""
     classes = _classes(each.used for each in answer.hosts)
     page, pages = answer.page, answer.pages
-    missing = list(words.missing(cells_left_out=answer.cells_left_out))
+    missing = list(missing_parts(cells=answer.cells_left_out))
     has_cells = len(answer.cells) > 1 or bool(asked.text('cell'))
     labels = {n: label for n, label in LABELS.items() if has_cells or n != 'cell'}
     if answer.problem:

@@ -11,6 +11,7 @@ from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import Overview
 from novasched.inspection.texts.lines import counted
+from novasched.inspection.texts.missing import missing_parts
 from novasched.runtime.times import SECONDS
 
 MINUTES = 60
@@ -40,7 +41,7 @@ def view(answer: Overview) -> View:
             {**vars(each), 'age': words.age(each.age_s)} for each in answer.cells
         ],
         'schedulers': answer.schedulers,
-        'missing': list(words.missing(answer.unanswered, answer.without_log)),
+        'missing': list(missing_parts(answer.unanswered, answer.without_log)),
         'minutes': _minutes(answer),
         'blockers': _blockers(answer, since),
         'newest': rows,

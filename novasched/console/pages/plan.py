@@ -14,6 +14,7 @@ from novasched.inspection.questions.reports import BootPlan
 from novasched.inspection.session.orders import PlanOrder, options
 from novasched.inspection.texts import plan as plan_text
 from novasched.inspection.texts import render
+from novasched.inspection.texts.missing import missing_parts
 from novasched.inspection.texts.plan import MOST_ALTERNATES
 
 CHANGES = (
@@ -81,9 +82,11 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
         'kind': kind,
         'sign': words.SIGNS[kind],
         'verdict': plan_text.verdict(answer, 'server'),
+        'facts': plan_text.facts(answer),
         'hosts': [
             {
                 'taken': each,
+                'room': plan_text.room(each),
                 'share': shapes.share(each.servers, most),
                 'alternates': [
                     words.to_host(name) for name in each.alternates[:MOST_ALTERNATES]
@@ -110,7 +113,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
             for each in answer.changes
             if not each.hosts
         ],
-        'missing': list(words.missing(cells_left_out=answer.cells_left_out)),
+        'missing': list(missing_parts(cells=answer.cells_left_out)),
         'scores': scores.view(first) if first else None,
         'command': command(asked.order(PlanOrder)),
     }

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -12,24 +11,15 @@ from novasched import errors
 from novasched.commands.console_client import API
 from novasched.commands.console_client import of_decision as of_decision
 from novasched.commands.console_client import of_host as of_host
-from novasched.commands.decisions import RESULTS, YES, moment
 from novasched.decisions.reading import Criteria
 from novasched.inspection.questions.capacity import MOST_BY_HOST
-from novasched.inspection.session.orders import CapacityOrder, options
-from novasched.runtime.times import EXAMPLES
+from novasched.inspection.session.orders import CapacityOrder, DecisionsOrder, options
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 Order = TypeVar('Order')
 LONGEST = 2000
-LATEST = 1 << 60
-"""A time that no log has, in microseconds since 1970."""
 MOST_FLAVORS = 20
 """Flavors that are counted for a page."""
-WORDS = (
-    *('result', 'flavor', 'plugin', 'code', 'blocker', 'host', 'zone', 'project'),
-    *('server', 'request'),
-)
-"""Criteria of decisions that are words, in the order in which they are shown."""
-TIMES = ('since', 'until')
 
 
 class PageQuery:
@@ -98,28 +88,7 @@ class PageQuery:
 
     def criteria(self) -> Criteria:
         """Return criteria for decisions. Raises errors.OptionError."""
-        self.choice('result', RESULTS)
-        differs = self.choice('differs', (YES,)) == YES or None
-        words = {name: self.text(name) or None for name in WORDS}
-        return Criteria(
-            **words,
-            since=self._moment('since'),
-            until=self._moment('until'),
-            differs=differs,
-        )
-
-    def _moment(self, name: str) -> int | None:
-        text = self.text(name)
-        if not text:
-            return None
-        try:
-            found = moment(text)
-        except (argparse.ArgumentTypeError, OverflowError):
-            found = LATEST
-        if not 0 <= found < LATEST:
-            remedy = f'It is {EXAMPLES}'
-            raise errors.OptionError(name, f'{text!r} is no time', remedy)
-        return found
+        return self.order(DecisionsOrder).criteria(SYSTEM_CLOCK.time())
 
     def order(self, kind: type[Order], **names: str) -> Order:
         """Return an order of a kind; ``names`` are in the path. Raises

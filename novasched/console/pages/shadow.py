@@ -11,8 +11,7 @@ from novasched.decisions.comparison import SAME, ServerComparison, Verdict
 from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import ShadowOrder
 from novasched.inspection.texts import shadow
-from novasched.inspection.texts.lines import shown
-from novasched.inspection.texts.top import SHORT_UUID
+from novasched.inspection.texts.lines import SHOWN_OF_UUID, shown
 from novasched.runtime.times import TIME, time_of
 
 TIMES = ('1h', '24h', '7d', '30d')
@@ -59,7 +58,7 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
                 'at': time_of(each.at, TIME),
                 'decision': words.to_decision(each.id),
                 'server': words.to_decisions(
-                    each.server[:SHORT_UUID], server=each.server
+                    each.server[:SHOWN_OF_UUID], server=each.server
                 ),
                 'uuid': each.server,
                 'flavor': words.to_decisions(each.flavor, flavor=each.flavor),

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, top
+from novasched.inspection.texts.lines import SHOWN_OF_UUID, length
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -102,15 +103,7 @@ def grouped(value: int) -> str:
 
 def age(seconds: float | None) -> str:
     """Return an age in words."""
-    if seconds is None:
-        return 'age unknown'
-    if seconds < 120:
-        return f'{seconds:.0f} s'
-    if seconds < 7200:
-        return f'{seconds / 60:.0f} min'
-    return (
-        f'{seconds / 3600:.0f} h' if seconds < 172_800 else f'{seconds / 86_400:.0f} d'
-    )
+    return 'age unknown' if seconds is None else length(seconds)
 
 
 def amount(resource: str, number: float) -> str:
@@ -189,7 +182,7 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'result': result(head.result),
         'flavor': to_decisions(head.flavor, flavor=head.flavor),
         'zone': head.zone,
-        'server': to_decisions(head.server[: top.SHORT_UUID], server=head.server),
+        'server': to_decisions(head.server[:SHOWN_OF_UUID], server=head.server),
         'server_uuid': head.server,
         'others': head.servers - 1,
         'hosts': [to_host(name) for name in head.picked[:MOST_NAMED]],
@@ -199,25 +192,6 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'took': duration(head.took_us / 1000),
         'worker': head.worker.rpartition(':')[0] or head.worker,
     }
-
-
-def missing(
-    unanswered: Iterable[str] | None = None,
-    without_log: Iterable[str] = (),
-    cells_left_out: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yield sentences on what an answer does not have in it.
-
-    Cells may be a mapping to the numbers of their hosts.
-    """
-    for name in unanswered or ():
-        yield f'{name} did not answer: decisions that it made are not seen.'
-    for name in without_log:
-        yield f'{name} runs nova-scheduler, which keeps no decisions.'
-    counts = cells_left_out if isinstance(cells_left_out, Mapping) else {}
-    for name in cells_left_out:
-        hosts = f' {counts[name]}' if name in counts else ''
-        yield f'{name} does not answer: its{hosts} hosts are not in this.'
 
 
 def options(known: Sequence[str], chosen: str) -> list[Option]:

@@ -14,7 +14,6 @@ from novasched.decisions import overview
 from novasched.decisions.counting import Count, counts_of
 from novasched.decisions.overview import SchedulerOverview
 from novasched.decisions.primitives import (
-    find_before,
     head_of,
     primitive_of,
     unpacked,
@@ -136,7 +135,7 @@ class AllDecisions:
             for host, heads in self._ask('find', **page)
         ]
         if self._own is not None:
-            lists.append(find_before(self._own.reader, criteria, limit, before))
+            lists.append(self._own.reader.find(criteria, limit, before))
         return _newest(lists, limit)
 
     def _theirs(
@@ -163,10 +162,6 @@ class AllDecisions:
             for oldest in list(known)[: max(0, len(known) - MOST_KNOWN)]:
                 known.pop(oldest, None)
         return heads
-
-    def of_server(self, uuid: str, limit: int = 50) -> list[Head]:
-        """Return the heads of what was decided on a server, the newest first."""
-        return self.find(Criteria(server=uuid), limit)
 
     def servers_of(self, ids: Sequence[str]) -> dict[str, Servers]:
         """Return the servers of what was found, by id; see DecisionReader."""

@@ -40,7 +40,7 @@ from novasched.decisions.record import (
 from novasched.decisions.request_summary import RequestSummary
 from novasched.inspection.questions import unchecked
 from novasched.runtime.times import time_of
-from novasched.runtime.typed_json import of_json, omitted_field
+from novasched.runtime.typed_json import omitted_field
 from novasched.scheduler.outcomes import Outcome
 from novasched.scheduler.reasons import Blocker
 
@@ -226,12 +226,6 @@ def explanation(
         hosts=decided.outcomes if long else None,
         decisions=[HostDecision(d.index, d.attempt, d.host) for d in body.decisions],
     )
-
-
-def explanation_of(found: Any) -> Explanation:
-    """Return an explanation, which may be the JSON of a console."""
-    is_made = isinstance(found, Explanation)
-    return found if is_made else of_json(Explanation, found)
 
 
 def _diagnosis(head: Head, now_s: float | None) -> str:

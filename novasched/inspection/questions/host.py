@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from novasched import errors
 from novasched.db.servers import HolderRow
-from novasched.decisions.record import Head
+from novasched.decisions.reading import Criteria
 from novasched.inspection.questions import reports
 from novasched.inspection.questions.all_decisions import AllDecisions
 from novasched.inspection.questions.capacity import REFUSALS, Capacity, flavors_in_use
@@ -28,16 +28,14 @@ DOWN = 'disabled or down'
 def report(
     inspection: Inspection,
     host: str,
+    log: AllDecisions,
     holding: str | None = None,
-    decisions: Sequence[Head] = (),
-    log: AllDecisions | None = None,
     capacity: Capacity | None = None,
 ) -> reports.HostReport:
     """Return all that is known of a host.
 
-    ``holding`` leaves the servers that hold pages, dedicated CPUs or devices;
-    ``decisions`` are the last that chose the host. Raises errors.OptionError for a
-    host that there is not.
+    ``holding`` leaves the servers that hold pages, dedicated CPUs or devices. Raises
+    errors.OptionError for a host that there is not.
     """
     places.check(inspection.run, '', host, 'HOST')
     hosts = _hosts(inspection, host)
@@ -73,7 +71,7 @@ def report(
         slots=slots,
         decisions=[
             reports.ChoosingDecision(head.id, time_of(head.at), head.flavor)
-            for head in decisions[:MOST_DECISIONS]
+            for head in log.find(Criteria(host=host), MOST_DECISIONS)
         ],
         cells_left_out=inspection.cells_left_out(),
     )
@@ -195,7 +193,7 @@ def _numa_node(cell: HostCell) -> reports.NumaNode:
 def _holder(row: HolderRow, log: AllDecisions | None) -> reports.Holder:
     cells = row.numa_topology.cells if row.numa_topology is not None else []
     requests = row.pci_requests.requests if row.pci_requests is not None else []
-    heads = [] if log is None else log.of_server(row.uuid, 1)
+    heads = [] if log is None else log.find(Criteria(server=row.uuid), 1)
     return reports.Holder(
         server=row.uuid,
         name=row.name,

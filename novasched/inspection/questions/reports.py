@@ -366,6 +366,12 @@ class DrainPlan(PlanReport):
 
 
 AnyPlan = BootPlan | MovePlan | DrainPlan
+PLANS: Mapping[str, type[AnyPlan]] = {
+    '/plan': BootPlan,
+    '/plan/move': MovePlan,
+    '/plan/drain': DrainPlan,
+}
+"""Types of plans, by their places in a console."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,17 @@ HOSTS_FOR_S = 60.0
 ALL_OTHERS = 'other schedulers'
 
 
+def unseen(host: str, problem: str = 'did not answer') -> str:
+    """Return a sentence on a scheduler that has not answered."""
+    made = 'they' if host == ALL_OTHERS else 'it'
+    return f'{host} {problem}; decisions that {made} made are not seen'
+
+
+def keeps_none(host: str) -> str:
+    """Return a sentence on a scheduler without a decision log."""
+    return f'{host} runs nova-scheduler, which keeps no decisions'
+
+
 class OtherSchedulers:
     """The live schedulers but our own; ``without_log`` are schedulers that keep no log.
 
@@ -55,15 +66,8 @@ class OtherSchedulers:
         """Warnings about the schedulers whose decisions are not seen."""
         unanswered = sorted(self._unanswered.copy().items())
         return [
-            *(
-                f'{host} {problem}; decisions that '
-                f'{"they" if host == ALL_OTHERS else "it"} made are not seen'
-                for host, (_, problem) in unanswered
-            ),
-            *(
-                f'{host} runs nova-scheduler, which keeps no decisions'
-                for host in sorted(self.without_log)
-            ),
+            *(unseen(host, problem) for host, (_, problem) in unanswered),
+            *map(keeps_none, sorted(self.without_log)),
         ]
 
     def ask(

@@ -10,11 +10,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched.runtime import times
 
+if TYPE_CHECKING:
+    from novasched.decisions.reading import Criteria
+
+RESULTS = ('scheduled', 'unschedulable', 'error')
+YES = 'yes'
+LATEST = 1 << 60
+"""A time that no log has, in microseconds since 1970."""
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 GROUPINGS = ('zone', 'aggregate', 'cell', 'host')
 STATES = ENABLED, DISABLED, DOWN = ('enabled', 'disabled', 'down')
@@ -39,6 +46,8 @@ class OrderField:
     nargs: str | None = None
     one_of: str = ''  # of the options with this word one is given
     repeats: bool = True  # it may stand beside --like
+    const: str = ''  # of an option without a value
+    is_time: bool = False
     variable: str = ''  # of the environment: a command takes it for the default
     label: str = ''  # in a form
     hint: str = ''  # in an empty field of a form
@@ -287,12 +296,86 @@ class ShadowOrder:
 
     def since_us(self, now_s: float) -> int:
         """Return the time in us since 1970. Raises errors.OptionError."""
-        try:
-            return times.moment(self.since, now_s)
-        except (ValueError, OverflowError) as problem:
-            said = f'{self.since!r} is no time'
-            remedy = f'It is {times.EXAMPLES}'
-            raise errors.OptionError('--since', said, remedy) from problem
+        return _moment('--since', self.since, now_s)
+
+
+def _moment(flag: str, text: str, now_s: float) -> int:
+    """Return a time in us since 1970. Raises errors.OptionError."""
+    try:
+        found = times.moment(text, now_s)
+    except (ValueError, OverflowError):
+        found = LATEST
+    if not 0 <= found < LATEST:
+        said, remedy = f'{text!r} is no time', f'It is {times.EXAMPLES}'
+        raise errors.OptionError(flag, said, remedy)
+    return found
+
+
+_PLUGIN = 'the filter or prefilter that ended requests'
+_CODE = 'the most frequent reason, such as not-enough-ram'
+_BLOCKER = 'what ended requests, such as filters or no-candidates'
+_ZONE = 'an availability zone that was asked for'
+_SERVER = 'a server, by its uuid or the beginning of it'
+
+
+def _criterion(name: str, metavar: str, what: str, hint: str = '', **more: Any) -> Any:
+    said = {'label': name.capitalize(), 'metavar': metavar, 'hint': hint, **more}
+    return option('', f'--{name}', f'decisions of {what}', **said)
+
+
+def _time(name: str, word: str, hint: str) -> Any:
+    help = f'those {word} a time: 90m or 7d ago, or 2026-11-22T12:00Z'
+    label, more = name.capitalize(), {'metavar': 'TIME', 'is_time': True}
+    return option('', f'--{name}', help, label=label, hint=hint, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionsOrder:
+    """Criteria that decisions meet; '' is none."""
+
+    result: str = option(
+        '', '--result', 'decisions that ended so', choices=RESULTS, label='Result'
+    )
+    flavor: str = _criterion('flavor', 'NAME', 'a flavor')
+    plugin: str = _criterion(
+        'plugin', 'NAME', _PLUGIN, 'such as RAMFilter', label='Filter'
+    )
+    code: str = _criterion(
+        'code', 'CODE', _CODE, 'such as not-enough-ram', label='Reason'
+    )
+    blocker: str = _criterion(
+        'blocker', 'WORD', _BLOCKER, 'such as no-candidates', label='Ended by'
+    )
+    host: str = _criterion(
+        'host', 'HOST', 'a host that was picked', label='Chosen host'
+    )
+    zone: str = _criterion('zone', 'ZONE', _ZONE, label='Zone asked for')
+    project: str = _criterion('project', 'ID', 'a project')
+    server: str = _criterion('server', 'UUID', _SERVER, 'uuid')
+    request: str = _criterion(
+        'request', 'ID', 'a request, or a global request', 'req-…'
+    )
+    since: str = _time('since', 'from', '90m, 7d or a time')
+    until: str = _time('until', 'before', 'a time, or so long ago')
+    differs: str = option(
+        '',
+        '--differs',
+        'those with a server for which nova chose otherwise, as a shadow saw',
+        choices=(YES,),
+        const=YES,
+        label='Nova chose otherwise',
+    )
+
+    def criteria(self, now_s: float) -> Criteria:
+        """Return the criteria for a log. Raises errors.OptionError for a time that is
+        none."""
+        from novasched.decisions.reading import Criteria
+
+        given: dict[str, Any] = {n: text for n, text in vars(self).items() if text}
+        for name, _, said in options(self):
+            if said.is_time and name in given:
+                given[name] = _moment(said.flag, given[name], now_s)
+        return Criteria(**{**given, 'differs': bool(self.differs) or None})
 
 
 @dataclass(frozen=True, kw_only=True)

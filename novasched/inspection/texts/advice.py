@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meanings of blockers and reasons, sentences on them, and advice for each.
+"""Sentences on blockers and reasons, and advice for each.
 
 docs/reference/reasons.md is made of these tables.
 """
@@ -7,73 +7,34 @@ docs/reference/reasons.md is made of these tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from novasched.decisions.body import DiagnosisReason
 from novasched.scheduler.reasons import Blocker, Code
 
-
-class BlockerAdvice(NamedTuple):
-    """Meaning of a blocker, and advice on it."""
-
-    meaning: str
-    advice: str
-
-
-BLOCKERS: dict[str, BlockerAdvice] = {
-    Blocker.PREFILTER: BlockerAdvice(
-        'A prefilter refused the request before any host was looked at.',
-        'Change the flavor, image or request as the error says.',
-    ),
-    Blocker.NAMED_HOST: BlockerAdvice(
-        'The request names a host or node that is not known.',
-        'Check the spelling, that its nova-compute has started once, and that it is '
-        'mapped to a cell: novasched-manage cell_v2 discover_hosts.',
-    ),
-    Blocker.PLACEMENT_FAILED: BlockerAdvice(
-        'Placement did not answer, or answered with an error.',
-        'Look at the log of placement, and at [placement] of the scheduler. An unknown '
-        'trait or resource class in the answer is one of the flavor or image.',
-    ),
-    Blocker.NO_CANDIDATES: BlockerAdvice(
-        'Placement has no host with what is asked for.',
-        'Free or add what is missing most often, or ask for less.',
-    ),
-    Blocker.UNKNOWN_HOSTS: BlockerAdvice(
-        'Placement offered hosts, but none of them has a compute node and a service '
-        'that are known.',
-        'Look for cells that are left out, and for hosts that are mapped to no cell: '
-        'novasched-manage cell_v2 discover_hosts. Else these are resource providers '
-        'of computes that are gone.',
-    ),
-    Blocker.FILTERS: BlockerAdvice(
-        'The filters rejected every host.',
-        'Change what the filter that took the last host complains of.',
-    ),
-    Blocker.CLAIMS: BlockerAdvice(
-        'Hosts passed the filters, but placement granted the resources of none.',
-        'Try again: other requests took them meanwhile. If it happens often, see '
-        '[filter_scheduler] host_subset_size.',
-    ),
-    Blocker.CALLER_GONE: BlockerAdvice(
-        'The conductor that asked waits no more.',
-        'Look for a conductor that was stopped, and for requests that take longer than '
-        '[DEFAULT] rpc_response_timeout.',
-    ),
-    Blocker.PLUGIN: BlockerAdvice(
-        'A filter, weigher or driver raised an error.',
-        'See the log of the scheduler at this time; correct or disable the plugin.',
-    ),
-    Blocker.STORE: BlockerAdvice(
-        'A database could not be read.',
-        'Check that the database runs and that the scheduler reaches it: /health names '
-        'the one that fails.',
-    ),
-    Blocker.ERROR: BlockerAdvice(
-        'The scheduler failed in a way that has no name.',
-        'See the log of the scheduler at this time, and report it as a defect.',
-    ),
+BLOCKERS: dict[str, str] = {
+    Blocker.PREFILTER: 'Change the flavor, image or request as the error says.',
+    Blocker.NAMED_HOST: 'Check the spelling, that its nova-compute has started once, '
+    'and that it is mapped to a cell: novasched-manage cell_v2 discover_hosts.',
+    Blocker.PLACEMENT_FAILED: 'Look at the log of placement, and at [placement] of '
+    'the scheduler. An unknown trait or resource class in the answer is one of the '
+    'flavor or image.',
+    Blocker.NO_CANDIDATES: 'Free or add what is missing most often, or ask for less.',
+    Blocker.UNKNOWN_HOSTS: 'Look for cells that are left out, and for hosts that are '
+    'mapped to no cell: novasched-manage cell_v2 discover_hosts. Else these are '
+    'resource providers of computes that are gone.',
+    Blocker.FILTERS: 'Change what the filter that took the last host complains of.',
+    Blocker.CLAIMS: 'Try again: other requests took them meanwhile. If it happens '
+    'often, see [filter_scheduler] host_subset_size.',
+    Blocker.CALLER_GONE: 'Look for a conductor that was stopped, and for requests '
+    'that take longer than [DEFAULT] rpc_response_timeout.',
+    Blocker.PLUGIN: 'See the log of the scheduler at this time; correct or disable '
+    'the plugin.',
+    Blocker.STORE: 'Check that the database runs and that the scheduler reaches it: '
+    '/health names the one that fails.',
+    Blocker.ERROR: 'See the log of the scheduler at this time, and report it as a '
+    'defect.',
 }
+"""Advice on blockers."""
 
 HELD_BEFORE = (
     'Look at what the server holds: openstack resource provider allocation show {}. If '

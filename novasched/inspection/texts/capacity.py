@@ -37,7 +37,7 @@ def _cells(row: SlotsRow, by: str | None, stranded: bool) -> list[str]:
         if amounts.stranded is not None:
             cells.append(percent(amounts))
             first = next(iter(amounts.stranded), None)
-            cells.append(_mostly(first, resource) if first else NOTHING)
+            cells.append(mostly(first, resource) if first else NOTHING)
     return cells if row.resources else cells + [NOTHING] * (4 if stranded else 2)
 
 
@@ -46,16 +46,21 @@ def percent(amounts: Amounts) -> str:
     return f'{100 * amounts.unusable_share:.0f} %'
 
 
-def _mostly(stranded: Stranded, resource: str) -> str:
+def mostly(stranded: Stranded, resource: str) -> str:
+    """Return a reason in words: on how many hosts, and how much it strands."""
     hosts = counted(stranded.hosts, 'host')
-    return f'{stranded.why}: {hosts}, {stranded.amount} {resource}'
+    return f'{stranded.why}: {hosts}, {stranded.amount:,} {resource}'
 
 
 def _basis(report: CapacityReport) -> str:
     """Say what was counted, and what was not."""
-    text = extent(report)
-    left_out = [f'{n} {why}' for why, n in report.not_counted.items() if n]
-    return f'{text} Not counted: {", ".join(left_out)}.' if left_out else text
+    text, others = extent(report), ', '.join(not_counted(report).values())
+    return f'{text} Not counted: {others}.' if others else text
+
+
+def not_counted(report: CapacityReport) -> dict[str, str]:
+    """Return how many hosts were not counted, in words, by their state."""
+    return {state: f'{n:,} {state}' for state, n in report.not_counted.items() if n}
 
 
 def extent(report: CapacityReport) -> str:

@@ -20,6 +20,7 @@ BY_STAGES = (Blocker.FILTERS, Blocker.NO_CANDIDATES, Blocker.UNKNOWN_HOSTS)
 """Blockers that are stages of the funnel."""
 WHILE_WAITING = 'Why is being found out: ask again in a minute.'
 UNKNOWN = 'Placement gives no reasons, and none were found out.'
+MEANINGS = {str(blocker): blocker.doc for blocker in Blocker}
 OUT_OF_SCOPE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.NOT_NAMED)
 """Reasons of hosts that were not asked for; reasons of other hosts count more."""
 
@@ -42,7 +43,7 @@ def blocked(explained: Explanation) -> str:
     if explained.code == Code.CELL_LEFT_OUT:
         return f'{blocker}: {_by_cells(explained, last.before if last else 0)}'
     named = f': {plugin}' if plugin not in ('', 'placement') else ''
-    said = [advice.BLOCKERS[blocker].meaning] if blocker in advice.BLOCKERS else []
+    said = [MEANINGS[blocker]] if blocker in MEANINGS else []
     said += filter(None, [_error(explained)])
     return f'{blocker}{named}{which}. {" ".join(said)}'
 
@@ -65,7 +66,7 @@ def remedies(explained: Explanation) -> list[str]:
                 found.setdefault(reason.name, text)
     lines = [f'{name}{text}' for name, text in found.items()][:MOST_REMEDIES]
     if not lines and blocker in advice.BLOCKERS:
-        lines = [_held_before(explained) or advice.BLOCKERS[blocker].advice]
+        lines = [_held_before(explained) or advice.BLOCKERS[blocker]]
     return lines
 
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from novasched.inspection.questions.reports import HostNode, HostReport
+from novasched.inspection.questions.reports import (
+    Devices,
+    HeldPages,
+    Holder,
+    HostNode,
+    HostReport,
+    NumaNode,
+    PagePool,
+)
 from novasched.inspection.texts.lines import SEPARATOR, Style, columns, counted
 from novasched.scheduler.fit.numa import size_text
 
 NOTHING = '-'
+EMPTY = 'Nothing runs here.'
 
 
 def as_text(report: HostReport, style: Style) -> str:
@@ -68,30 +77,48 @@ def _resources(node: HostNode) -> list[str]:
 def _numa(node: HostNode) -> list[str]:
     lines = []
     for each in node.numa:
-        free = each.dedicated_free
-        pages = [
-            f'{p.free} of {p.total} pages of {size_text(p.size_kb)} free'
-            for p in each.pages
-        ]
-        cpus = f'CPUs {len(free)} of {each.dedicated_cpus} free to be pinned'
-        if free:
-            cpus += f' ({ranges(free)})'
-        lines.append(f'NUMA node {each.node}: {SEPARATOR.join([cpus, *pages])}')
+        pages = [': '.join(pages_text(pool)) for pool in each.pages]
+        said = SEPARATOR.join([cpus_text(each), *pages])
+        lines.append(f'NUMA node {each.node}: {said}')
     return ['', *lines] if lines else []
 
 
+def cpus_text(cell: NumaNode) -> str:
+    """Return in words which CPUs of a NUMA node can be pinned."""
+    free = cell.dedicated_free
+    which = f': {ranges(free)}' if free else ''
+    return f'{len(free)} of {cell.dedicated_cpus} CPUs free to be pinned{which}'
+
+
+def pages_text(pages: PagePool) -> tuple[str, str]:
+    """Return the name of pages of a size, and how many are free."""
+    free = f'{pages.free:,} of {pages.total:,} free'
+    return f'pages of {size_text(pages.size_kb)}', free
+
+
 def _devices(node: HostNode) -> list[str]:
-    lines = []
-    for each in node.devices:
-        near = '' if each.numa_node is None else f' near node {each.numa_node}'
-        kind = f'{each.vendor_id}:{each.product_id}'
-        lines.append(f'Devices {kind}{near}: {each.free} free')
-    return lines
+    return [f'Devices {" ".join(device_text(each))}' for each in node.devices]
+
+
+def device_text(devices: Devices) -> tuple[str, str]:
+    """Return the kind of devices, and how many are free where."""
+    near = '' if devices.numa_node is None else f'near node {devices.numa_node}: '
+    return f'{devices.vendor_id}:{devices.product_id}', f'{near}{devices.free} free'
+
+
+def held_pages(pages: HeldPages) -> str:
+    """Return in words the pages that a server holds of a NUMA node."""
+    return f'{pages.count} of {size_text(pages.size_kb)} on node {pages.node}'
+
+
+def held_cpus(holder: Holder) -> list[str]:
+    """Return in words the CPUs that a server holds of each NUMA node."""
+    return [f'{ranges(cpus)} on node {node}' for node, cpus in holder.pcpu.items()]
 
 
 def _holders(report: HostReport, style: Style) -> list[str]:
     if not report.servers:
-        return ['Nothing runs here.']
+        return [EMPTY]
     if not report.holders:
         return [f'None of the {counted(report.servers, "server")} holds any.']
     names = ['Server', 'Name', 'Flavor', 'Pages', 'CPUs', 'Devices']
@@ -101,11 +128,8 @@ def _holders(report: HostReport, style: Style) -> list[str]:
             style.uuid(each.server),
             each.name or NOTHING,
             each.flavor or NOTHING,
-            _joined(
-                f'{p.count} of {size_text(p.size_kb)} on node {p.node}'
-                for p in each.pages
-            ),
-            _joined(f'{ranges(cpus)} on node {n}' for n, cpus in each.pcpu.items()),
+            _joined(map(held_pages, each.pages)),
+            _joined(held_cpus(each)),
             str(each.pci or NOTHING),
             each.since or NOTHING,
             each.decision or NOTHING,

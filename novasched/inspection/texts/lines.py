@@ -106,6 +106,21 @@ def unbroken(text: str) -> str:
     return text.replace(' ', UNBROKEN) if len(text) < LONGEST_UNBROKEN else text
 
 
+def first_of(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first texts, and how many more there are."""
+    more = len(texts) - most
+    return [*texts[:most], f'{more} more'] if more > 0 else list(texts)
+
+
+def length(seconds: float) -> str:
+    """Return a length of time in the largest unit that says something."""
+    for unit, unit_s in (('d', 86400), ('h', 3600), ('min', 60)):
+        if seconds >= 2 * unit_s:
+            number = seconds / unit_s
+            return f'{number:.{int(number < 10)}f}'.removesuffix('.0') + f' {unit}'
+    return f'{seconds:.0f} s'
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: 1 host, 2 hosts."""
     return f'{number} {noun}{"" if number == 1 else "s"}'

@@ -13,6 +13,7 @@ from novasched.inspection.questions.reports import (
     DrainPlan,
     MovePlan,
     PlanReport,
+    TakenHost,
     UnplacedServers,
     WhyNotReport,
 )
@@ -25,6 +26,7 @@ from novasched.inspection.texts.lines import (
     Style,
     columns,
     counted,
+    first_of,
     shown,
 )
 from novasched.scheduler.reasons import Code
@@ -36,8 +38,16 @@ _HELD = {'pages': 'Pages', 'pcpu': 'Dedicated CPUs', 'pci': 'Devices'}
 INDENT = '  '
 
 
-def boot_as_text(report: BootPlan, style: Style) -> str:
-    """Return a plan of new servers."""
+def as_text(report: AnyPlan, style: Style, scope: Sequence[str] = ()) -> str:
+    """Return a plan; the servers of a drain leave the hosts of a ``scope``."""
+    if isinstance(report, BootPlan):
+        return _boot(report, style)
+    if isinstance(report, MovePlan):
+        return _move(report, style)
+    return _drain(report, style, scope)
+
+
+def _boot(report: BootPlan, style: Style) -> str:
     lines = [_head(report, verdict(report), style)]
     if report.placed:
         lines += _by_server(report) if style.is_long else _by_host(report)
@@ -50,8 +60,7 @@ def verdict(report: PlanReport, noun: str = '') -> str:
     return f'{report.fits} of {asked} fit{"s" * (report.asked == 1)}'
 
 
-def move_as_text(report: MovePlan, style: Style) -> str:
-    """Return a plan of moves, server by server."""
+def _move(report: MovePlan, style: Style) -> str:
     text = f'{report.fits} of {counted(report.asked, "server")} can move'
     lines = [_head(report, text, style)]
     if report.placed:
@@ -59,8 +68,7 @@ def move_as_text(report: MovePlan, style: Style) -> str:
     return _joined([*lines, *_refusals(report, style)], report, style)
 
 
-def drain_as_text(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
-    """Return a plan of servers that leave the hosts of a scope."""
+def _drain(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
     if report.hosts is not None:
         return _one_of_as_text(report, report.hosts, style)
     if not report.asked and not report.cells_left_out:
@@ -70,9 +78,7 @@ def drain_as_text(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
     if style.is_long and report.placed:
         lines += _by_server(report)
     elif taken := Counter(each.host for each in report.placed):
-        others = [f'{host} {n}' for host, n in taken.most_common(MOST_OTHERS)]
-        more = len(taken) - len(others)
-        others += [f'{counted(more, "host")} more'] if more else []
+        others = first_of([f'{h} {n}' for h, n in taken.most_common()], MOST_OTHERS)
         label = 'others' if report.unplaced else 'they go to'
         lines.append(f'{INDENT}{label}: {", ".join(others)}')
     if (tight := report.tightest) is not None:
@@ -102,9 +108,14 @@ def _head(report: PlanReport, text: str, style: Style) -> str:
     said = style.paint(text, GREEN if report.all_fit else RED)
     if not report.all_fit:
         return f'{said}.'
-    time, offered = report.as_of.rpartition('T')[2], report.offered
-    hosts = f', {counted(offered, "host")} offered' if offered is not None else ''
-    return f'{said}; nothing was claimed.   {time}{hosts}   plan {report.plan_id}'
+    return '   '.join([f'{said}.', report.as_of.rpartition('T')[2], *facts(report)])
+
+
+def facts(report: PlanReport) -> list[str]:
+    """Return the facts of a plan: the hosts that were offered, and its id."""
+    offered = report.offered
+    hosts = [] if offered is None else [f'{counted(offered, "host")} offered']
+    return [*hosts, f'plan {report.plan_id}', 'nothing was claimed']
 
 
 def _by_host(report: BootPlan) -> Iterator[str]:
@@ -113,7 +124,7 @@ def _by_host(report: BootPlan) -> Iterator[str]:
         (
             each.host,
             str(each.servers),
-            '-' if each.room is None else f'{each.room} more',
+            room(each) or '-',
             _alternates(each.alternates),
         )
         for each in report.hosts
@@ -127,6 +138,11 @@ def _by_server(report: PlanReport) -> Iterator[str]:
         for each in report.placed
     ]
     yield from _table(('Server', 'Flavor', 'Host', 'Alternates'), rows)
+
+
+def room(taken: TakenHost) -> str:
+    """Return how many more servers a host takes, in words; '': it is not known."""
+    return '' if taken.room is None else f'{taken.room} more'
 
 
 def _alternates(names: Sequence[str]) -> str:
@@ -226,14 +242,12 @@ def _held(report: WhyNotReport, style: Style) -> Iterator[str]:
     if report.held_by is None:
         return
     kind, servers = report.held_by.holding, report.held_by.servers
-    said: list[str] = []
-    for each in servers[:MOST_HOLDERS]:
-        since = f' since {each.since}' if each.since and not said else ''
-        said.append(f'{each.name or each.server} has {each.held(kind)}{since}')
-    more = len(servers) - len(said)
-    said += [f'{more} more'] if more else []
+    said = [f'{each.name or each.server} has {each.held(kind)}' for each in servers]
+    if said and servers[0].since:
+        said[0] += f' since {servers[0].since}'
+    holders = ', '.join(first_of(said, MOST_HOLDERS))
     command = f'novasched host {report.host} --holders {kind}'
-    yield from style.wrapped('', f'{_HELD[kind]}: {", ".join(said)}: {command}')
+    yield from style.wrapped('', f'{_HELD[kind]}: {holders}: {command}')
 
 
 def _about(report: WhyNotReport) -> Iterator[str]:

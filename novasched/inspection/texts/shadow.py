@@ -28,6 +28,8 @@ from novasched.inspection.texts.lines import (
     Style,
     columns,
     counted,
+    first_of,
+    length,
     shown,
 )
 from novasched.runtime.times import SECONDS, time_of
@@ -182,8 +184,7 @@ def share(count: int, total: int) -> str:
 
 def top(counts: Mapping[str, int], most: int = SHOWN) -> list[str]:
     """Return names with their counts, the most frequent ones."""
-    said = [f'{name} {count}' for name, count in list(counts.items())[:most]]
-    return [*said, f'{len(counts) - most} more'] if len(counts) > most else said
+    return first_of([f'{name} {count}' for name, count in counts.items()], most)
 
 
 def _times(report: ShadowReport, style: Style) -> Iterator[str]:
@@ -237,15 +238,6 @@ def gap(found: UntappedTime, report: ShadowReport) -> str:
     """Return a time without a tap, and its length."""
     until = f'to {time_of(found.until)}' if found.until < report.until else 'until now'
     return f'{time_of(found.since)} {until} ({length(found.length_s)})'
-
-
-def length(seconds: float) -> str:
-    """Return a length of time in the largest unit that says something."""
-    for unit, unit_s in (('d', 86400), ('h', 3600), ('min', 60)):
-        if seconds >= 2 * unit_s:
-            number = seconds / unit_s
-            return f'{number:.{int(number < 10)}f}'.removesuffix('.0') + f' {unit}'
-    return f'{seconds:.0f} s'
 
 
 def _differences(report: ShadowReport, style: Style) -> Iterator[str]:

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 
 from novasched.decisions.listing import ShownDecision
 from novasched.inspection.questions.reports import CellState, Overview
-from novasched.inspection.texts.lines import GREEN, RED, Style, counted
+from novasched.inspection.texts.lines import GREEN, RED, SHOWN_OF_UUID, Style, counted
 from novasched.runtime.times import time_of
 
 LABEL = 14
-SHORT_UUID = 8
-"""Digits of a uuid that tell one from others."""
 RESULTS = {
     'scheduled': ('scheduled', GREEN),
     'unschedulable': ('NO VALID HOST', RED),
@@ -115,7 +113,7 @@ def _row(style: Style, row: ShownDecision) -> str:
     more = f' +{row.servers - 1}' if row.servers > 1 else ''
     cells = (
         (f'  {time_of(row.at, "%H:%M:%S")}', LABEL),
-        (row.server[:SHORT_UUID] + more, 13),
+        (row.server[:SHOWN_OF_UUID] + more, 13),
         (row.flavor, 13),
         (result, 15),
         (row.why or ', '.join(row.picked), max(12, style.width - LABEL - 13 - 13 - 24)),

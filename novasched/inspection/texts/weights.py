@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from novasched.decisions.decided import ScoredHost
 from novasched.inspection.questions.explain import Explanation
-from novasched.inspection.texts.lines import BOLD, GREEN, Style, shown
+from novasched.inspection.texts.lines import BOLD, GREEN, Style, first_of, shown
 from novasched.scheduler.outcomes import Outcome
 
 SHOWN_HOSTS = 5
@@ -143,10 +143,8 @@ def _left_out(
         yield from style.wrapped('  also: ', ', '.join(map(short, names)))
     idle = [short(name) for name in explained.no_effect]
     if idle:
-        some = idle if style.is_long else idle[:MOST_NO_EFFECT]
-        more = len(idle) - len(some)
-        said = ', '.join([*some, *([f'{more} more'] if more else [])])
-        yield from style.wrapped('  no effect: ', said)
+        said = first_of(idle, len(idle) if style.is_long else MOST_NO_EFFECT)
+        yield from style.wrapped('  no effect: ', ', '.join(said))
 
 
 def short(name: str) -> str:

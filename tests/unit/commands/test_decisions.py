@@ -12,9 +12,10 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
-from novasched.commands.decisions import CountDecisions, ListDecisions, moment
+from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE, a_time
+from novasched.commands.decisions import CountDecisions, ListDecisions
 from novasched.decisions.writing import DecisionWriter
+from novasched.runtime import times
 from tests.support.records.stored_records import NOON, make_record, write
 from tests.support.tables.cases import cases
 from tests.unit.commands.played import App, run
@@ -258,7 +259,11 @@ def test_schedulers_that_are_not_known_are_named(nova_conf):
 @pytest.mark.parametrize('text', ['yesterday', '7 days', '-5m', ''])
 def test_a_time_is_a_time(text):
     with pytest.raises(argparse.ArgumentTypeError, match='is no time'):
-        moment(text)
+        a_time(text)
+
+
+def moment(text):
+    return times.moment(text, time.time())
 
 
 @pytest.fixture(params=['America/New_York', 'Asia/Kolkata'])

@@ -13,7 +13,6 @@ from novasched import errors
 from novasched.commands import sources
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART
 from novasched.commands.explain import NEWEST_HERE, ExplainDecision, in_short
-from novasched.db.server_names import NamedServers
 from novasched.decisions import files, primitives
 from novasched.decisions.reading import DecisionFiles
 from novasched.decisions.writing import DecisionWriter
@@ -82,7 +81,7 @@ class Explain(ExplainDecision):
     problem = ''
 
     def servers_called(self, name):
-        return NamedServers(self.names.get(name, []), self.unavailable)
+        return self.names.get(name, []), self.unavailable
 
     def sources(self, local_only):
         if local_only:
@@ -305,7 +304,7 @@ def test_silent_schedulers_and_cells_are_named(explain):
     assert code == ANSWERED
     assert answer['unanswered'] == ['controller-2']
     assert 'warning: controller-2 did not answer within 2 s; decisions' in said
-    assert 'warning: cell cell3 does not answer' in said
+    assert 'warning: cell3 does not answer' in said
 
 
 def test_nothing_found_where_not_all_answered(explain):
@@ -329,7 +328,7 @@ def test_a_name_that_a_cell_which_is_away_may_have(explain):
     VALIDATOR.validate(answer)
     assert (code, answer['id']) == (IN_PART, None)
     assert answer['text'] == 'There is no server called db in the cells that answer.'
-    assert 'warning: cell cell3 does not answer' in said
+    assert 'warning: cell3 does not answer' in said
 
 
 def test_unreadable_databases_make_an_id_a_decision(explain):

@@ -100,13 +100,13 @@ def test_holders_open_their_decisions():
     assert links['db-3'] == f'/decisions?server={HOLDER["server"]}'
     assert links['d-06f3jz0a4k2pw'] == '/decisions/d-06f3jz0a4k2pw'
     row = seen.text('table', id='held')
-    assert '1 CPU, 2 GiB 2 × 1 GiB, node 0 4-5, node 0' in row
+    assert '1 CPU, 2 GiB 2 of 1 GiB on node 0 4-5 on node 0' in row
     assert 'Devices' not in row
 
 
 def test_schedulers_that_did_not_answer_are_named():
     said = page('/hosts/cmp-1', host={**ANSWER, 'unanswered': ['ctl3']}).text()
-    assert 'ctl3 did not answer: decisions that it made are not seen.' in said
+    assert 'ctl3 did not answer; decisions that it made are not seen.' in said
 
 
 def test_a_host_without_a_compute_node():

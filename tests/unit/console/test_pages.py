@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from novasched import errors
-from novasched.console.pages import words
 from novasched.decisions.comparison import Cause, Verdict
 from novasched.inspection.questions import explain, overview
 from novasched.inspection.session.orders import ShadowOrder
@@ -20,7 +19,6 @@ from tests.support.records.console_answers import (
     page,
     part,
 )
-from tests.support.tables.cases import cases
 
 HREF = {'href': None}
 
@@ -215,7 +213,7 @@ class TestCapacity:
         assert links(seen)['12'] == '/hosts?flavor=m1.large&zone=az1'
         assert links(seen)['38 disabled'] == '/hosts?state=disabled'
         assert links(seen)['m1.large'] == '/capacity?by=zone&heat=m1.large#map'
-        assert 'cell3 does not answer: its 96 hosts are not in this' in seen.text()
+        assert 'cell3 does not answer; its 96 hosts are not in this' in seen.text()
         assert 'exhausted MEMORY_MB: 4 hosts, 40 VCPU' in seen.text()
         assert 'No valid host was found.' in seen.text()
 
@@ -448,27 +446,6 @@ def test_health_says_how_each_is_well():
     shown = client(health=health).get('/health').text
     assert 'It answers.' in shown
     assert 'Enabled filters check all that flavors and aggregates ask for.' in shown
-
-
-@cases(
-    ('answer', 'sentences'),
-    ('all is there', {}, []),
-    (
-        'schedulers',
-        {'unanswered': ['one'], 'without_log': ['two']},
-        [
-            'one did not answer: decisions that it made are not seen.',
-            'two runs nova-scheduler, which keeps no decisions.',
-        ],
-    ),
-    (
-        'a cell',
-        {'cells_left_out': {'cell3': 96}},
-        ['cell3 does not answer: its 96 hosts are not in this.'],
-    ),
-)
-def test_missing_parts_of_an_answer_are_named(answer, sentences):
-    assert list(words.missing(**answer)) == sentences
 
 
 class TestLab:

@@ -11,6 +11,7 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.inspection.session.orders import (
     CapacityOrder,
+    DecisionsOrder,
     DrainOrder,
     HostsOrder,
     MoveOrder,
@@ -74,6 +75,7 @@ def test_hints_are_one_a_line_or_repeated():
         WhyNotOrder(host='h3/x', server='web', user_id='me'),
         CapacityOrder(('f', 'g'), 'zone', fresh=True),
         HostsOrder(name='rack1-*', state='down', page=3, limit=7),
+        DecisionsOrder(flavor='f', result='error', since='7d', differs='yes'),
     ],
 )
 def test_parameters_of_an_order_say_the_same_order(order):

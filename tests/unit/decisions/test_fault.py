@@ -16,7 +16,7 @@ from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outline import ASKED_OF_FAILURE
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 from tests.support.clouds import factories
 from tests.support.clouds.fakes import FakePlacement, FakeView
 from tests.support.records.recordings import Recorded
@@ -143,9 +143,9 @@ TO_ADMINS = (
     '0 of 5 hosts: service-disabled 2 (h1 ...), too-many-instances 2 (h4 ...), '
     'service-down 1 (h3).'
 )
-UNKNOWN = 'The host that the request names is not known.'
-NOTHING = 'Placement has no allocation candidates for what is asked for.'
-REFUSED = 'A rule for all hosts refuses the request.'
+UNKNOWN = Blocker.NAMED_HOST.doc
+NOTHING = Blocker.NO_CANDIDATES.doc
+REFUSED = Blocker.PREFILTER.doc
 DIAGNOSED = (
     '0 of 312 hosts: exhausted PCPU 240, disabled 38, aggregate-missing 31, '
     'trait-missing HW_CPU_X86_AVX512F 3.'

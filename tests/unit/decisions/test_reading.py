@@ -68,9 +68,16 @@ def test_pages_are_all_of_it(reader, limit):
 
 def test_pages_begin_with_a_decision_that_is_known(reader):
     with pytest.raises(errors.DecisionNotFound):
-        reader.find(EVERYTHING, before='d-0000000000000')
+        reader.find(EVERYTHING, before='odd!')
     with pytest.raises(errors.AmbiguousDecision):
         reader.find(EVERYTHING, before=HEADS[0].id[:7])
+
+
+def test_pages_begin_with_a_decision_of_another_machine(reader):
+    assert reader.find(EVERYTHING, before='d-0000000000000') == []
+    later = f'{HEADS[3].id[:-1]}z'
+    assert later != HEADS[3].id
+    assert reader.find(EVERYTHING, 1, later) == [HEADS[3]]
 
 
 def test_new_ones_are_found_after_a_place(reader, tmp_path):
@@ -148,14 +155,14 @@ def test_unmatched_records_are_read_once(reader):
 
 
 def test_a_server_has_its_decisions(reader):
-    assert reader.of_server('server-1') == [HEADS[7], HEADS[4], HEADS[1]]
-    assert reader.of_server('server-1', limit=1) == [HEADS[7]]
-    assert reader.of_server('other') == []
+    assert reader.find(Criteria(server='server-1')) == [HEADS[7], HEADS[4], HEADS[1]]
+    assert reader.find(Criteria(server='server-1'), limit=1) == [HEADS[7]]
+    assert reader.find(Criteria(server='other')) == []
 
 
 def test_the_beginning_of_a_uuid_finds_the_server(reader):
-    assert reader.of_server('server') == HEADS[::-1]
-    assert reader.of_server('server-10') == []
+    assert reader.find(Criteria(server='server')) == HEADS[::-1]
+    assert reader.find(Criteria(server='server-10')) == []
 
 
 def test_servers_and_the_hosts_that_were_picked(reader):

@@ -87,7 +87,7 @@ def test_memory_serves_what_files_do():
     assert memory.find(EVERYTHING) == [records[2].head, records[1].head]
     assert memory.read(records[1].head.id).body == records[1].body
     assert memory.read(records[0].head.id) is None
-    assert memory.of_server(records[0].body.servers[0].uuid) == []
+    assert memory.find(Criteria(server=records[0].body.servers[0].uuid)) == []
 
 
 def test_files_are_for_their_user_alone(make_writer, directory):
@@ -112,7 +112,7 @@ def test_a_record_is_not_written_twice(make_writer, reader):
     write(writer, [record])
     write(writer, [record, make_record(), record])
     assert len(reader.find(EVERYTHING)) == 2
-    assert len(reader.of_server(record.body.servers[0].uuid)) == 1
+    assert len(reader.find(Criteria(server=record.body.servers[0].uuid))) == 1
 
 
 def test_records_beyond_one_statement_are_written(make_writer, reader):
@@ -120,7 +120,7 @@ def test_records_beyond_one_statement_are_written(make_writer, reader):
     records = [make_record(body={'servers': servers}) for _ in range(64)]
     write(make_writer(), records)
     assert len(reader.find(EVERYTHING, 100)) == 64
-    assert len(reader.of_server('999', 100)) == 64
+    assert len(reader.find(Criteria(server='999'), 100)) == 64
 
 
 def test_all_of_a_batch_is_written_or_none(make_writer, reader):
@@ -197,7 +197,7 @@ def test_an_operator_chooses_what_is_kept(make_writer, reader, keep, kept):
     write(make_writer(keep=keep), records)
     read = [reader.read(record.head.id).body for record in records]
     assert [not body.is_of_head for body in read] == kept
-    assert len(reader.of_server('s')) == 2
+    assert len(reader.find(Criteria(server='s'))) == 2
     assert [(s.uuid, s.host) for s in read[0].servers] == [('s', 'cmp-1')]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from novasched import errors
 from novasched.decisions.counting import GROUPINGS
-from novasched.decisions.primitives import find_before, head_of, packed, unpacked
+from novasched.decisions.primitives import head_of, packed, unpacked
 from novasched.decisions.reading import Criteria
 from novasched.decisions.record import encode
 from novasched.inspection.questions.all_decisions import PAGE, AllDecisions
@@ -115,7 +115,7 @@ def test_long_lists_come_page_by_page():
 def test_a_page_is_whole_where_others_decided_at_the_same_time():
     made = [make_record(NOON) for _ in range(6)]
     other = made.pop(3)
-    found = find_before(log_of(made), Criteria(), 2, other.head.id)
+    found = log_of(made).find(Criteria(), 2, other.head.id)
     assert found == [made[2].head, made[1].head]
 
 

@@ -2,7 +2,7 @@
 """Every reason has an advice."""
 
 from novasched.inspection.texts import advice
-from novasched.scheduler.reasons import Code
+from novasched.scheduler.reasons import Blocker, Code
 
 
 def test_every_code_has_an_advice():
@@ -16,5 +16,5 @@ def test_an_unknown_code_has_none():
 
 def test_advice_is_a_sentence():
     said = [*advice.ADVICE.values()]
-    said += [text for ending in advice.BLOCKERS.values() for text in ending]
+    said += [*advice.BLOCKERS.values(), *(blocker.doc for blocker in Blocker)]
     assert [text for text in said if not (text[0].isupper() and text[-1] == '.')] == []

@@ -81,16 +81,3 @@ def test_choices_say_their_source(choice, said):
 def test_unknown_choice_has_no_verdict_in_words():
     compared = ServerComparison('s', 'h', NovaChoice(None, 'unknown'), 'unknown')
     assert shadow.comparison(compared) == ''
-
-
-@cases(
-    ('seconds', 'said'),
-    ('none', 0, '0 s'),
-    ('seconds', 119.4, '119 s'),
-    ('minutes', 120, '2 min'),
-    ('parts of them', 150, '2.5 min'),
-    ('hours', 23 * 3600, '23 h'),
-    ('days', 7 * 86400, '7 d'),
-)
-def test_lengths_have_the_largest_unit_that_says_something(seconds, said):
-    assert shadow.length(seconds) == said

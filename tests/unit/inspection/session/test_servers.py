@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.db import server_names, tables
+from novasched.db import tables
+from novasched.inspection.session import servers
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.support.tables.cases import cases
 
@@ -63,11 +64,17 @@ def conf(tmp_path):
     ]
     make(tmp_path / 'api', tables.API, mappings)
     made = cfg.ConfigOpts()
-    for group, opts in server_names.OPTIONS.items():
+    for group, opts in servers.OPTIONS.items():
         made.register_opts(opts, group)
     made([], project='nova', default_config_files=[], default_config_dirs=[])
     made.set_override('connection', url(tmp_path / 'api'), 'api_database')
     return made
+
+
+def called(conf, name, **options):
+    """Return the servers of a name, and the cells that did not answer."""
+    with servers.opened(conf, **options) as finder:
+        return finder.called(name), finder.unreadable
 
 
 @cases(
@@ -79,7 +86,7 @@ def conf(tmp_path):
     ('none', 'other', []),
 )
 def test_servers_of_a_name(conf, name, uuids):
-    assert server_names.find_by_name(conf, name) == (uuids, [])
+    assert called(conf, name) == (uuids, [])
 
 
 def test_several_servers_of_a_name(conf, tmp_path):
@@ -88,12 +95,12 @@ def test_several_servers_of_a_name(conf, tmp_path):
         table, values = instance('77ad0000-0000-4000-8000-000000000001', 'web')
         connection.execute(table.insert().values(**values))
     engine.dispose()
-    assert len(server_names.find_by_name(conf, 'web').uuids) == 2
+    assert len(called(conf, 'web')[0]) == 2
 
 
 def test_a_cell_that_is_away_is_named(conf, tmp_path):
     (tmp_path / 'cell1').write_text('no database')
-    assert server_names.find_by_name(conf, 'failed') == ([UUIDS[0]], ['cell1'])
+    assert called(conf, 'failed') == ([UUIDS[0]], ['cell1'])
 
 
 def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
@@ -103,13 +110,20 @@ def test_cells_that_hang_cost_one_deadline(conf, tmp_path):
         for path in paths:
             connection = locked.enter_context(contextlib.closing(sqlite3.connect(path)))
             connection.execute('BEGIN EXCLUSIVE')
-        found = server_names.find_by_name(conf, 'web', within_s=0.3)
+        found = called(conf, 'web', within_s=0.3)
         took_s = SYSTEM_CLOCK.monotonic() - started
     assert found == ([], ['cell0', 'cell1'])
     assert took_s < 4
 
 
+def test_server_of_a_move_is_found_by_its_very_name(conf):
+    with servers.opened(conf) as finder:
+        assert finder.one('Web').uuid == UUIDS[2]
+        with pytest.raises(errors.OptionError, match='there is no server gone'):
+            finder.one('gone')
+
+
 def test_without_an_api_database_there_is_no_answer(conf, tmp_path):
     (tmp_path / 'api').unlink()
     with pytest.raises(errors.StoreFailed):
-        server_names.find_by_name(conf, 'web')
+        called(conf, 'web')
