@@ -270,7 +270,7 @@ class _Topologies:
         self._numbers = {value: code for code, value in enumerate(self._values)}
 
     def __getitem__(self, row: int) -> HostTopology | None:
-        return self._values[self._codes[row]]
+        return self._values[self._codes.item(row)]
 
     def __setitem__(self, row: int, topology: HostTopology) -> None:
         if len(self._values) > MOST_VALUES * len(self._codes):

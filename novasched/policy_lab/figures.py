@@ -81,7 +81,8 @@ def slots(load: HostLoad, flavor: TraceFlavor) -> Ints:
     """Return how many instances of a flavor each host has room for."""
     vcpus, ram_mb = load.nodes or (load.free_vcpus, load.free_ram_mb)
     often = np.minimum(vcpus // flavor.vcpus, ram_mb // flavor.ram_mb)
-    return np.maximum(np.atleast_2d(often), 0).sum(axis=0)
+    total: Ints = np.maximum(np.atleast_2d(often), 0).sum(axis=0)
+    return total
 
 
 def room(load: HostLoad, flavors: Sequence[TraceFlavor]) -> list[int]:

@@ -226,9 +226,8 @@ class DirectPlacer:
         return [self._placed(row, kind) for row in picks]
 
     def _placed(self, row: int, kind: _FlavorDecision) -> Placed:
-        cloud, cells = self._cloud, ()
-        if kind.has_nodes:
-            cells = cloud.book(row, kind.request, kind.profile.fitting)
+        cloud, fitting = self._cloud, kind.profile.fitting
+        cells = cloud.book(row, kind.request, fitting) if kind.has_nodes else ()
         amounts = [(name, row, amount) for name, amount in kind.amounts.items()]
         placed = Placed(row, kind.takes, amounts, cells)
         cloud.add(placed)
@@ -246,7 +245,7 @@ class DirectPlacer:
 
 def _with_candidates(hosts: HostTable) -> HostTable:
     """Return the hosts with one candidate each, as filters of NUMA nodes look at it."""
-    one = Categories([[{}]], np.zeros(len(hosts.snapshot), np.intp))
+    one = Categories[list[Any]]([[{}]], np.zeros(len(hosts.snapshot), np.intp))
     return hosts.with_columns(allocation_candidates=one, limits=limits_column(hosts))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -201,32 +202,20 @@ def _all_done(
     tasks: Sequence[_Task], processes: int | None, report: Report
 ) -> list[PartResult | NeededHosts]:
     """Return the results of all tasks in their order; do those that are not done."""
-    done = 0
-    missing = []
-    for task in tasks:
-        known = _known(task)
-        if known is None:
-            missing.append(task)
-        else:
-            done += 1
-            report(_progress(task, known, done, len(tasks), was_there=True))
+    known = [(task, _known(task)) for task in tasks]
+    numbers = itertools.count(1)
+
+    def tell(task: _Task, result: PartResult | NeededHosts, was_there: bool) -> None:
+        step = next(numbers), len(tasks), task.policy.name, task.part, task.what
+        report(Progress(*step, was_there, result.took_s))
+
+    for task, result in known:
+        if result is not None:
+            tell(task, result, was_there=True)
+    missing = [task for task, result in known if result is None]
     for task in _run_tasks(missing, processes or os.cpu_count() or 1):
-        done += 1
-        report(_progress(task, _result(task), done, len(tasks), was_there=False))
+        tell(task, _result(task), was_there=False)
     return [_result(task) for task in tasks]
-
-
-def _progress(
-    task: _Task,
-    result: PartResult | NeededHosts,
-    done: int,
-    of: int,
-    *,
-    was_there: bool,
-) -> Progress:
-    return Progress(
-        done, of, task.policy.name, task.part, task.what, was_there, result.took_s
-    )
 
 
 def _run_tasks(tasks: Sequence[_Task], processes: int) -> Iterator[_Task]:
@@ -245,14 +234,11 @@ def _run_tasks(tasks: Sequence[_Task], processes: int) -> Iterator[_Task]:
         try:
             while running:
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
-                yield from map(_ended, ended, [running.pop(each) for each in ended])
+                for future in ended:
+                    future.result()
+                    yield running.pop(future)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _ended(future: Future[None], task: _Task) -> _Task:
-    future.result()
-    return task
 
 
 def _do(task: _Task) -> None:

@@ -7,6 +7,7 @@ import functools
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from novasched import errors
@@ -72,7 +73,7 @@ def workload(
         return recorded.workload(history, until)
     found = trace.read(history)
     if hosts:
-        found = found.with_hosts(hosts)
+        found = replace(found, hosts=hosts)
     return Workload.of_trace(found, part, trace.read_part(history, part))
 
 

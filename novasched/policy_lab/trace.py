@@ -60,10 +60,6 @@ class Trace:
     licence: str | None = omitted_field()
     unmodelled: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def with_hosts(self, hosts: Sequence[FleetGroup]) -> Trace:
-        """Return the trace with other hosts."""
-        return replace(self, hosts=tuple(hosts))
-
 
 class Load(NamedTuple):
     """The largest load that a part offers at a time after second 0."""

@@ -134,20 +134,16 @@ def _weighed_again(
         if columns is None:
             return None
         if not changes.columns.isdisjoint(columns):
-            asked = changes.host
-            if weigher.compares:
-                is_one, asked = False, hosts[np.argsort(places)]
+            compares = weigher.compares
+            asked = hosts[np.argsort(places)] if compares else changes.host
             with watch('Weigher', weigher.name, len(asked)), named(weigher):
                 weights = weigher.weights(asked, request)
-                weighing = (
-                    replace(
-                        weighing,
-                        raw=weights,
-                        bounds=bounds(weights, weigher.minval, weigher.maxval),
-                    )
-                    if weigher.compares
-                    else _with_weight(weighing, changed, weights.item(0), weigher)
-                )
+            if compares:
+                is_one = False
+                low_high = bounds(weights, weigher.minval, weigher.maxval)
+                weighing = replace(weighing, raw=weights, bounds=low_high)
+            else:
+                weighing = _with_weight(weighing, changed, weights.item(0), weigher)
         scored.append(weighing)
     sums = _sums(before, scored, changed if is_one else None)
     if np.isnan(sums).any():

@@ -147,44 +147,30 @@ class RoomCosts:
 
     def of(self, rows: Rows, room: Room) -> Floats:
         """Return the sum of the lost slots by share and scarcity, for hosts in rows."""
-        with self._lock:
-            self._count(rows, room)
-            of_hosts = np.zeros(self._slots.shape[1])
-            of_hosts[rows] = 1.0
-            scarcity = 1 + self._slots @ of_hosts
-            lost = self._lost / scarcity[:, np.newaxis]
-        total: Floats = lost.sum(axis=0)
-        return total[rows]
-
-    def _count(self, rows: Rows, room: Room) -> None:
-        """Count the slots of hosts whose room is not as it was seen."""
         now = np.concatenate(room)
-        self._grow(len(now), int(rows.max(initial=-1)) + 1)
-        changed = np.flatnonzero((self._seen[:, rows] != now).any(axis=0))
-        if not len(changed):
-            return
-        new = rows[changed]
-        self._seen[:, new] = now[:, changed]
-        before = Room(room.cpus[:, changed], room.ram_mb[:, changed])
-        both = zip(before, before.less(self._needs, self._pack), strict=True)
-        slots = self._slots_of(Room(*map(np.hstack, both)))
-        before_, after = np.hsplit(slots, 2)
-        self._slots[:, new] = before_
-        self._lost[:, new] = self._shares * (before_ - after)
+        with self._lock:
+            amounts, count = self._seen.shape
+            if amounts != len(now) or count <= rows.max():
+                self._seen = np.full((len(now), rows.max() + 1), np.nan)
+                self._slots = np.zeros((len(self._vcpus), rows.max() + 1))
+                self._lost = np.zeros_like(self._slots)
+            changed = np.flatnonzero((self._seen[:, rows] != now).any(axis=0))
+            if len(changed):
+                self._count(rows[changed], now[:, changed])
+            is_asked = np.zeros(self._slots.shape[1])
+            is_asked[rows] = 1.0
+            scarcity = 1 + self._slots @ is_asked
+            lost: Floats = (self._lost / scarcity[:, np.newaxis]).sum(axis=0)
+        return lost[rows]
 
-    def _grow(self, amounts: int, count: int) -> None:
-        """Make place for so many rows; with other amounts, all is counted again."""
-        known = self._seen.shape[1] if len(self._seen) == amounts else 0
-        if count <= known:
-            return
-        seen, slots, lost = self._seen, self._slots, self._lost
-        self._seen = np.full((amounts, count), np.nan)
-        self._slots = np.zeros((len(self._vcpus), count))
-        self._lost = np.zeros_like(self._slots)
-        if known:
-            self._seen[:, :known] = seen
-            self._slots[:, :known] = slots
-            self._lost[:, :known] = lost
+    def _count(self, rows: Rows, now: Floats) -> None:
+        """Count the slots of hosts in rows, which have other room now."""
+        before = Room(*np.vsplit(now, 2))
+        slots = self._slots_of(before)
+        lost = slots - self._slots_of(before.less(self._needs, self._pack))
+        self._seen[:, rows] = now
+        self._slots[:, rows] = slots
+        self._lost[:, rows] = self._shares * lost
 
     def _slots_of(self, room: Room) -> Floats:
         """Return how many instances of each flavor each host has room for."""
