@@ -153,9 +153,9 @@ class ImportTrace(ReportCommand):
             '--hosts',
             metavar='HOSTS',
             default='48:144@95%',
-            help='such as 24x40:96,24x64:256, or 48:144@95%% for as many as make the '
-            'peak 95 %% of the scarcer resource; 48:144:2 has two NUMA nodes, and '
-            'each server asks for one (default: %(default)s)',
+            help='such as 24x40:96,24x64:256; 48:144@95%% for as many as make the peak '
+            '95 %% of the scarcer resource; 48:144:2 of two NUMA nodes (default: '
+            '%(default)s)',
         )
         parser.add_argument(
             '--part',

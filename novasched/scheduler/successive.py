@@ -170,7 +170,7 @@ def _with_weight(
 def _sums(before: Weighed, scored: Sequence[Weighing], changed: Rows | None) -> Floats:
     """Return the totals: one other than before, unless weights are scaled otherwise.
 
-    ``changed`` are the places of the host whose weights changed; None: of all hosts.
+    ``changed`` are the places of the host whose weights changed, or None if all did.
     """
     pairs = list(zip(before.scored, scored, strict=True))
     if changed is not None and all(old.bounds == new.bounds for old, new in pairs):

@@ -174,7 +174,7 @@ def test_weighers_that_are_off_leave_no_trace(hosts, request):
     flavors=st.lists(sizes, min_size=1, max_size=4),
 )
 @examples(50)
-def test_kept_slots_equal_slots_counted_anew(tables, asked, flavors):
+def test_kept_slots_equal_slots_of_a_new_weigher(tables, asked, flavors):
     keeping = KeepRoomWeigher(1.0, flavors)
     for hosts, request in itertools.product(tables, asked):
         counted = KeepRoomWeigher(1.0, flavors).weigh(hosts, request)

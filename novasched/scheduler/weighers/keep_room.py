@@ -198,8 +198,8 @@ class Room(NamedTuple):
     def less(self, needs: Needs, pack: bool | None) -> Room:
         """Return the room left after each need took a place of its own on every host.
 
-        ``pack``: the fullest place that has room, else the emptiest; None: the only
-        one, even if it has no room.
+        With ``pack`` this is the fullest place that has room, else the emptiest. If
+        it is None, hosts have one place, which may lack room.
         """
         if pack is None:
             ((vcpus, memory_mb),) = needs
