@@ -341,8 +341,8 @@ def test_a_request_that_finds_a_host_names_no_cell(select, caplog):
     ('level', 'text'),
     [
         (Level.NONE, r'host: gone node: None $'),
-        (Level.USER, r'names is not known\. Cells left out: 1\. \(d-\w{13}\)$'),
-        (Level.ADMIN, r'names is not known\. Cells left out: east\. \(d-\w{13}\)$'),
+        (Level.USER, r'that is not known\. Cells left out: 1\. \(d-\w{13}\)$'),
+        (Level.ADMIN, r'that is not known\. Cells left out: east\. \(d-\w{13}\)$'),
     ],
 )
 def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text):
@@ -356,7 +356,7 @@ def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text)
 
 
 def test_the_caller_may_learn_that_placement_has_nothing(select):
-    with pytest.raises(errors.NoValidHost, match='Placement has no allocation cand'):
+    with pytest.raises(errors.NoValidHost, match='Placement has no host with'):
         select(placement=FakePlacement(), log=Recordings(Level.USER))
 
 
