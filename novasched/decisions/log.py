@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision log of a process: a thread makes and writes records."""
+"""The decision log of a process: a thread beside the requests makes the records."""
 
 from __future__ import annotations
 
@@ -34,17 +34,15 @@ MOST_HELD = 500_000
 A host takes 0.2 KB, and a candidate counts as several. Beyond that, only the head of a
 record is written.
 """
-MOST_HEADS = 2048
-"""How many heads may wait beyond that; of more requests nothing is written."""
 AT_ONCE = 64
 PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
 
 
 class RequestHistory:
-    """Records whole requests, in the thread of the log; this base records none.
+    """Records whole requests, in the threads of the log; this base records none.
 
-    Nothing raises. One thread at a time calls add(), flush() and close().
+    Nothing raises. One thread at a time calls add(), and one flush() or close().
     """
 
     problem: object | None = None
@@ -72,8 +70,9 @@ class RecordingLog(DecisionLog):
     """Makes a record of each request, and has it written.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. ``whole`` encodes a whole request. No request waits for its
-    thread, which makes and writes the records of its queue every PAUSE_S.
+    and the servers are. ``whole`` encodes a whole request. Nothing waits for its two
+    threads. One makes records every PAUSE_S, the other writes them: while the disk
+    stalls, no request stays in memory.
     """
 
     def __init__(
@@ -98,13 +97,13 @@ class RecordingLog(DecisionLog):
         self._history = history or RequestHistory()
         self._rng = random.SystemRandom()
         self._sleep = sleep or time.sleep  # that of eventlet, where it is used
-        self._waiting: deque[tuple[float, RequestRecorder | DecisionRecord]] = deque()
+        self._waiting: deque[RequestRecorder] = deque()
         self._held = 0
         self._holding = threading.Lock()
-        self._thread = TaskThread(
-            'decision-log',
-            self._record_all,
-            PAUSE_S,
+        self._maker = TaskThread('decision-log', self._make_all, PAUSE_S)
+        self._writer = TaskThread(
+            'decision-writer',
+            self._write,
             again_s=lambda: pending.again_s,
             last=self._history.close,
         )
@@ -114,7 +113,7 @@ class RecordingLog(DecisionLog):
     def waits_s(self) -> float:
         """The seconds for which the oldest request has waited for its record."""
         try:
-            return self._clock.monotonic() - self._waiting[0][0]
+            return self._clock.monotonic() - self._waiting[0].ended_s
         except IndexError:
             return 0.0
 
@@ -137,7 +136,11 @@ class RecordingLog(DecisionLog):
 
     def saw(self, host: str, uuid: str, instance: Any | None) -> None:
         if self._history.saw(host, uuid, instance):
-            self._thread.notify()
+            self._writer.notify()
+
+    def _write(self) -> None:
+        self._pending.flush()
+        self._history.flush()
 
     def _take_in(self, recorder: RequestRecorder) -> None:
         """Have a request that has ended written down soon; raise nothing, as its claims
@@ -154,14 +157,11 @@ class RecordingLog(DecisionLog):
 
     def _queue(self, recorder: RequestRecorder) -> None:
         if self._holds(recorder):
-            self._waiting.append((recorder.ended_s, recorder))
+            self._waiting.append(recorder)
+            self._maker.notify()
         else:
-            self._history.drop()
-            if len(self._waiting) >= MOST_WAITING + MOST_HEADS:
-                self._pending.count_lost(1)
-            elif (head := self._made(recorder, whole=False)) is not None:
-                self._waiting.append((recorder.ended_s, head))
-        self._thread.notify()
+            self._add(recorder, whole=False)
+            self._writer.notify()
 
     def _holds(self, recorder: RequestRecorder) -> bool:
         """Count what a request holds, unless that is too much."""
@@ -174,37 +174,32 @@ class RecordingLog(DecisionLog):
             self._held = held
             return True
 
-    def _record_all(self) -> None:
-        """Make and write the records of all requests that have ended."""
-        while True:
+    def _make_all(self) -> None:
+        """Make the records of all requests that have ended."""
+        while self._waiting:
             for _ in range(min(AT_ONCE, len(self._waiting))):
-                self._record_oldest()
+                try:
+                    self._add(self._waiting[0])
+                finally:
+                    self._let_go()
                 self._sleep(0)  # lets requests go on, where threads are green
-            self._pending.flush()
-            self._history.flush()
-            if not self._waiting:
-                return
+            self._writer.notify()
 
-    def _record_oldest(self) -> None:
-        _, oldest = self._waiting[0]
-        try:
-            if isinstance(oldest, DecisionRecord):
-                self._pending.add(oldest)
-            else:
-                self._history.add(oldest)
-                if (record := self._made(oldest)) is not None:
-                    self._pending.add(record)
-        finally:
-            self._waiting.popleft()
-            if isinstance(oldest, RequestRecorder):
-                with self._holding:
-                    self._held -= oldest.size
+    def _let_go(self) -> None:
+        recorder = self._waiting.popleft()
+        with self._holding:
+            self._held -= recorder.size
 
-    def _made(
-        self, recorder: RequestRecorder, whole: bool = True
-    ) -> DecisionRecord | None:
-        """Return the record of a request, ``whole`` or its head and servers; None if it
-        cannot be made, from which no request may suffer."""
+    def _add(self, recorder: RequestRecorder, whole: bool = True) -> None:
+        """Make the record of a request, ``whole`` or its head and servers, and have it
+        wait to be written.
+
+        No request may suffer if it cannot be made.
+        """
+        if whole:
+            self._history.add(recorder)
+        else:
+            self._history.drop()
         since = self._clock.monotonic()
         try:
             record = self._record(recorder, whole)
@@ -217,9 +212,8 @@ class RecordingLog(DecisionLog):
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
             self._pending.count_lost(1)
-            return None
         else:
-            return record
+            self._pending.add([record])
         finally:
             recorder.error = None  # its frames refer to the recorder, and to the tables
 
@@ -241,9 +235,10 @@ class RecordingLog(DecisionLog):
 
     def close(self) -> None:
         """Write what has come, for a short time at most, and stop."""
-        self._pending.retry_now()
-        self._thread.close()
+        self._maker.close()
         self._observer.close()
+        self._pending.retry_now()
+        self._writer.close()
         if left := len(self._pending):
             LOG.warning('%d records of decisions are not written at the end', left)
 

@@ -35,12 +35,12 @@ class _Waiting(NamedTuple):
 
 
 class PendingRecords:
-    """Writes records in their order, and keeps them while that fails.
+    """Writes records in their order, and keeps them while that fails or hangs.
 
     Beyond ``most_bytes``, whole requests go first, then the oldest records of scheduled
     requests, then the oldest others. A host list or a profile counts once. ``count``
-    gets an outcome and a number of records. One thread at a time calls it; any thread
-    may read properties and count_lost().
+    gets an outcome and a number of records. Any thread may call it; flush() and
+    write(), one at a time.
     """
 
     def __init__(
@@ -54,11 +54,12 @@ class PendingRecords:
         self._count = count
         self._clock = clock
         self._most_bytes = most_bytes
+        self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
+        self._writing = 0  # of the first of them, which are being written
         self._shared: Counter[str] = Counter()
         self._bytes = 0
         self._successes = 0  # of those that wait
-        self._losing = threading.Lock()
         self._lost = 0  # what the writer has not been given yet
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
@@ -70,14 +71,14 @@ class PendingRecords:
     @property
     def waits_s(self) -> float:
         """The seconds for which the oldest record has waited to be written."""
-        try:
+        with self._lock:
+            if not self._waiting:
+                return 0.0
             return self._clock.monotonic() - self._waiting[0].since_s
-        except IndexError:
-            return 0.0
 
     def count_lost(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
-        with self._losing:
+        with self._lock:
             self._lost += records
         self._tell(LOST, records)
 
@@ -88,41 +89,54 @@ class PendingRecords:
         except Exception:
             LOG.exception('%d records are not counted as %s', records, outcome)
 
-    def add(self, record: DecisionRecord) -> None:
-        """Have a record wait to be written; raise nothing."""
-        try:
-            encoded = self._writer.encoded(record)
-        except Exception:  # a defect costs no other record
-            LOG.exception('Record %s cannot be encoded', record.head.id)
-            self.count_lost(1)
-            return
-        if encoded is not None:
-            self._waiting.append(_Waiting(self._clock.monotonic(), encoded))
-            new = [key for key in encoded.shared if not self._shared[key]]
-            self._bytes += encoded.size + sum(len(encoded.shared[key]) for key in new)
-            self._shared.update(encoded.shared.keys())
-            self._successes += encoded.is_success
-            self._make_room()
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Write records, and those that wait."""
+        self.add(records)
+        self.flush()
 
-    def _make_room(self) -> None:
-        """Forget the oldest records."""
-        lost = 0
-        if self._bytes > self._most_bytes:
-            self._drop_whole()
-        while self._bytes > self._most_bytes and self._waiting:
-            oldest = 0
-            if self._successes:
-                records = enumerate(each.record for each in self._waiting)
-                oldest = next(i for i, record in records if record.is_success)
-            self._forget(self._waiting.pop(oldest).record)
-            lost += 1
+    def add(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records wait to be written; raise nothing."""
+        for record in records:
+            try:
+                encoded = self._writer.encoded(record)
+            except Exception:  # a defect costs no other record
+                LOG.exception('Record %s cannot be encoded', record.head.id)
+                self.count_lost(1)
+            else:
+                if encoded is not None:
+                    self._add(encoded)
+
+    def _add(self, record: EncodedRecord) -> None:
+        with self._lock:
+            self._waiting.append(_Waiting(self._clock.monotonic(), record))
+            new = [key for key in record.shared if not self._shared[key]]
+            self._bytes += record.size + sum(len(record.shared[key]) for key in new)
+            self._shared.update(record.shared.keys())
+            self._successes += record.is_success
+            lost = self._make_room()
         if lost:
             self.count_lost(lost)
 
+    def _make_room(self) -> int:
+        """Forget the oldest records, but for those being written; return how many."""
+        lost = 0
+        if self._bytes > self._most_bytes:
+            self._drop_whole()
+        while self._bytes > self._most_bytes and len(self._waiting) > self._writing:
+            oldest = self._writing
+            if self._successes:
+                places = range(self._writing, len(self._waiting))
+                successes = (i for i in places if self._waiting[i].record.is_success)
+                oldest = next(successes, self._writing)
+            self._forget(self._waiting.pop(oldest).record)
+            lost += 1
+        return lost
+
     def _drop_whole(self) -> None:
-        """Forget the requests that are kept whole. They take the most room: no record
-        is lost for them."""
-        for place, (since_s, record) in enumerate(self._waiting):
+        """Forget the requests that are kept whole, but for those being written. They
+        take the most room: no record is lost for them."""
+        for place in range(self._writing, len(self._waiting)):
+            since_s, record = self._waiting[place]
             if record.whole is not None:
                 self._bytes -= len(record.whole)
                 self._waiting[place] = _Waiting(since_s, replace(record, whole=None))
@@ -150,21 +164,43 @@ class PendingRecords:
         if now < self._retry_at:
             return
         try:
-            while batch := [each.record for each in self._waiting[:BATCH]]:
+            while batch := self._batch():
                 self._write_batch(batch)
         except errors.StoreFailed as problem:
             self._note(problem, now)
-            self._drop_whole()
+            with self._lock:
+                self._writing = 0
+                self._drop_whole()
         else:
             if self.problem is not None:
                 LOG.info('The decision log is written again')
             self.problem = None
+        finally:
+            self._writing = 0
+
+    def _batch(self) -> Sequence[EncodedRecord]:
+        """Begin to write the oldest records, and return them.
+
+        They are a quarter of what may wait: others come meanwhile.
+        """
+        batch: list[EncodedRecord] = []
+        size = 0
+        with self._lock:
+            for _, record in self._waiting[:BATCH]:
+                size += record.size
+                if batch and size > self._most_bytes // 4:
+                    break
+                batch.append(record)
+            self._writing = len(batch)
+        return batch
 
     def _write_batch(self, batch: Sequence[EncodedRecord]) -> None:
         is_written = self._wrote(batch)
-        for record in batch:
-            self._forget(record)
-        del self._waiting[: len(batch)]
+        with self._lock:
+            for record in batch:
+                self._forget(record)
+            del self._waiting[: len(batch)]
+            self._writing = 0
         if not is_written:
             self.count_lost(len(batch))
             return
@@ -184,7 +220,7 @@ class PendingRecords:
         except Exception:
             LOG.exception('%d records cannot be written, and are lost', len(batch))
             return False
-        with self._losing:
+        with self._lock:
             self._lost -= lost
         return True
 

@@ -87,11 +87,10 @@ def write_some(directory, process, records):
     for number in range(records):
         notes = [random.randbytes(BODY_BYTES)]
         record = unique(project_id=process, flavor=str(number), body={'notes': notes})
-        pending.add(record)
-        pending.flush()
+        pending.write([record])
     while len(pending):
         time.sleep(0.01)
-        pending.flush()
+        pending.write(())
     return lost
 
 

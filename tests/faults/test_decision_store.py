@@ -65,12 +65,11 @@ class WatchedStore:
         """Write new records, each by itself."""
         for _ in range(number):
             self.records.append(make_record(self.clock.time()))
-            self.pending.add(self.records[-1])
-            self.pending.flush()
+            self.pending.write(self.records[-1:])
 
     def try_again(self):
         self.clock.go_on(RETRY_S)
-        self.pending.flush()
+        self.pending.write(())
 
     def found(self):
         """The heads that are in the files, the oldest first."""
@@ -177,8 +176,7 @@ def test_request_kept_whole_that_has_no_room_costs_no_record(make_store):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512 << 10, hard))
     try:
-        store.pending.add(large)
-        store.pending.flush()
+        store.pending.write([large])
         assert store.pending.problem is not None
         store.try_again()
         store.assert_all_is_there()

@@ -71,8 +71,7 @@ def test_a_store_keeps_files(metrics, tmp_path):
     conf = make_conf(novasched={'decisions_dir': str(tmp_path)})
     opened = open_store(conf, metrics)
     record = make_record()
-    opened.pending.add(record)
-    opened.pending.flush()
+    opened.pending.write([record])
     opened.store.close()
     assert opened.reader.find(Criteria()) == [record.head]
     assert metrics.size() > 0
@@ -82,7 +81,6 @@ def test_without_files_records_stay_in_memory(metrics, conf):
     opened = open_store(conf, metrics, in_memory=True)
     assert isinstance(opened.reader, MemoryDecisions)
     record = make_record()
-    opened.pending.add(record)
-    opened.pending.flush()
+    opened.pending.write([record])
     assert opened.reader.find(Criteria()) == [record.head]
     assert (opened.directory, metrics.size()) == (None, 0)

@@ -67,20 +67,13 @@ def make(store, clock, counted, **options):
     return PendingRecords(store, count, clock, **options)
 
 
-def write(pending, records):
-    """Write records, and those that wait."""
-    for record in records:
-        pending.add(record)
-    pending.flush()
-
-
 def ids_of(records):
     return [record.head.id for record in records]
 
 
 def test_records_are_written_together(pending, store, counted):
     records = [make_record() for _ in range(BATCH + 1)]
-    write(pending, records)
+    pending.write(records)
     assert [len(each) for each in store.transactions] == [BATCH, 1]
     assert store.ids() == ids_of(records)
     assert counted == {'written': BATCH + 1}
@@ -88,12 +81,12 @@ def test_records_are_written_together(pending, store, counted):
 
 
 def test_without_records_nothing_is_written(pending, store):
-    write(pending, [])
+    pending.write(())
     assert store.tried == 0
 
 
 def test_a_head_alone_counts_as_reduced(pending, counted):
-    write(pending, [DecisionRecord(make_record().head), make_record()])
+    pending.write([DecisionRecord(make_record().head), make_record()])
     assert counted == {'written': 1, 'reduced': 1}
 
 
@@ -101,14 +94,14 @@ def test_records_wait_and_are_written_in_order(pending, store, clock, counted):
     store.is_unavailable = True
     records = [make_record(host=host) for host in ('a', None, 'b', None)]
     for record in records:
-        write(pending, [record])
+        pending.write([record])
     assert (store.tried, len(pending), counted) == (1, 4, {})
     assert 'database is locked' in str(pending.problem)
     store.is_unavailable = False
-    write(pending, [])
+    pending.write(())
     assert store.transactions == []
     clock.go_on(RETRY_S)
-    write(pending, [])
+    pending.write(())
     assert store.ids() == ids_of(records)
     assert (counted, pending.problem) == ({'written': 4}, None)
 
@@ -118,15 +111,15 @@ def test_the_oldest_successes_go_first(store, clock, counted):
     most = 4 * RecordEncoder()(records[1]).size + 40
     pending = make(store, clock, counted, most_bytes=most)
     store.is_unavailable = True
-    write(pending, records)
+    pending.write(records)
     assert counted == {'lost': 1}
-    write(pending, [make_record(host=None) for _ in range(2)])
+    pending.write([make_record(host=None) for _ in range(2)])
     assert counted == {'lost': 3}
-    write(pending, [make_record(host=None)])
+    pending.write([make_record(host=None)])
     assert counted == {'lost': 4}
     store.is_unavailable = False
     clock.go_on(RETRY_S)
-    write(pending, [])
+    pending.write(())
     assert store.ids()[0] == records[3].head.id
     assert len(store.ids()) == 4
 
@@ -142,15 +135,42 @@ def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
     large = sum(map(len, RecordEncoder()(one).shared.values()))
     pending = make(store, clock, counted, most_bytes=int(2.5 * large))
     store.is_unavailable = True
-    write(pending, [one, *[replace(one, head=make_record().head) for _ in range(9)]])
-    write(pending, [other])
+    pending.write([one, *[replace(one, head=make_record().head) for _ in range(9)]])
+    pending.write([other])
     assert (len(pending), counted) == (11, {})
-    write(pending, [record('third')])
+    pending.write([record('third')])
     assert (len(pending), counted) == (2, {'lost': 10})
     store.is_unavailable = False
     clock.go_on(RETRY_S)
-    write(pending, [])
+    pending.write(())
     assert pending._bytes == 0
+
+
+def test_record_under_a_hung_write_is_not_lost(store, clock, counted):
+    """While a write hangs, others come, for which there is no room."""
+    writing, kept = [make_record(host='a')], [make_record(host=None)]
+    written = store.write_encoded
+
+    def hang(records, lost=0):
+        pending.add(kept)
+        clock.go_on(5.0)
+        assert (len(pending), pending.waits_s) == (1, 5.0)
+        store.write_encoded = written
+        written(records, lost)
+
+    pending = make(store, clock, counted, most_bytes=RecordEncoder()(writing[0]).size)
+    store.write_encoded = hang
+    pending.write(writing)
+    assert store.ids() == ids_of(writing)
+    assert (counted, len(pending), pending._bytes) == ({'written': 1, 'lost': 1}, 0, 0)
+
+
+def test_a_batch_leaves_room_for_others(store, clock, counted):
+    records = [make_record(host='a') for _ in range(9)]
+    size = RecordEncoder()(records[0]).size
+    pending = make(store, clock, counted, most_bytes=10 * size)
+    pending.write(records)
+    assert [len(each) for each in store.transactions] == [2, 2, 2, 2, 1]
 
 
 def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
@@ -158,9 +178,9 @@ def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
         raise OSError(28, 'No space left on device')
 
     pending = PendingRecords(store, count, clock)
-    write(pending, [make_record()])
+    pending.write([make_record()])
     pending.count_lost(1)
-    write(pending, [make_record()])
+    pending.write([make_record()])
     assert (len(store.ids()), store.lost, len(pending)) == (2, 1, 0)
     assert '1 records are not counted as written' in caplog.text
 
@@ -168,7 +188,7 @@ def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
 def test_one_line_a_minute_says_so(pending, store, clock, caplog):
     store.is_unavailable = True
     for _ in range(100):
-        write(pending, [make_record()])
+        pending.write([make_record()])
         clock.go_on(2 * LOG_EVERY_S / 100)
     lines = [each.getMessage() for each in caplog.records]
     lines = [line for line in lines if 'Records of decisions cannot be' in line]
@@ -181,7 +201,7 @@ def test_a_record_that_cannot_be_encoded_costs_no_other(
 ):
     odd = make_record(uuid=object())
     records = [make_record(), odd, make_record()]
-    write(pending, records)
+    pending.write(records)
     assert store.ids() == ids_of([records[0], records[2]])
     assert counted == {'written': 2, 'lost': 1}
     assert f'Record {odd.head.id} cannot be encoded' in caplog.text
@@ -191,20 +211,20 @@ def test_records_that_can_never_be_written_stop_no_others(
     pending, store, counted, caplog
 ):
     store.problem = TypeError('of a value')
-    write(pending, [make_record(), make_record(host=None)])
+    pending.write([make_record(), make_record(host=None)])
     assert (len(pending), counted) == (0, {'lost': 2})
     assert '2 records cannot be written, and are lost' in caplog.text
     store.problem = None
-    write(pending, [make_record()])
+    pending.write([make_record()])
     assert counted == {'written': 1, 'lost': 2}
     assert store.lost == 2
-    write(pending, [make_record()])
+    pending.write([make_record()])
     assert store.lost == 2
 
 
 def test_record_without_a_store_is_not_counted(clock, counted):
     pending = make(MemoryDecisions('none'), clock, counted)
-    write(pending, [make_record(), make_record(host=None)])
+    pending.write([make_record(), make_record(host=None)])
     assert (len(pending), counted) == (0, Counter())
 
 
@@ -217,8 +237,7 @@ def test_requests_kept_whole_go_before_any_record(store, clock, counted):
     pending = make(store, clock, counted, most_bytes=50_000)
     store.is_unavailable = True
     records = [with_request(make_record(), 20_000) for _ in range(5)]
-    for record in records:
-        pending.add(record)
+    pending.add(records)
     store.is_unavailable = False
     pending.flush()
     assert store.ids() == ids_of(records)
