@@ -294,10 +294,11 @@ class CopyKeeper:
         A node is waited for within LAG_S after it was noticed. The age of nodes of the
         first look is unknown: they are waited for until a later copy was read.
         """
-        if self._copy is None:
+        copy = self._copy  # another thread may replace it
+        if copy is None:
             return False
-        look = self._compare(self._copy)
-        if look.missing and self._copy.as_of <= look.began_at:
+        look = self._compare(copy)
+        if look.missing and copy.as_of <= look.began_at:
             return True
         now = self._clock.monotonic()
         return any(now - at <= LAG_S for at in look.new_since.values())

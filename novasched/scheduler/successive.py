@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision on the next instance of a request, made from the one before it.
 
-One host has changed since, so only that is asked about, but by weighers that compare
-hosts. What comes of it is the same as
-from decide(), which is called wherever that is not certain.
+One host has changed since. Only this host is filtered and weighed again; weighers that
+compare hosts weigh all. The result equals what decide() gives, which is called wherever
+that is not certain.
 """
 
 from __future__ import annotations

@@ -23,8 +23,10 @@ from novasched.scheduler.flavor_sizes import FlavorSize, FlavorSizes, parse_size
 from novasched.scheduler.hosts import Floats, HostTable
 from novasched.scheduler.weighers import Weigher, multiplier_opt
 
-MOST_SIZES = 32
-"""Sizes of requests whose costs are kept."""
+MOST_SIZES = 16
+"""Sizes of requests whose costs are kept: 5 MB each for 32 flavors on 10,000 hosts."""
+MOST_ROOM = 1e15
+"""What infinite room counts as: slots of it still have a sum."""
 MOST_NODES = 8
 """NUMA nodes of a host that are counted."""
 AMOUNTS = 5
@@ -259,8 +261,8 @@ def _room_of_nodes(nodes: Floats, hosts: HostTable, whole: Room, guest: Guest) -
 
 
 def _known(amounts: Floats) -> Floats:
-    """Return amounts with 0 where one is unknown."""
-    return np.where(np.isnan(amounts), 0.0, amounts)
+    """Return finite amounts, with 0 where one is unknown."""
+    return np.nan_to_num(amounts).clip(-MOST_ROOM, MOST_ROOM)
 
 
 def _needs(guest: Guest) -> Needs:

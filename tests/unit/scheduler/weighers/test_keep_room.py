@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Room for flavors: on whole hosts, on NUMA nodes, and the flavors that are meant."""
 
+import numpy as np
 import pytest
 
 from novasched import errors
@@ -49,6 +50,16 @@ def test_shares_weigh_flavors():
     assert weights.tolist() == pytest.approx(
         [-3 / 6 - 0.5 * 4 / 6, -3 * 4 / 6 - 0.5 / 6]
     )
+
+
+def test_infinite_room_of_a_host_leaves_others_their_weight():
+    weigher = KeepRoomWeigher(1.0, [BIG])
+    request = factories.request(vcpus=2, memory_mb=2048)
+    three = hosts((8, 8), (6, 6), (3, 3), ram_allocation_ratio=[1.0, 1.0, float('inf')])
+    weights = weigher.weigh(three, request)
+    assert (weights <= 0).all()
+    others = three[np.array([0, 1])]
+    assert weigher.weigh(others, request).tolist() == [-1 / 4, 0]
 
 
 def test_ratios_make_room():
