@@ -13,8 +13,9 @@ import time
 
 import pytest
 
-from novasched.inspection.questions.explain import explanation_of
+from novasched.inspection.questions.explain import Explanation
 from novasched.inspection.texts import funnel
+from novasched.runtime.typed_json import of_json
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
 from tests.live.servers.process import completed
@@ -67,7 +68,7 @@ def test_the_demo_as_json_on_a_database_that_is_empty_again_in_the_end(
     run = novasched('demo', '-f', 'json', '--database', f'sqlite:///{path}')
     assert run.returncode == 0, run.stderr
     made = json.loads(run.stdout)
-    assert funnel.summary(explanation_of(made).stages) == '16 -> 11 -> 4'
+    assert funnel.summary(of_json(Explanation, made).stages) == '16 -> 11 -> 4'
     assert made['picked'] == SELECTED
     assert [row['host'] for row in made['top']] == RANKED
     (server,) = made['servers']
