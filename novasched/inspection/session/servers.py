@@ -50,7 +50,7 @@ class ServerFinder:
 
     ``make_engine`` gets the URL of a cell's database; ``unavailable`` are the names of
     cells that are known not to answer. All cells are asked at once, and have
-    ``within_s`` to answer.
+    ``within_s`` to answer, or as long as they take.
     """
 
     def __init__(
