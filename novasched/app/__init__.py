@@ -113,12 +113,14 @@ def _as_it_is(inner: Wrapped) -> Wrapped:
 @dataclass(frozen=True)
 class Wrappers:
     """Wraps what decisions read; each gets the real one. ``assumed`` makes what
-    remembers picks, instead of what the options say."""
+    remembers picks, instead of what the options say. Without ``claims``, nothing is
+    remembered or verified of what was picked."""
 
     api: Callable[[ApiStore], ApiStore] = _as_it_is
     cells: Callable[[CellStores], CellStores] = _as_it_is
     placement: Callable[[Placement], Placement] = _as_it_is
     assumed: Callable[[Profile], AssumedInstances | None] | None = None
+    claims: bool = True
 
 
 @dataclass(frozen=True)
@@ -263,8 +265,10 @@ def compose_reader(
             placement=placement,
             rng=sources.rng,
             watch=watch,
-            assumed=assumed(profile.of_release(of)),
+            assumed=assumed(profile.of_release(of)) if wrappers.claims else None,
         )
+        if not wrappers.claims:
+            context = replace(context, enforce_groups=False, enforce_capacity=False)
         policy = QueryPolicy.from_conf(conf, of)
         return RequestAttempts(
             driver=driver_loading.driver_from_conf(conf, context),

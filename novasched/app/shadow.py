@@ -68,10 +68,8 @@ def compose(
         profile,
         make_log=shadow_log,
         transport_url=dependencies.transport.conf.transport_url,
-        # Nova assumes nothing of its picks for other requests.
-        wrappers=app.Wrappers(
-            placement=shadow_log.claimless, assumed=lambda profile: None
-        ),
+        # What we pick is not where the server goes: other requests must not see it.
+        wrappers=app.Wrappers(placement=shadow_log.claimless, claims=False),
         found=kept.release.at_least(find(conf, services, clock)),
     )
     view, copy = reader.view, reader.copy

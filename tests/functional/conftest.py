@@ -321,8 +321,8 @@ class Cloud:
         self.stack.callback(engine.dispose)
         return kind(Database(engine))
 
-    def compose(self, **given):
-        """Compose a scheduler; its view is loaded, its server not started."""
+    def compose(self, compose=app.compose, **given):
+        """Compose a scheduler or a shadow; its view is loaded, no server started."""
         api_engine = engines.api_engine(self.conf)
         self.stack.callback(api_engine.dispose)
         parts = {
@@ -336,7 +336,7 @@ class Cloud:
             'instrumentation': self.instrumentation(),
             **given,
         }
-        scheduler = app.compose(self.conf, app.Dependencies(**parts))
+        scheduler = compose(self.conf, app.Dependencies(**parts))
         self.stack.callback(scheduler.view.close)
         self.stack.callback(scheduler.close)
         scheduler.view.load()

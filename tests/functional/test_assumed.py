@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.app import shadow
 from novasched.app.sources import Kept
 from novasched.db import tables
 from novasched.runtime.clock import SystemClock
@@ -179,6 +180,18 @@ def test_members_that_come_one_by_one_are_kept_apart(make):
         group = factories.group('soft-anti-affinity', members=[uuid])
         found += made.ask(scheduler, [uuid], instance_group=group)
     assert sorted(found) == [['h1'], ['h2'], ['h3']]
+
+
+def test_shadow_sees_no_member_on_a_host_that_it_picked(make):
+    """Nova may have picked another host."""
+    made = make(PLAIN, [])
+    made.conf.set_override('transport_url', 'rabbit://127.0.0.1:1/')  # it taps nothing
+    compared = made.compose(shadow.compose)
+    members, found = new_uuids(3), []
+    for uuid in members:
+        group = factories.group('soft-anti-affinity', members=members)
+        found += made.ask(compared, [uuid], instance_group=group)
+    assert found == [['h1']] * 3
 
 
 @pytest.mark.parametrize('assume_picks', [True, False])

@@ -49,8 +49,8 @@ class ServerFinder:
     API database cannot be asked; a cell that cannot is named in ``unreadable``.
 
     ``make_engine`` gets the URL of a cell's database; ``unavailable`` are the names of
-    cells that are known not to answer. All cells are asked at once, and have
-    ``within_s`` to answer, or as long as they take.
+    cells that are known not to answer. All cells are asked at once, for ``within_s``
+    or as long as they take.
     """
 
     def __init__(
