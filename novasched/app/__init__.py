@@ -265,10 +265,10 @@ def compose_reader(
             placement=placement,
             rng=sources.rng,
             watch=watch,
-            assumed=assumed(profile.of_release(of)) if wrappers.claims else None,
+            assumed=assumed(profile.of_release(of)),
         )
         if not wrappers.claims:
-            context = replace(context, enforce_groups=False, enforce_capacity=False)
+            context = context.claimless()
         policy = QueryPolicy.from_conf(conf, of)
         return RequestAttempts(
             driver=driver_loading.driver_from_conf(conf, context),

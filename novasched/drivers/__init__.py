@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from oslo_config import cfg
@@ -124,6 +124,11 @@ class DriverContext:
             enforce_capacity=conf.novasched.enforce_capacity,
             watch=watch or PluginTiming.from_conf(conf),
         )
+
+    def claimless(self) -> Self:
+        """Return a context in which picks are not claimed: none is remembered, and
+        neither groups nor capacity are verified after it."""
+        return replace(self, assumed=None, enforce_groups=False, enforce_capacity=False)
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,7 @@ class ManagedPlacer:
             view=view,
             placement=self._placement,
             rng=rng,
-            enforce_groups=False,
-            enforce_capacity=False,
-        )
+        ).claimless()
         attempts = RequestAttempts(
             driver=driver_loading.driver_from_conf(policy.conf, context),
             view=view,

@@ -155,7 +155,7 @@ class Replayer:
             rng=seed,
         )
         # Members and usages that placement had are in the rows.
-        self._context = replace(context, enforce_groups=False, enforce_capacity=False)
+        self._context = context.claimless()
         self._driver = driver_loading.driver_from_conf(conf, self._context)
         # Drivers of ours find the candidates on the hosts.
         is_ours = type(self._driver).__module__.startswith('novasched.drivers.')
