@@ -188,8 +188,8 @@ class LogMaker:
             }
 
         def providers() -> ProviderTable | None:
-            current = copy and copy.current(math.inf)
-            return current.table if current else None
+            current = None if copy is None else copy.current(math.inf)
+            return None if current is None else current.table
 
         recorded = HistoryRecorder(
             settings,
