@@ -20,6 +20,7 @@ from novasched.ports.placement import (
     FORGET_AFTER_S,
     MAY_ARRIVE,
     STANDS,
+    UNDO_WITHIN_S,
     Candidate,
     Candidates,
     CandidateVerifier,
