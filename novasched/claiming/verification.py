@@ -71,7 +71,6 @@ class RemainingCapacity:
         self._excluded: list[Candidate] = []
 
     def copy(self) -> Self:
-        """Return an independent copy."""
         copied = type(self)(self._summaries)
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()

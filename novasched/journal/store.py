@@ -270,7 +270,6 @@ class File:
         return begins
 
     def mark(self, offset: int, state: bytes) -> None:
-        """Overwrite the state of a line."""
         if os.pwrite(self._descriptor, state, offset) != len(state):
             raise OSError(f'{self.path}: nothing was written')
         if state == SETTLED:

@@ -114,7 +114,7 @@ def choose(
     """Return the first in which ``make`` can write; it raises OSError if it cannot.
 
     Unless it ``makes`` the directory, nothing is made, as this may not be the user of
-    the service: the directory above in which it would have to be made is tried.
+    the service. Then the existing directory above is tried.
     """
     tried: list[str] = []
     is_option_refused = False

@@ -190,7 +190,6 @@ class ProvidersApi:
         )
 
     def tree(self, id_: int) -> Listed:
-        """Return the providers of the tree that one is in."""
         return self.listed(f'?in_tree={self.uuids.names[id_]}')
 
     def provider(self, id_: int) -> Listed:
@@ -234,7 +233,6 @@ class ProvidersApi:
         return np.stack([found, np.full_like(found, aggregate_id)], axis=1)
 
     def class_ids(self) -> set[int]:
-        """Return the ids of all resource classes."""
         return self._get(
             '/resource_classes',
             lambda said: {
@@ -243,7 +241,6 @@ class ProvidersApi:
         )
 
     def trait_ids(self) -> set[int]:
-        """Return the ids of all traits."""
         return self._get(
             '/traits', lambda said: set(map(self.traits.of, _list(said['traits'])))
         )
