@@ -11,7 +11,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -72,12 +71,7 @@ class Throttle:
             raise errors.StoreFailed(STORE, 'its reader is closed')
         self.began = self.clock.monotonic()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         now = self.clock.monotonic()
         taken_s = (now - self.began) / self.share
         since = max(self._next, self.began - CREDIT_S)
