@@ -223,7 +223,6 @@ class Outages:
         return not outage.is_back and lasts_s <= LONGEST_OUTAGE * self.patience_s
 
     def now(self) -> list[Outage]:
-        """Return the current outages."""
         now_s = self._clock.monotonic()
         with self._lock:
             return [

@@ -69,7 +69,7 @@ def prepare(conf: cfg.ConfigOpts) -> str | None:
         return None
     if not _has_files():
         return IN_MEMORY
-    return files.from_conf(conf, files.make).warning
+    return files.from_conf(conf, makes=True).warning
 
 
 class DecisionStore(NamedTuple):

@@ -30,6 +30,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.outages import PLACEMENT
 from novasched.ports import (
     NO_CALLER,
+    UNDO_WITHIN_S,
     Caller,
     Candidate,
     Claimed,
@@ -57,8 +58,6 @@ NOT_ROLLED_BACK = (
     'it was claimed before an outage, and is not rolled back, as another delivery of '
     'this request may have been answered with it; but it is in conflict'
 )
-UNDO_WITHIN_S = 30.0
-"""How long a request may go on undoing its claims, however many there are."""
 
 
 class ClaimJournal:
@@ -257,8 +256,7 @@ class Claims:
         ):
             outcome = self._placement.claim(
                 self._context,
-                request.instance_uuid,
-                candidate,
+                wanted[0],
                 self._version,
                 request.project_id,
                 self._user_of(request),

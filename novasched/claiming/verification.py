@@ -13,7 +13,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched import errors
@@ -71,7 +71,6 @@ class RemainingCapacity:
         self._excluded: list[Candidate] = []
 
     def copy(self) -> Self:
-        """Return an independent copy."""
         copied = type(self)(self._summaries)
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()
@@ -201,21 +200,17 @@ class HostInCell(Verifier):
         return [CHANGED if pick.node_uuid in changed else None for pick in picks]
 
 
+@dataclass(eq=False)
 class CandidateInPlacement(Verifier):
     """Placement would offer the candidate now; ``verifier`` is of its copy."""
 
-    def __init__(
-        self,
-        verifier: CandidateVerifier,
-        recorder: DecisionRecorder,
-    ) -> None:
-        self._verifier = verifier
-        self._recorder = recorder
+    verifier: CandidateVerifier
+    recorder: DecisionRecorder
 
     def before(self, picks: Sequence[ClaimRequest]) -> Sequence[Retry | None]:
         try:
-            with self._recorder.stage('verify'):
-                offered = self._verifier.still_offered(
+            with self.recorder.stage('verify'):
+                offered = self.verifier.still_offered(
                     [(pick.node_uuid, pick.candidate) for pick in picks]
                 )
         except errors.CopyError as problem:
@@ -225,7 +220,7 @@ class CandidateInPlacement(Verifier):
         return [None if is_offered else VOID for is_offered in offered]
 
     def claimed(self, picks: Sequence[ClaimRequest]) -> None:
-        self._verifier.claimed(pick.candidate for pick in picks)
+        self.verifier.claimed(pick.candidate for pick in picks)
 
 
 def is_short(left: float, amount: int, capacity: int) -> bool:

@@ -35,7 +35,6 @@ class AggregateView:
         self.version = 0
 
     def all(self) -> list[Aggregate]:
-        """Return the aggregates by id."""
         return [self._by_id[id_] for id_ in sorted(self._by_id)]
 
     def names(self) -> dict[str, str]:

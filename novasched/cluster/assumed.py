@@ -322,7 +322,6 @@ class AssumedInstances:
         return self._order
 
     def picks_after(self, key: HostKey, number: int) -> list[AssumedPick]:
-        """Return the picks on a host after the pick of that number."""
         return self._all(lambda one: one.pick.key == key and one.number > number)
 
     def any_forgotten(self, picks: Iterable[AssumedPick]) -> bool:

@@ -155,7 +155,6 @@ class Cells:
 
     @classmethod
     def from_conf(cls, conf: Any, stores: CellStores, clock: Clock) -> Self:
-        """Read the options."""
         own = conf.novasched
         return cls(
             stores,

@@ -67,7 +67,6 @@ class HeartbeatGrace:
 
     @classmethod
     def from_conf(cls, conf: Any, clock: Clock) -> Self:
-        """Read the options."""
         own = conf.novasched
         return cls(clock, own.heartbeat_grace, own.heartbeat_grace_for_each_cell)
 

@@ -71,7 +71,6 @@ class UsageRow(NamedTuple):
 
     @property
     def version(self) -> RowVersion:
-        """The version of the row."""
         free_ram_mb, _, vcpus_used, *_ = self.numbers
         topology, devices = self.shapes
         cells = topology.cells if topology else ()
@@ -291,7 +290,6 @@ def consumed(row: UsageRow, picks: Sequence[Pick], fitting: Fitting) -> dict[str
 
 
 def _object(value: Any) -> Objects:
-    """Return a column of one host."""
     column: Objects = np.empty(1, object)
     column[0] = value
     return column

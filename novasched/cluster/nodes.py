@@ -325,10 +325,7 @@ class ComputeNodes:
         changed, gone = cell.news(query, answer)
         since = cell.since(query.moment, self._overlap)
         log_stamps(cell.wrong_clocks, query, since, self._overlap, changed.values())
-        self._change(
-            {(uuid, id_): row for id_, row in changed.items()},
-            [(uuid, id_) for id_ in gone],
-        )
+        self._change(uuid, changed, gone)
         cell.take(query, answer, changed, gone)
         return not cell.is_in_doubt(query, answer)
 
@@ -339,17 +336,14 @@ class ComputeNodes:
             return
         log_invalid(cell.invalid_rows, uuid, now.invalid)
         news, gone = cell.take_some(query, ids, now)
-        self._change(
-            {(uuid, id_): row for id_, row in news.items()},
-            [(uuid, id_) for id_ in gone],
-        )
+        self._change(uuid, news, gone)
 
     def forget(self, cell_uuids: Collection[str]) -> None:
         """Forget everything about some cells."""
         for uuid in cell_uuids:
             cell = self.cells.pop(uuid, None)
             if cell is not None:
-                self._change({}, [(uuid, id_) for id_ in cell.rows])
+                self._change(uuid, {}, cell.rows)
 
     def ids_of(self, uuids: Iterable[str]) -> dict[str, list[int]]:
         """Return the ids of the nodes with these uuids, by the uuid of the cell."""
@@ -369,20 +363,22 @@ class ComputeNodes:
 
     def _change(
         self,
-        changed: Mapping[tuple[str, int], ComputeNodeRow],
-        gone: Collection[tuple[str, int]],
+        cell_uuid: str,
+        changed: Mapping[int, ComputeNodeRow],
+        gone: Collection[int],
     ) -> None:
         if not changed and not gone:
             return
-        values, invalid = {}, []
-        for key, row in changed.items():
+        values, removed = {}, [(cell_uuid, id_) for id_ in gone]
+        for id_, row in changed.items():
+            key = cell_uuid, id_
             if row.host is None:  # it cannot be used, see cell_query
-                invalid.append(key)
+                removed.append(key)
             else:
                 values[key] = host_values(row, self._ratios)
                 self.failures.see(key, values[key]['failed_builds'])
-        self.hosts.apply(values, [*gone, *invalid])
-        self.failures.remove([*gone, *invalid])
+        self.hosts.apply(values, removed)
+        self.failures.remove(removed)
         self.changes += 1
 
     def named(

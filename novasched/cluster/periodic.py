@@ -82,7 +82,6 @@ class PeriodicTasks:
         clock: Clock,
         others: Sequence[PeriodicTask],
     ) -> Self:
-        """Read the options."""
         own, phase = conf.novasched, random.uniform(0.5, 1.0)
         check_s, reconcile_s = own.check_interval, own.reconcile_interval
         return cls(view, clock, check_s, reconcile_s, others=others, phase=phase)

@@ -142,7 +142,6 @@ class ClusterView:
         measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
         heartbeats: Heartbeats | None = None,
     ) -> Self:
-        """Read the options."""
         down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
         keep_room = KeepRoomWeigher.from_conf(conf)
         return cls(

@@ -135,7 +135,6 @@ class PluginWeigher(_Adapter):
             self._takes_host = _takes_host(plugin.weight_multiplier)
 
     def weights(self, hosts: HostTable, request: RequestSpec) -> Any:
-        """Return the raw weights of the hosts."""
         with availability_zones.deciding(hosts):
             return self._weights(hosts, request)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import uuid as uuids
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -60,6 +61,7 @@ def _insert(api: Database, cell: Cell, now: datetime.datetime) -> bool:
     return api.insert(new)
 
 
+@dataclass(eq=False)
 class HostDiscovery:
     """Maps the compute hosts that the databases of cells show to their cells.
 
@@ -67,17 +69,10 @@ class HostDiscovery:
     step. Nova: nova-manage cell_v2 discover_hosts.
     """
 
-    def __init__(
-        self,
-        api: Database,
-        open_cell: Callable[[Cell], Database],
-        say: Callable[[str], None] = lambda line: None,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self._api = api
-        self._open_cell = open_cell
-        self._say = say
-        self._clock = clock
+    api: Database
+    open_cell: Callable[[Cell], Database]
+    say: Callable[[str], None] = lambda line: None
+    clock: Clock = SYSTEM_CLOCK
 
     def run(self, found: list[Cell], by_service: bool = False) -> Discovered:
         """Map the unmapped hosts of these cells; cell0 has none.
@@ -88,18 +83,18 @@ class HostDiscovery:
         search = self._by_service if by_service else self._by_node
         for cell in found:
             if cell.uuid == CELL0_UUID:
-                self._say('Skipping cell0 since it does not contain hosts.')
+                self.say('Skipping cell0 since it does not contain hosts.')
                 continue
             named = f" '{cell.name}'" if cell.name else ''
-            self._say(f'Getting computes from cell{named}: {cell.uuid}')
+            self.say(f'Getting computes from cell{named}: {cell.uuid}')
             before = len(outcome.mapped)
             try:
-                search(cell, self._open_cell(cell), outcome)
+                search(cell, self.open_cell(cell), outcome)
             except (errors.StoreFailed, errors.OptionError) as problem:
                 outcome.failed.append(problem)
                 continue
             made = len(outcome.mapped) - before
-            self._say(f'Found {made} unmapped computes in cell: {cell.uuid}')
+            self.say(f'Found {made} unmapped computes in cell: {cell.uuid}')
         return outcome
 
     def _by_node(self, cell: Cell, database: Database, outcome: Discovered) -> None:
@@ -107,14 +102,14 @@ class HostDiscovery:
             nodes = hosts.unmapped(connection)
         mapped = self._mapped() if nodes else set()
         for id_, host, uuid in nodes:
-            self._say(f"Checking host mapping for compute host '{host}': {uuid}")
+            self.say(f"Checking host mapping for compute host '{host}': {uuid}")
             if self._is_mapped(host, mapped):
                 continue
-            self._say(f"Creating host mapping for compute host '{host}': {uuid}")
+            self.say(f"Creating host mapping for compute host '{host}': {uuid}")
             mapped.add(host)  # a replica may not show it yet
             if self._map(cell, host, outcome):
                 with database.write() as connection:
-                    hosts.set_mapped(connection, id_, self._clock.utcnow())
+                    hosts.set_mapped(connection, id_, self.clock.utcnow())
 
     def _by_service(self, cell: Cell, database: Database, outcome: Discovered) -> None:
         with database.read() as connection:
@@ -122,27 +117,27 @@ class HostDiscovery:
         mapped = self._mapped() if rows else set()
         for row in rows:
             if not self._is_mapped(row.host, mapped):
-                self._say(f'Creating host mapping for service {row.host}')
+                self.say(f'Creating host mapping for service {row.host}')
                 mapped.add(row.host)
                 self._map(cell, row.host, outcome)
 
     def _mapped(self) -> set[str]:
-        with self._api.read() as connection:
+        with self.api.read() as connection:
             return cells.mapped_hosts(connection)
 
     def _is_mapped(self, host: str, known: set[str]) -> bool:
         """Ask the database about a host that is not known: it may ignore case."""
         if host in known:
             return True
-        with self._api.read() as connection:
+        with self.api.read() as connection:
             return cells.host_cell(connection, host) is not None
 
     def _map(self, cell: Cell, host: str, outcome: Discovered) -> bool:
         cell_id = sa.select(_m.id).where(_m.uuid == cell.uuid).scalar_subquery()
         new = sa.insert(tables.host_mappings).values(
-            host=host, cell_id=cell_id, created_at=self._clock.utcnow()
+            host=host, cell_id=cell_id, created_at=self.clock.utcnow()
         )
-        made = self._api.insert(new)
+        made = self.api.insert(new)
         if made:
             outcome.mapped.append((cell, host))
         else:

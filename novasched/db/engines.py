@@ -132,7 +132,6 @@ def read_only(engine: sa.Engine) -> sa.Engine:
 
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
-    """Return warnings about the options."""
     groups = ((conf.api_database, API_REPLICA), (conf.database, MAIN_REPLICA))
     return [
         f'{option} is used for reading, as synchronous_reader is off: decisions may '

@@ -212,7 +212,6 @@ class CellServerRows:
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self.database.engine.dispose()
 
     def _rows(

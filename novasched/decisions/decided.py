@@ -396,7 +396,6 @@ def reasons_of(
 
 
 def most_first(reasons: Iterable[StageReason]) -> list[StageReason]:
-    """Return reasons, the most frequent first."""
     return sorted(reasons, key=lambda reason: (-reason.count, reason.code))
 
 

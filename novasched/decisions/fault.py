@@ -88,7 +88,6 @@ class FaultText:
 
     @classmethod
     def from_conf(cls, conf: Any, builder: RecordBuilder) -> Self:
-        """Read the options."""
         return cls(builder, Level(conf.novasched.no_valid_host_detail))
 
     def explained(

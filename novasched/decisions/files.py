@@ -14,7 +14,7 @@ import re
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -190,19 +190,9 @@ def _candidates(conf: cfg.ConfigOpts) -> list[state_directory.Candidate]:
     return state_directory.candidates(conf, OPTION, os.environ, is_root, BELOW)
 
 
-def look(path: str) -> None:
-    """Try to write in a directory, or in the one in which it would have to be made.
-
-    Neither is made: this may not be the user of the service. Raises OSError.
-    """
-    make(state_directory.existing(path))
-
-
-def from_conf(
-    conf: cfg.ConfigOpts, attempt: Callable[[str], None] = look
-) -> state_directory.Directory:
+def from_conf(conf: cfg.ConfigOpts, makes: bool = False) -> state_directory.Directory:
     """Choose the directory in which this process writes."""
-    return state_directory.choose(_candidates(conf), attempt, MESSAGES)
+    return state_directory.choose(_candidates(conf), make, MESSAGES, makes)
 
 
 def existing(conf: cfg.ConfigOpts) -> Path:

@@ -273,6 +273,5 @@ class CollectedRecords(DecisionLog):
         self.records.append(self._builder.record(recorder))
 
     def clear(self) -> None:
-        """Forget all requests."""
         self.recorders.clear()
         self.records.clear()

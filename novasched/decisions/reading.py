@@ -429,8 +429,6 @@ class DecisionReader(abc.ABC):
         return tally_of(by, itertools.chain.from_iterable(found))
 
     def oldest_at(self) -> int | None:
-        """Return the time of the oldest record."""
-
         def ask(connection: sqlite3.Connection, _: int) -> int | None:
             row = connection.execute(
                 'SELECT at FROM decisions ORDER BY rowid LIMIT 1'

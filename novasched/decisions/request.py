@@ -57,13 +57,11 @@ def summary(request: RequestSpec) -> RequestSummary:
 
 
 def flavor_name(request: RequestSpec) -> str:
-    """Return the name of the flavor of a request."""
     flavor = request.if_set('flavor')
     return '' if flavor is None else cut(flavor.if_set('name') or '')
 
 
 def zone_of(request: RequestSpec) -> str:
-    """Return the availability zone that a request asks for."""
     return cut(request.if_set('availability_zone') or '')
 
 

@@ -101,7 +101,6 @@ def _insert(
 
 
 def insert_lost(connection: sqlite3.Connection, records: int, now_s: float) -> None:
-    """Insert that records were lost."""
     connection.execute(files.LOST)
     connection.execute('INSERT INTO lost VALUES (?, ?)', (int(now_s * 1e6), records))
 

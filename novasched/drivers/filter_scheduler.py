@@ -202,7 +202,6 @@ class RequestPlacement:
     def _decide_and_pick(
         self, state: PlacementState, index: int, pick: Pick
     ) -> tuple[PlacementState, Picked | Retry]:
-        """Decide for an instance, and pick its host."""
         state = self._decide(state, index, is_recorded=True)
         return state, pick(state, set())
 

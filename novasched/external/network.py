@@ -154,7 +154,6 @@ class NetworkClient:
         return cls(adapter_from_conf(conf), service=service_auth_from_conf(conf))
 
     def close(self) -> None:
-        """Close the connections."""
         if self._adapter is not None:
             self._adapter.session.session.close()
 

@@ -21,7 +21,6 @@ from novasched.journal.store import (
     Record,
     abandoned,
     directory_from_conf,
-    make_directory,
 )
 from novasched.ports import UndoOutcome, UndoUnanswered
 from novasched.runtime.log_once import LogOnce
@@ -307,4 +306,4 @@ def kept_in(path: str | None, claims: ClaimUndo, at_most_s: float) -> JournalSet
 
 def prepare(conf: cfg.ConfigOpts) -> str | None:
     """Make the directory of the journal; return what an operator must know of it."""
-    return directory_from_conf(conf, make_directory).warning
+    return directory_from_conf(conf, makes=True).warning

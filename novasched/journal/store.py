@@ -270,7 +270,6 @@ class File:
         return begins
 
     def mark(self, offset: int, state: bytes) -> None:
-        """Overwrite the state of a line."""
         if os.pwrite(self._descriptor, state, offset) != len(state):
             raise OSError(f'{self.path}: nothing was written')
         if state == SETTLED:
@@ -540,19 +539,11 @@ def make_directory(path: str) -> None:
     File.create(path).remove()
 
 
-def look_at_directory(path: str) -> None:
-    """Try to write in a directory, or in the one in which it would have to be made.
-
-    Neither is made: this may not be the user of the service. Raises OSError.
-    """
-    make_directory(state_directory.existing(path))
-
-
 def directory_from_conf(
-    conf: cfg.ConfigOpts, attempt: Callable[[str], None] = look_at_directory
+    conf: cfg.ConfigOpts, makes: bool = False
 ) -> state_directory.Directory:
     """Choose the directory for this process and its user."""
     found = state_directory.candidates(
         conf, DIRECTORY_OPTION, os.environ, os.geteuid() == 0
     )
-    return state_directory.choose(found, attempt, MESSAGES)
+    return state_directory.choose(found, make_directory, MESSAGES, makes)

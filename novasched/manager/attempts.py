@@ -14,10 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.claiming.claims import (
-    UNDO_WITHIN_S,
-    ClaimedRequest,
-)
+from novasched.claiming.claims import ClaimedRequest
 from novasched.claiming.request import (
     RequestAttempt,
     RetryBudget,
@@ -43,6 +40,7 @@ from novasched.placement_copy.copy import CopyKeeper
 from novasched.ports import (
     MAY_ARRIVE,
     STANDS,
+    UNDO_WITHIN_S,
     CallerGone,
     Candidates,
     Claimed,

@@ -63,7 +63,6 @@ class SchedulerManager:
 
     @property
     def driver(self) -> Driver:
-        """The driver that chooses the hosts."""
         return self.attempts.driver
 
     def follow(self, release: Release) -> None:
@@ -166,7 +165,6 @@ class SchedulerManager:
         self._view.aggregates.update(aggregates)
 
     def delete_aggregate(self, aggregate_id: int) -> None:
-        """Forget an aggregate."""
         self._view.aggregates.delete(aggregate_id)
 
     def update_instance_info(self, host: str, instances: Mapping[str, Any]) -> None:
@@ -177,7 +175,6 @@ class SchedulerManager:
         self._look_again(host)
 
     def delete_instance_info(self, host: str, instance_uuid: str) -> None:
-        """Forget an instance of a host."""
         self._view.instances.delete(host, instance_uuid)
         self._decision_log.saw(host, instance_uuid, None)
         self._look_again(host)

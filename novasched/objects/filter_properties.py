@@ -288,5 +288,4 @@ class AnswersAsDict:
     pop = _of_dict(FilterProperties.pop)
 
     def copy(self) -> dict[str, Any]:
-        """Return a plain dict."""
         return dict(self.filter_properties())

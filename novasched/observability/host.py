@@ -208,7 +208,6 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         return routes
 
     def show_health(self, headers: Mapping[str, str]) -> Response:
-        """Response for all workers."""
         reports, time = self.workers.reports(), stamp(self._clock.utcnow())
         checks = merged(reports)
         checks['workers'] = self.workers.check(reports, time)

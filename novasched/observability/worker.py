@@ -74,7 +74,6 @@ class Observer:
         self._endpoint: Endpoint | None = None
 
     def instrumentation(self) -> Instrumentation:
-        """Make the instrumentation of one service."""
         return Instrumentation(self._recorder, self._clock, self._settings)
 
     def begin(self, instrumentation: Instrumentation) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from novasched.objects.context import RequestContext
 from novasched.ports import (
-    Candidate,
     Candidates,
     Claimed,
     ClaimRequest,
@@ -52,12 +51,11 @@ class ClaimlessPlacement:
     def claim(
         self,
         context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
+        wanted: ClaimRequest,
         *args: Any,
         **more: Any,
     ) -> Claimed:
-        return self.grant(ClaimRequest(consumer_uuid, candidate))
+        return self.grant(wanted)
 
     def claim_all(
         self,

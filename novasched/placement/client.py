@@ -17,10 +17,11 @@ from novasched.objects.context import RequestContext
 from novasched.parsing import bounded_depth, parse_json
 from novasched.placement import allocations
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
-from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
+from novasched.placement.rollback import Rollback
 from novasched.placement.session import NoAnswer, ask, failed
 from novasched.placement.writes import AllocationWrites
 from novasched.ports import (
+    UNDO_WITHIN_S,
     Candidate,
     Candidates,
     Claimed,
@@ -125,15 +126,13 @@ class PlacementClient:
     def claim(
         self,
         context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
+        wanted: ClaimRequest,
         version: str,
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
         check: Check = never,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
-        wanted = ClaimRequest(consumer_uuid, candidate)
         owner = {'project_id': project_id, 'user_id': user_id}
         outcome = ConsumerClaim(
             self._adapter,

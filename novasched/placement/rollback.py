@@ -50,7 +50,6 @@ from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
-UNDO_WITHIN_S = 30.0
 TOGETHER = 20
 """Claims that are undone by one POST.
 

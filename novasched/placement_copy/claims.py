@@ -83,23 +83,18 @@ class PlacementWithCopy:
         return None
 
     def claim(
-        self,
-        context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
-        *args: Any,
-        **more: Any,
+        self, context: RequestContext, wanted: ClaimRequest, *args: Any, **more: Any
     ) -> Claimed | ClaimRefused | ClaimUnknown:
-        outcome = self._inner.claim(context, consumer_uuid, candidate, *args, **more)
+        outcome = self._inner.claim(context, wanted, *args, **more)
         known = outcome if isinstance(outcome, ClaimRefused) else [outcome]
-        self._take_in({consumer_uuid: candidate}, known)
+        self._take_in([wanted], known)
         return outcome
 
     def claim_all(
         self, context: RequestContext, wanted: Sequence[ClaimRequest], *args: Any
     ) -> Outcome:
         outcome = self._inner.claim_all(context, wanted, *args)
-        self._take_in({one.consumer_uuid: one.candidate for one in wanted}, outcome)
+        self._take_in(wanted, outcome)
         return outcome
 
     def undo(
@@ -114,8 +109,8 @@ class PlacementWithCopy:
         self._copy.own_claims.forget(each for each in consumers if each not in left)
         return left
 
-    def _take_in(self, wanted: Mapping[str, Candidate], outcome: Outcome) -> None:
-        taken = {consumer: _amounts(each) for consumer, each in wanted.items()}
+    def _take_in(self, wanted: Sequence[ClaimRequest], outcome: Outcome) -> None:
+        taken = {each.consumer_uuid: _amounts(each.candidate) for each in wanted}
         if isinstance(outcome, ClaimRefused):
             uuids = {uuid for amounts in taken.values() for uuid in amounts}
             self._copy.invalidate(outcome.exhausted[:1] if outcome.exhausted else uuids)

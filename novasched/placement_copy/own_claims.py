@@ -97,7 +97,6 @@ class OwnClaims:
 
 
 def together(taken: Iterable[Amounts]) -> Amounts:
-    """Return the sum of amounts."""
     found: dict[str, Counter[str]] = {}
     for each in taken:
         for uuid, amounts in each.items():

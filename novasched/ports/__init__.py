@@ -20,6 +20,7 @@ from novasched.ports.placement import (
     FORGET_AFTER_S,
     MAY_ARRIVE,
     STANDS,
+    UNDO_WITHIN_S,
     Candidate,
     Candidates,
     CandidateVerifier,
@@ -126,8 +127,9 @@ class CallerGone(errors.RequestError):
         return f'No caller waits for this request any more: {self.why}'
 
 
-class Caller(Protocol):
-    """The RPC caller of one request."""
+class Caller:
+    """The RPC caller of one request. Of this base, none waits: the answer counts as
+    delivered."""
 
     def check(self) -> None:
         """Raise CallerGone when the caller no longer waits for the answer.
@@ -139,19 +141,23 @@ class Caller(Protocol):
     def patience_left_s(self) -> float | None:
         """Return for how long from now the caller certainly still waits, if known. It
         does so even if this process dies now and sends no further sign of life."""
+        return None
 
     def answer_left_s(self) -> float:
         """Return how long from now the caller waits if it gets signs of life.
 
         Infinite if it waits for ever, or this is not known.
         """
+        return 0.0
 
     def resting(self) -> contextlib.AbstractContextManager[None]:
         """Return a context manager for work that only waits: another request may be
         served meanwhile."""
+        return contextlib.nullcontext()
 
     def when_answered(self, done: Callable[[], None]) -> None:
         """Have ``done`` called when the answer has been handed over."""
+        done()
 
     def if_undeliverable(self, undo: Callable[[], None]) -> None:
         """Have ``undo`` called in the place of ``done`` when the answer certainly
@@ -159,29 +165,7 @@ class Caller(Protocol):
         the answer waits for a caller that reconnects."""
 
 
-class NoCaller:
-    """Nobody waits for an answer: it counts as delivered. Satisfies Caller."""
-
-    def check(self) -> None:
-        """Nothing."""
-
-    def patience_left_s(self) -> float | None:
-        return None
-
-    def answer_left_s(self) -> float:
-        return 0.0
-
-    def resting(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def when_answered(self, done: Callable[[], None]) -> None:
-        done()
-
-    def if_undeliverable(self, undo: Callable[[], None]) -> None:
-        """Nothing."""
-
-
-NO_CALLER = NoCaller()
+NO_CALLER = Caller()
 
 
 @dataclass(frozen=True)

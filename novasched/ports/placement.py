@@ -213,6 +213,8 @@ class UndoUnanswered(errors.AllocationDeleteFailed):
     """Placement does not answer: it is no use to ask it to undo more now."""
 
 
+UNDO_WITHIN_S = 30.0
+"""How long a request may go on undoing its claims, however many there are."""
 MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 """Why a claim is not undone whose consumer holds nothing."""
 STANDS = 'a claim of unknown fate stands, or one like it'
@@ -260,15 +262,14 @@ class Placement(Protocol):
     def claim(
         self,
         context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
+        wanted: ClaimRequest,
         version: str,
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
         check: Check = never,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
-        """Claim a candidate for a consumer; ``adds``: beside what it holds already.
+        """Claim a candidate; ``adds``: beside what it holds already.
 
         ``check`` is called if the claim waits for others; what it raises ends it.
         Raises errors.AllocationUpdateFailed when the consumer holds something

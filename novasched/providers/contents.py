@@ -428,7 +428,6 @@ def _whole(values: Floats) -> Ints:
 def _used(
     contents: Contents, places: _Places, inventories: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    """Return the inventories with what is used of each."""
     usage = dict(_split(contents.usage, contents.class_names))
     found = {}
     for name, inventory in inventories.items():

@@ -113,7 +113,6 @@ class ProviderTable:
 
     @cached_property
     def rows_by_uuid(self) -> dict[str, int]:
-        """The row of each provider."""
         return {uuid: row for row, uuid in enumerate(self.uuids)}
 
     def ids_of(self, uuids: Iterable[str]) -> Ints:
@@ -250,7 +249,6 @@ class ProviderTable:
         }
 
     def traits_of(self, row: int) -> list[str]:
-        """Return the names of the traits of a provider."""
         names, words = list(self.traits), self.trait_bits[row].astype('<u4')
         bits = np.unpackbits(words.view(np.uint8), bitorder='little')
         return [names[at] for at in np.flatnonzero(bits).tolist()]

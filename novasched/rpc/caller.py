@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from novasched.ports import CallerGone
+from novasched.ports import Caller, CallerGone
 from novasched.rpc.broker import (
     CLOCK_EVERY_S,
     UNANSWERED,
@@ -72,8 +72,8 @@ def _positive(value: Any) -> float:
     return number if number > 0 else math.inf
 
 
-class RpcCaller:
-    """The caller of one request over oslo.messaging. Satisfies ports.Caller.
+class RpcCaller(Caller):
+    """The caller of one request over oslo.messaging.
 
     ``queues`` knows the readers of answers, ``has_room`` whether one more answer may be
     parked. ``resting`` lets another thread work while the request's thread waits.
@@ -90,7 +90,7 @@ class RpcCaller:
             [], contextlib.AbstractContextManager[None]
         ] = contextlib.nullcontext,
     ) -> None:
-        self.resting = resting
+        self._resting = resting
         self._incoming = incoming
         self._queue = getattr(incoming, 'reply_q', None) or ''
         self._queues = queues if self._queue else None
@@ -202,6 +202,9 @@ class RpcCaller:
         answer_s, sign_s = self._patience
         left_s = min(answer_s - self.waits_s, sign_s / 2, sign_s - self.silent_s)
         return None if math.isinf(left_s) else max(0.0, left_s)
+
+    def resting(self) -> contextlib.AbstractContextManager[None]:
+        return self._resting()
 
     def answer_left_s(self) -> float:
         return self._patience.answer_s - self.waits_s

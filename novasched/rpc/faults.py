@@ -39,7 +39,6 @@ class Form:
     keywords: Callable[[Any], dict[str, Any]]
 
     def of(self, error: errors.RequestError) -> WireError:
-        """Return the error in this form."""
         code = {} if self.code is None else {'code': self.code}
         return self.wire(str(error), {**self.keywords(error), **code})
 

@@ -133,7 +133,6 @@ class Notifications:
         return made
 
     def close(self) -> None:
-        """Close the connections to the bus."""
         if self._transport is not None:
             self._transport.cleanup()
 

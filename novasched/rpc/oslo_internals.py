@@ -91,7 +91,6 @@ def rabbit_options(conf: cfg.ConfigOpts, url: Any) -> Any:
 
 
 def driver_of(transport: Any) -> Any:
-    """Return the driver behind a transport."""
     return transport._driver
 
 

@@ -124,7 +124,6 @@ class PickSender:
             self._changed.notify()
 
     def close(self) -> None:
-        """Send no more."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -146,7 +145,6 @@ class PickSender:
                 self.send(fresh)
 
     def send(self, changes: Mapping[str, _PickChange]) -> None:
-        """Send changes now."""
         try:
             wire = {u: one.pick and _primitive(one.pick) for u, one in changes.items()}
             ended = {u: sorted(one.ended) for u, one in changes.items() if one.ended}

@@ -106,15 +106,22 @@ def existing(path: str) -> str:
 
 
 def choose(
-    found: Sequence[Candidate], attempt: Callable[[str], None], messages: Messages
+    found: Sequence[Candidate],
+    make: Callable[[str], None],
+    messages: Messages,
+    makes: bool,
 ) -> Directory:
-    """Return the first that can be written, by what raises OSError if it cannot be."""
+    """Return the first in which ``make`` can write; it raises OSError if it cannot.
+
+    Unless it ``makes`` the directory, nothing is made, as this may not be the user of
+    the service. Then the existing directory above is tried.
+    """
     tried: list[str] = []
     is_option_refused = False
     for path, option in found:
         problem = None
         try:
-            attempt(path)
+            make(path if makes else existing(path))
         except OSError as error:
             problem = error
         if problem is None or problem.errno in _PASSING:

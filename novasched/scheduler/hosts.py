@@ -120,12 +120,10 @@ def address(value: Any) -> Any:
 
 
 def own_dict(value: Any) -> Any:
-    """Return a copy of a dict."""
     return dict(value) if isinstance(value, Mapping) else value
 
 
 def own_lists(value: Any) -> Any:
-    """Return a copy of a list of lists."""
     return [own_lists(each) for each in value] if isinstance(value, list) else value
 
 

@@ -42,7 +42,6 @@ number of hosts that it is given."""
 def unwatched(
     kind: str, name: str, hosts: int
 ) -> contextlib.AbstractContextManager[Any, None]:
-    """Watch nothing."""
     return _NOTHING
 
 
@@ -68,7 +67,6 @@ class Profile:
         return [w for w in self.weighers if not w.is_optional or w.multiplier]
 
     def of_release(self, release: Release) -> Profile:
-        """Return the profile by the rules of a release of nova."""
         filters = tuple(each.of_release(release) for each in self.filters)
         fitting = self.fitting.of_release(release)
         return replace(self, filters=filters, fitting=fitting, release=release)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from novasched.db.servers import ServerRow
@@ -36,6 +36,7 @@ class ServersOfCells(Protocol):
         """Return the text of the last fault of each server that had one since then."""
 
 
+@dataclass(eq=False)
 class ChoiceFinder:
     """Finds out what nova chose.
 
@@ -43,22 +44,16 @@ class ChoiceFinder:
     cannot be asked is unknown.
     """
 
-    def __init__(
-        self,
-        placement: Placement,
-        hosts_by_node: Callable[[], Mapping[str, str]],
-        servers: ServersOfCells,
-    ) -> None:
-        self._placement = placement
-        self._hosts_by_node = hosts_by_node
-        self._servers = servers
+    placement: Placement
+    hosts_by_node: Callable[[], Mapping[str, str]]
+    servers: ServersOfCells
 
     def held(self, context: RequestContext, uuids: Sequence[str]) -> Holders | None:
         """Return the hosts of which servers hold something; None if placement fails."""
-        found = self._placement.holders(context, uuids, {})
+        found = self.placement.holders(context, uuids, {})
         if isinstance(found, QueryFailed):
             return None
-        hosts = self._hosts_by_node()
+        hosts = self.hosts_by_node()
         return {
             uuid: frozenset(hosts[n] for n in found.get(uuid, ()) if n in hosts)
             for uuid in uuids
@@ -66,12 +61,12 @@ class ChoiceFinder:
 
     def rows(self, uuids: Sequence[str]) -> dict[str, ServerRow]:
         """Return the row of each server that is there."""
-        return {row.uuid: row for row in self._servers.rows(uuids)} if uuids else {}
+        return {row.uuid: row for row in self.servers.rows(uuids)} if uuids else {}
 
     def fault(self, uuid: str, since_s: float) -> str:
         """Return the text of a server's last fault since then; '' if it had none."""
         since = datetime.datetime.fromtimestamp(since_s - SKEW_S, datetime.UTC)
-        found = self._servers.faults([uuid], since.replace(tzinfo=None))
+        found = self.servers.faults([uuid], since.replace(tzinfo=None))
         return found.get(uuid, '')
 
 

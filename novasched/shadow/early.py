@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from keystoneauth1.adapter import Adapter
 
@@ -15,23 +16,17 @@ from novasched.ports import QueryFailed
 from novasched.providers.table import Amounts
 
 
+@dataclass(eq=False)
 class EarlyClaims:
     """Takes claims out of the copy of placement for as long as a request lasts.
 
     ``copy`` returns the copy, or None if there is none that can be used.
     """
 
-    def __init__(
-        self,
-        adapter: Adapter,
-        own_claims: OwnClaims,
-        copy: Callable[[], PlacementCopy | None],
-        now_s: Callable[[], float],
-    ) -> None:
-        self._adapter = adapter
-        self._own_claims = own_claims
-        self._copy = copy
-        self._now_s = now_s
+    adapter: Adapter
+    own_claims: OwnClaims
+    copy: Callable[[], PlacementCopy | None]
+    now_s: Callable[[], float]
 
     def take_out(self, context: RequestContext, consumers: Sequence[str]) -> list[str]:
         """Take out what consumers hold; return those whose claims the copy showed.
@@ -41,9 +36,9 @@ class EarlyClaims:
         """
         done = []
         for consumer in consumers:
-            if consumer in self._own_claims:  # another tap of a reload has done it
+            if consumer in self.own_claims:  # another tap of a reload has done it
                 continue
-            held = held_by(self._adapter, context, consumer)
+            held = held_by(self.adapter, context, consumer)
             if isinstance(held, QueryFailed) or not held.allocations:
                 continue
             if self._shows(context, held.allocations):
@@ -51,18 +46,18 @@ class EarlyClaims:
                     provider: {name: -amount for name, amount in amounts.items()}
                     for provider, amounts in held.allocations.items()
                 }
-                self._own_claims.add({consumer: freed}, self._now_s())
+                self.own_claims.add({consumer: freed}, self.now_s())
                 done.append(consumer)
         return done
 
     def put_back(self, consumers: Sequence[str]) -> None:
         """Show the claims of consumers again."""
-        self._own_claims.forget(consumers)
+        self.own_claims.forget(consumers)
 
     def _shows(self, context: RequestContext, amounts: Amounts) -> bool:
         """Return whether the copy has the usages that placement has now."""
-        copy = self._copy()
-        now = usages(self._adapter, context, amounts)
+        copy = self.copy()
+        now = usages(self.adapter, context, amounts)
         if copy is None or isinstance(now, QueryFailed):
             return False
         rows = copy.table.rows_by_uuid

@@ -10,6 +10,7 @@ from tests.faults.audit import Bounds
 from tests.faults.callers import until
 from tests.functional.conftest import Host, new_uuids
 from tests.support.clouds import factories
+from tests.support.clouds.factories import pinned
 from tests.support.tables.examples import scaled
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8')
@@ -53,12 +54,6 @@ def test_a_claim_that_fills_a_host_beyond_its_capacity_is_undone(cloud):
     made.proxy.on('PUT', CLAIMS, race)
     assert made.ask(made.compose(), [uuid], memory_mb=512) == [['h2']]
     assert made.held() == {uuid: {'h2'}, other: {'h1'}}
-
-
-def pinned():
-    """Four CPUs of its own: a NUMA cell for itself."""
-    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
-    return {'numa_topology': factories.guest_topology(cell), 'vcpus': 4}
 
 
 def cells(number):

@@ -14,6 +14,7 @@ from novasched.db import tables
 from novasched.runtime.clock import SystemClock
 from tests.functional.conftest import Host, new_uuids
 from tests.support.clouds import factories
+from tests.support.clouds.factories import pinned
 
 PLAIN = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
 APART = ['ServerGroupAntiAffinityFilter']
@@ -21,12 +22,6 @@ APART = ['ServerGroupAntiAffinityFilter']
 
 def node(number=0):
     return factories.numa_cell(number, range(4 * number, 4 * number + 4))
-
-
-def pinned():
-    """Four CPUs of its own: a node for itself."""
-    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
-    return {'numa_topology': factories.guest_topology(cell), 'vcpus': 4}
 
 
 def report(made, node, **usage):

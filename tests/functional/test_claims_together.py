@@ -14,7 +14,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
 from novasched.placement.writes import SLOW_S, AllocationWrites
-from novasched.ports import CallerGone, Claimed, ClaimRefused
+from novasched.ports import CallerGone, Claimed, ClaimRefused, ClaimRequest
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import put_between
 from tests.support.tables.cases import cases
@@ -112,7 +112,13 @@ class Claiming:
         check = self.checks.get(consumer, lambda: None)
         context = RequestContext(overwrite=False)
         return self._client.claim(
-            context, consumer, candidate, '1.36', 'p', 'u', check=check, **options
+            context,
+            ClaimRequest(consumer, candidate),
+            '1.36',
+            'p',
+            'u',
+            check=check,
+            **options,
         )
 
     def together(self, first_node, others, leaving=0):

@@ -12,7 +12,7 @@ from novasched.inspection.session import dry_run
 from novasched.inspection.session.dry_run import DryPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
-from novasched.ports import Candidates, Claimed
+from novasched.ports import Candidates, Claimed, ClaimRequest
 from tests.functional.commands import sources
 from tests.functional.conftest import Host, new_uuids
 from tests.support.clouds import factories
@@ -143,7 +143,8 @@ def test_answers_have_less_by_what_was_claimed(made):
     claims = []
     while candidate in offered(dry_placement)[0]:
         (uuid,) = new_uuids()
-        made_claim = dry_placement.claim(context, uuid, candidate, '1.36', 'p', 'u')
+        wanted = ClaimRequest(uuid, candidate)
+        made_claim = dry_placement.claim(context, wanted, '1.36', 'p', 'u')
         assert isinstance(made_claim, Claimed)
         claims.append(made_claim)
     assert offered(real) == before
@@ -152,8 +153,8 @@ def test_answers_have_less_by_what_was_claimed(made):
     limited = f'limit=2&{QUERY}'
     assert offered(dry_placement, limited)[0] == before[0][1:3]
     for claim in claims:
-        uuid = claim.consumer_uuid
-        real.claim(context, uuid, candidate, '1.36', 'p', 'u')
+        wanted = ClaimRequest(claim.consumer_uuid, candidate)
+        real.claim(context, wanted, '1.36', 'p', 'u')
     assert offered(dry_placement)[0] == offered(real)[0]
     assert dry_placement.undo(context, claims, 1.0) == {}
     assert offered(dry_placement) == offered(real)

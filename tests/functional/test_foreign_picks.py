@@ -46,11 +46,9 @@ def message(scheduler):
     other = AssumedInstances(on_pick=sender)
     view = other.see(lambda: scheduler.view.hosts(None))
     (host,) = [each for each in view.hosts.states() if each.host == 'h0']
-    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
     request = factories.request(
         instance_uuid=new_uuids()[0],
-        numa_topology=factories.guest_topology(cell),
-        vcpus=4,
+        **factories.pinned(),
         pci_requests=factories.devices(),
     )
     other.add(host, view.base, request)

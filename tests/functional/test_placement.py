@@ -21,6 +21,7 @@ from novasched.ports import (
     Candidates,
     Claimed,
     ClaimRefused,
+    ClaimRequest,
     QueryFailed,
 )
 from novasched.resources import PrefilterContext, build_query, prefilters
@@ -71,8 +72,8 @@ def claim(client, context, candidate):
     """Return a function that claims on a node, by its number."""
 
     def run(consumer, number, adds=False):
-        one = candidate(number)
-        return client.claim(context, consumer, one, '1.36', 'project', 'user', adds)
+        wanted = ClaimRequest(consumer, candidate(number))
+        return client.claim(context, wanted, '1.36', 'project', 'user', adds)
 
     return run
 
@@ -162,7 +163,9 @@ def test_no_room(client, context, nodes, candidate, claim, held, consumer):
     stale = candidate(0)
     claim(str(uuid.uuid4()), 0)
     claim(str(uuid.uuid4()), 0)
-    refused = client.claim(context, consumer, stale, '1.36', 'project', 'user')
+    refused = client.claim(
+        context, ClaimRequest(consumer, stale), '1.36', 'project', 'user'
+    )
     assert isinstance(refused, ClaimRefused)
     assert refused.status == 409
     assert 'Unable to allocate inventory' in refused.text
@@ -170,7 +173,8 @@ def test_no_room(client, context, nodes, candidate, claim, held, consumer):
 
 
 def test_no_project(client, context, candidate, consumer):
-    refused = client.claim(context, consumer, candidate(0), '1.36', None, 'user')
+    wanted = ClaimRequest(consumer, candidate(0))
+    refused = client.claim(context, wanted, '1.36', None, 'user')
     assert isinstance(refused, ClaimRefused)
     assert refused.status == 400
 

@@ -24,7 +24,7 @@ from novasched.placement.client import PlacementClient
 from novasched.placement_copy import copy
 from novasched.placement_copy.claims import PlacementWithCopy
 from novasched.placement_copy.readers.database import DatabaseReader
-from novasched.ports import Candidates, ClaimRefused, ClaimUnknown
+from novasched.ports import Candidates, ClaimRefused, ClaimRequest, ClaimUnknown
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
 from novasched.resources.query import VERSION, Group, Query
@@ -132,7 +132,11 @@ class Served:
     def _claim(self, rng, own, candidate):
         consumer = worlds.new_uuid(rng)
         outcome = self._placement.claim(
-            RequestContext(overwrite=False), consumer, candidate, VERSION, 'p', 'u'
+            RequestContext(overwrite=False),
+            ClaimRequest(consumer, candidate),
+            VERSION,
+            'p',
+            'u',
         )
         if isinstance(outcome, ClaimRefused):
             kind = 'conflict' if outcome.conflicted else 'refused'

@@ -17,7 +17,7 @@ from novasched.objects.filter_properties import filter_properties_dict
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import ClaimRefused, ClaimUnknown, Placement
+from novasched.ports import ClaimRefused, ClaimRequest, ClaimUnknown, Placement
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import CellLink, CellLinks
 from novasched_lab.db.api_servers import ApiServers
@@ -146,8 +146,7 @@ class Task:
         uuid, user_id = request.instance_uuid, self.context.user_id
         outcome = self.conductor.placement.claim(
             self.context.elevated(),
-            uuid,
-            candidate,
+            ClaimRequest(uuid, candidate),
             selection.allocation_request_version or '1.36',
             request.project_id,
             (request.user_id if 'user_id' in request else None) or user_id,

@@ -10,9 +10,9 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
 from novasched.ports import (
-    Candidate,
     Claimed,
     ClaimRefused,
+    ClaimRequest,
     ClaimUnknown,
     Placement,
 )
@@ -35,18 +35,13 @@ class RivalPlacement:
         self.aggregates = inner.aggregates
 
     def claim(
-        self,
-        context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
-        *args: Any,
-        **more: Any,
+        self, context: RequestContext, wanted: ClaimRequest, *args: Any, **more: Any
     ) -> Claimed | ClaimRefused | ClaimUnknown:
         """Claim a candidate, after the other one."""
         if self.is_faster:
             self.is_faster = False
-            self._take_memory(next(iter(candidate['allocations'])))
-        return self._inner.claim(context, consumer_uuid, candidate, *args, **more)
+            self._take_memory(next(iter(wanted.candidate['allocations'])))
+        return self._inner.claim(context, wanted, *args, **more)
 
     def _take_memory(self, provider: str) -> None:
         url = f'/resource_providers/{provider}'

@@ -76,8 +76,9 @@ class Placement:
         self.conflicts = Counter()
         self.claimed = []
 
-    def claim(self, context, consumer_uuid, candidate, version, project_id, user_id):
-        (provider,) = candidate['allocations']
+    def claim(self, context, wanted, version, project_id, user_id):
+        consumer_uuid = wanted.consumer_uuid
+        (provider,) = wanted.candidate['allocations']
         host = provider.removeprefix('rp-')
         if host in self.silent:
             return ClaimUnknown(consumer_uuid, 'no answer')

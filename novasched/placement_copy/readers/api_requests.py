@@ -11,7 +11,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -72,12 +71,7 @@ class Throttle:
             raise errors.StoreFailed(STORE, 'its reader is closed')
         self.began = self.clock.monotonic()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         now = self.clock.monotonic()
         taken_s = (now - self.began) / self.share
         since = max(self._next, self.began - CREDIT_S)
@@ -190,7 +184,6 @@ class ProvidersApi:
         )
 
     def tree(self, id_: int) -> Listed:
-        """Return the providers of the tree that one is in."""
         return self.listed(f'?in_tree={self.uuids.names[id_]}')
 
     def provider(self, id_: int) -> Listed:
@@ -234,7 +227,6 @@ class ProvidersApi:
         return np.stack([found, np.full_like(found, aggregate_id)], axis=1)
 
     def class_ids(self) -> set[int]:
-        """Return the ids of all resource classes."""
         return self._get(
             '/resource_classes',
             lambda said: {
@@ -243,7 +235,6 @@ class ProvidersApi:
         )
 
     def trait_ids(self) -> set[int]:
-        """Return the ids of all traits."""
         return self._get(
             '/traits', lambda said: set(map(self.traits.of, _list(said['traits'])))
         )

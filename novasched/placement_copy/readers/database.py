@@ -107,7 +107,6 @@ class DatabaseReader:
         self._database = database
 
     def read(self, hints: CloudHints = NO_HINTS) -> Contents:
-        """Return all there is."""
         with self._snapshot() as connection:
             return self._whole(connection)
 

@@ -85,7 +85,6 @@ class SharedFileReader(PlainReads):
         self.behind_s = 0.0
 
     def read(self, hints: CloudHints = NO_HINTS) -> Contents:
-        """Return all there is."""
         return self._read(self._inner.read, True, hints)
 
     def read_since(

@@ -72,11 +72,9 @@ class HostLimit(ColumnFilter):
         return hook
 
     def limit_of(self, host: HostState) -> int:
-        """Return the limit of one host."""
         return self.limit
 
     def limits(self, hosts: HostTable) -> Ints:
-        """Return the limit of each host."""
         return np.full(len(hosts), self.limit)
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:

@@ -68,7 +68,6 @@ class PciPassthroughFilter(WritingFilter):
 
 
 def have_candidates(hosts: HostTable) -> Mask:
-    """Return which hosts have an allocation candidate left."""
     return np.array([bool(each) for each in hosts.allocation_candidates], bool)
 
 

@@ -95,6 +95,12 @@ def guest_topology(*cells, emulator=None):
     return InstanceNUMATopology(cells=list(cells), emulator_threads_policy=emulator)
 
 
+def pinned():
+    """Return fields of a request for four CPUs of its own: a NUMA cell for itself."""
+    cell = guest_cell(cpus=range(4), policy='dedicated')
+    return {'numa_topology': guest_topology(cell), 'vcpus': 4}
+
+
 def pools(*flat):
     """Return the JSON text of pools of PCI devices, from numbers or plain dicts."""
     pool = {'vendor_id': '8086', 'product_id': '1520', 'count': 1}

@@ -137,9 +137,8 @@ class FakePlacement:
         """Answer every query with an error from now on."""
         self.failure = QueryFailed(status, text)
 
-    def claim(
-        self, context, consumer, wanted, version, project_id, user_id, adds=False, **_
-    ):
+    def claim(self, context, wanted, version, project_id, user_id, adds=False, **_):
+        consumer, wanted = wanted.consumer_uuid, wanted.candidate
         self.tried.append((consumer, next(iter(wanted['allocations']))))
         self.owner = (project_id, user_id)
         outcome = self.script.pop(0) if self.script else 'claimed'

@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.claiming.claims import CHUNK, UNDO_WITHIN_S, Claims, chunks
+from novasched.claiming.claims import CHUNK, Claims, chunks
 from novasched.claiming.request import (
     Again,
     RequestAttempt,
@@ -22,6 +22,7 @@ from novasched.outages import PLACEMENT
 from novasched.ports import (
     NO_CALLER,
     STANDS,
+    UNDO_WITHIN_S,
     CallerGone,
     Candidates,
     ClaimRequest,

@@ -358,10 +358,10 @@ class SlowPlacement(FakePlacement):
         super().__init__(*providers)
         self.meanwhile = []
 
-    def claim(self, context, consumer, *args, **kwargs):
+    def claim(self, *args, **kwargs):
         if self.meanwhile:
             self.meanwhile.pop(0)()
-        return super().claim(context, consumer, *args, **kwargs)
+        return super().claim(*args, **kwargs)
 
 
 class TestOtherSchedulers:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud of two cells, and a view of it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from novasched.cluster.cells import FAILURES, Cells
@@ -71,3 +73,9 @@ def cloud():
     made.view.load()
     yield made
     made.view.close()
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(20) as pool:
+        yield pool

@@ -33,12 +33,7 @@ ALONE = factories.hosts(
     ],
     pci_stats=[factories.pools(2)],
 ).state(0)
-PINNED = {
-    'numa_topology': factories.guest_topology(
-        factories.guest_cell(cpus=range(4), policy='dedicated')
-    ),
-    'vcpus': 4,
-}
+PINNED = factories.pinned()
 
 
 def row(seconds=0, free_ram_mb=8000, vcpus_used=0, shapes=None):

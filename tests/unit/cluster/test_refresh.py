@@ -2,7 +2,6 @@
 """Each caller gets a refresh that began after it called; callers share."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -32,12 +31,6 @@ class Gated:
 
     def wait_entered(self):
         assert self.entered.acquire(timeout=DEADLINE_S)
-
-
-@pytest.fixture
-def threads():
-    with ThreadPoolExecutor(20) as pool:
-        yield pool
 
 
 def test_one_caller_gets_one_read():

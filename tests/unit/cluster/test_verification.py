@@ -2,7 +2,6 @@
 """Reads of picked hosts beside looks at all cells: what is newer stays."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -99,12 +98,6 @@ def test_a_cell_that_does_not_answer_has_changed(cloud):
     cloud.b.fail()
     assert view.changed({node(1).uuid, node(3).uuid}, seen) == {node(3).uuid}
     assert set(view.hosts(None).host.tolist()) == {'h1', 'h2'}
-
-
-@pytest.fixture
-def threads():
-    with ThreadPoolExecutor(20) as pool:
-        yield pool
 
 
 def test_requests_during_a_read_share_the_next_read(threads):

@@ -2,10 +2,8 @@
 """A cloud on which novasched-status is run."""
 
 import functools
-import http.server
 import io
 import json
-import threading
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +15,7 @@ from novasched.manage.status import Status
 from novasched.ports import CELL0_UUID
 from novasched_lab.db import schema
 from tests.support.databases.databases import Copies, Databases, cell_mapping
+from tests.support.servers.http_servers import HttpServer, JsonHandler
 
 CHECKS = (
     'Cells v2',
@@ -38,60 +37,33 @@ CHECKS = (
 SUCCESS, WARNING, FAILURE = range(3)
 
 
-class Placement(http.server.BaseHTTPRequestHandler):
+class Placement(JsonHandler):
     """Answers GET / with what the server was told, and has a token for anybody."""
 
-    def do_GET(self):
-        status, body = self.server.answer
-        self.send_response(status)
-        self.send_header('Content-Length', str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def get(self):
+        self.answer(*self.server.service.answer)
 
-    def do_POST(self):
-        self.rfile.read(int(self.headers['Content-Length']))
+    def post(self):
+        self.body()
         if not self.path.startswith('/v3/'):
-            return self.send_error(404)
-        host, port = self.server.server_address
-        catalog = [
-            {
-                'type': 'placement',
-                'endpoints': [
-                    {
-                        'interface': 'internal',
-                        'region_id': 'Earth',
-                        'url': f'http://{host}:{port}',
-                    }
-                ],
-            }
-        ]
-        token = {'token': {'catalog': catalog, 'expires_at': '2999-01-01T00:00:00Z'}}
-        body = json.dumps(token).encode()
-        self.send_response(201)
-        self.send_header('X-Subject-Token', 't')
-        self.send_header('Content-Length', str(len(body)))
-        self.end_headers()
-        return self.wfile.write(body)
-
-    def log_message(self, *args):
-        """Say nothing."""
+            return self.answer(404)
+        url = f'http://{self.headers["Host"]}'
+        endpoint = {'interface': 'internal', 'region_id': 'Earth', 'url': url}
+        catalog = [{'type': 'placement', 'endpoints': [endpoint]}]
+        token = {'catalog': catalog, 'expires_at': '2999-01-01T00:00:00Z'}
+        return self.answer(201, {'token': token}, X_Subject_Token='t')
 
 
 def versions(newest):
-    return 200, json.dumps({'versions': [{'max_version': newest}]}).encode()
+    return 200, {'versions': [{'max_version': newest}]}
 
 
 @pytest.fixture
 def placement():
-    """A server in the place of placement; its `answer` is a status and a body."""
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Placement)
-    server.answer = versions('1.39')
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """A server in the place of placement; its `answer` is a status and what it says."""
+    with HttpServer(Placement) as server:
+        server.answer = versions('1.39')
+        yield server
 
 
 class Cloud:
@@ -99,7 +71,7 @@ class Cloud:
 
     def __init__(self, directory, placement, copies):
         self._directory = directory
-        self.endpoint = f'http://127.0.0.1:{placement.server_address[1]}'
+        self.endpoint = placement.url
         self.engines = {
             name: sa.create_engine(f'sqlite:///{directory}/{name}')
             for name in ('api', 'main', 'c1')

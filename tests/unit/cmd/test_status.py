@@ -89,19 +89,19 @@ def test_hosts_are_to_be_mapped(cloud, nodes, code, says):
     ('too old', versions('1.10'), 'Placement API version 1.36 needed, you have 1.10.'),
     (
         'not found',
-        (404, b'{}'),
+        (404, {}),
         'Placement API does not seem to be running. URL/ answers HTTP 404: correct '
         '[placement] endpoint_override or the endpoint in the service catalog.',
     ),
     (
         'broken',
-        (500, b'oh'),
+        (500, 'oh'),
         'Placement API does not seem to be running. URL/ answers HTTP 500: correct '
         '[placement] endpoint_override or the endpoint in the service catalog.',
     ),
     (
         'unknown',
-        (401, b'{}'),
+        (401, {}),
         'Placement service credentials do not work. URL/ answers HTTP 401: correct '
         '[placement] auth_type and what it asks for.',
     ),

@@ -34,7 +34,7 @@ def test_checks_for_a_shadow_are_made_on_demand(cloud, words):
 
 
 def test_placement_that_refuses_is_a_failure(cloud, placement):
-    placement.answer = (403, b'{}')
+    placement.answer = (403, {})
     result, details = judge(cloud)[1]['Account of placement']
     assert (result, 'needs the role service' in details) == (FAILURE, True)
 

@@ -23,7 +23,7 @@ def test_configured_directory_is_made_and_found(conf, tmp_path):
     chosen = files.from_conf(conf)
     assert chosen == (str(tmp_path / 'decisions'), None)
     assert os.listdir(tmp_path) == []  # root may only be looking
-    assert files.from_conf(conf, files.make) == chosen
+    assert files.from_conf(conf, makes=True) == chosen
     assert stat.S_IMODE((tmp_path / 'decisions').stat().st_mode) == 0o700
     with pytest.raises(errors.OptionError, match='there are no records'):
         files.existing(conf)

@@ -10,7 +10,6 @@ import pytest
 from novasched.journal.store import (
     DIRECTORY_OPTION,
     MESSAGES,
-    look_at_directory,
     make_directory,
 )
 from novasched.runtime import state_directory
@@ -20,8 +19,8 @@ from tests.support.tables.cases import cases
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
 
 
-def choose(found, attempt):
-    return state_directory.choose(found, attempt, MESSAGES)
+def choose(found, make=make_directory, makes=False):
+    return state_directory.choose(found, make, MESSAGES, makes)
 
 
 def candidates(conf, environ, is_root):
@@ -102,17 +101,17 @@ def test_a_default_that_is_set_too_counts_as_set(conf):
 
 def test_a_directory_is_made_for_its_user_alone(tmp_path):
     path = tmp_path / 'a' / 'b'
-    assert choose([Candidate(str(path))], make_directory) == Directory(str(path))
+    assert choose([Candidate(str(path))], makes=True) == Directory(str(path))
     for made in (path, path.parent):
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert list(path.iterdir()) == []
 
 
-@pytest.mark.parametrize('attempt', [look_at_directory, make_directory])
-def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
+@pytest.mark.parametrize('makes', [False, True])
+def test_the_first_that_can_be_written_is_chosen(tmp_path, makes):
     (tmp_path / 'file').touch()
     names = ('file/a', 'b', 'c')
-    found = choose([Candidate(str(tmp_path / name)) for name in names], attempt)
+    found = choose([Candidate(str(tmp_path / name)) for name in names], makes=makes)
     assert found.path == str(tmp_path / 'b')
     assert found.warning is None
     assert not (tmp_path / 'c').exists()
@@ -121,7 +120,7 @@ def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
 def test_unusable_option_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
     set_ = Candidate(str(tmp_path / 'file' / 'a'), '[novasched] journal_dir')
-    found = choose([set_, Candidate(str(tmp_path / 'b'))], look_at_directory)
+    found = choose([set_, Candidate(str(tmp_path / 'b'))])
     assert found.path == str(tmp_path / 'b')
     assert f'is in {tmp_path}/b' in found.warning
     assert f'{tmp_path}/file/a ([novasched] journal_dir): ' in found.warning
@@ -130,38 +129,34 @@ def test_unusable_option_is_a_warning(tmp_path):
 def test_nothing_that_can_be_written_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
     found = choose(
-        [Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], make_directory
+        [Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], makes=True
     )
     assert found.path is None
     warning = found.warning
     assert 'There is no journal of claims' in warning
     assert 'Set [DEFAULT] state_path or [novasched] journal_dir' in warning
     assert f'{tmp_path}/file/a (a default): Not a directory; ' in warning
-    assert 'Tried: nothing' in choose([], look_at_directory).warning
+    assert 'Tried: nothing' in choose([]).warning
 
 
 def test_a_relative_path_that_is_set_is_looked_at(tmp_path):
     found = os.path.relpath(tmp_path / 'a' / 'b')
-    assert choose([Candidate(found)], look_at_directory).path == found
+    assert choose([Candidate(found)]).path == found
 
 
 def test_a_look_makes_nothing(tmp_path):
     path = tmp_path / 'a' / 'b'
-    assert choose([Candidate(str(path))], look_at_directory).path == str(path)
+    assert choose([Candidate(str(path))]).path == str(path)
     assert list(tmp_path.iterdir()) == []
 
 
-@cases(
-    'attempt',
-    ('by a look', look_at_directory),
-    ('by making it', make_directory),
-)
+@pytest.mark.parametrize('makes', [False, True])
 @pytest.mark.parametrize('name', ['here', 'here/below'])
-def test_directory_of_another_user_is_not_chosen(tmp_path, attempt, name):
+def test_directory_of_another_user_is_not_chosen(tmp_path, makes, name):
     # Nobody may write below /proc, not even root.
     (tmp_path / 'here').symlink_to('/proc/self/fd')
     found = [Candidate(str(tmp_path / name)), Candidate(str(tmp_path / 'mine'))]
-    assert choose(found, attempt).path == str(tmp_path / 'mine')
+    assert choose(found, makes=makes).path == str(tmp_path / 'mine')
 
 
 @cases(
@@ -181,6 +176,6 @@ def test_all_workers_agree_while_the_disk_is_full(number, stays):
         if path == '/first':
             raise problem
 
-    found = choose([Candidate('/first'), Candidate('/second')], write)
+    found = choose([Candidate('/first'), Candidate('/second')], write, makes=True)
     assert found.path == ('/first' if stays else '/second')
     assert ('cannot be written now' in (found.warning or '')) == stays

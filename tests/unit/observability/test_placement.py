@@ -6,7 +6,14 @@ import pytest
 from novasched import errors
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
-from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
+from novasched.ports import (
+    Candidates,
+    Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
+    QueryFailed,
+)
 from tests.support.clouds.fakes import VERSION, FakeClock, FakePlacement
 from tests.support.tables.cases import cases
 
@@ -86,7 +93,9 @@ class TestPlacement:
         self, ask, recorder, health, answer, expected, well
     ):
         placement = ask(answer)
-        assert placement.claim(None, 'c', {}, VERSION, None, None) is answer
+        assert (
+            placement.claim(None, ClaimRequest('c', {}), VERSION, None, None) is answer
+        )
         assert recorder.counts == {('novasched_claims_total', expected): 1}
         assert status(health) == well
 
@@ -109,5 +118,5 @@ class TestPlacement:
     def test_a_claim_that_raises_is_an_error(self, ask, recorder):
         problem = errors.AllocationUpdateFailed('c', 'changed')
         with pytest.raises(errors.AllocationUpdateFailed):
-            ask(problem).claim(None, 'c', {}, VERSION, None, None)
+            ask(problem).claim(None, ClaimRequest('c', {}), VERSION, None, None)
         assert recorder.counts == {('novasched_claims_total', 'error'): 1}

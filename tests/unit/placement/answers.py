@@ -4,6 +4,7 @@
 import requests
 
 from novasched.placement.client import PlacementClient
+from novasched.ports import ClaimRequest
 
 CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 URL = f'/allocations/{CONSUMER}'
@@ -68,4 +69,6 @@ def claim(adapter, context, adds=False):
     """Claim the candidate for the consumer."""
     client = PlacementClient(adapter)
     owner = OWNER['project_id'], OWNER['user_id']
-    return client.claim(context, CONSUMER, CANDIDATE, '1.36', *owner, adds)
+    return client.claim(
+        context, ClaimRequest(CONSUMER, CANDIDATE), '1.36', *owner, adds
+    )

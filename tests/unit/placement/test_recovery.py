@@ -9,7 +9,7 @@ import requests
 from novasched import errors
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
-from novasched.ports import UndoOutcome, UndoUnanswered
+from novasched.ports import ClaimRequest, UndoOutcome, UndoUnanswered
 from novasched.runtime.clock import SYSTEM_CLOCK
 from tests.support.tables.cases import cases
 from tests.unit.placement import answers
@@ -180,6 +180,8 @@ def test_earlier_allocation_is_reported_before_the_claim(scripted, context):
         told.append((consumer, before, generation, len(script.asked)))
 
     client = PlacementClient(adapter, on_held)
-    made = client.claim(context, CONSUMER, CANDIDATE, '1.36', 'project', 'user', True)
+    made = client.claim(
+        context, ClaimRequest(CONSUMER, CANDIDATE), '1.36', 'project', 'user', True
+    )
     before = {name: made.undo[name] for name in OLD}
     assert told == [(CONSUMER, before, 3, 2)]

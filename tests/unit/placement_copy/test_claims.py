@@ -104,7 +104,7 @@ class TestMirroredPlacement:
     class Inner:
         outcome = None
 
-        def claim(self, context, consumer, candidate, *args):
+        def claim(self, context, wanted, *args):
             return self.outcome
 
         def claim_all(self, context, wanted, *args):
@@ -168,11 +168,11 @@ class TestMirroredPlacement:
         assert found == {'one': ['of placement']}
         assert placement.usages(None, {'a': 'me'}) == 'of placement'
 
-    CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}
+    WANTED = ClaimRequest('one', {'allocations': {'a': {'resources': {'VCPU': 4}}}})
 
     def test_a_claim_is_counted(self, placement, inner, mirror):
         inner.outcome = Claimed('one')
-        assert placement.claim(None, 'one', self.CANDIDATE) == inner.outcome
+        assert placement.claim(None, self.WANTED) == inner.outcome
         assert hosts(mirror) == ['b']
 
     def test_a_joint_claim_is_counted_until_it_is_undone(
@@ -192,7 +192,7 @@ class TestMirroredPlacement:
         self, placement, inner, mirror, store, exhausted
     ):
         inner.outcome = ClaimRefused(409, 'no', exhausted)
-        placement.claim(None, 'one', self.CANDIDATE)
+        placement.claim(None, self.WANTED)
         mirror.keep_up()
         assert store.reads == [('changes', [1])]
         assert hosts(mirror) == ['a', 'b']

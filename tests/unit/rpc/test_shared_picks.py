@@ -17,6 +17,7 @@ from novasched.objects.request_spec import RequestGroup
 from novasched.rpc import shared_picks
 from novasched.rpc.shared_picks import LONGEST, VERSION, PickSender, PicksEndpoint
 from tests.support.clouds import factories
+from tests.support.clouds.factories import pinned
 from tests.support.clouds.fakes import FakeClock
 from tests.support.tables.cases import cases
 
@@ -91,11 +92,6 @@ def held():
 @pytest.fixture
 def other():
     return Scheduler()
-
-
-def pinned():
-    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
-    return {'numa_topology': factories.guest_topology(cell), 'vcpus': 4}
 
 
 @cases(

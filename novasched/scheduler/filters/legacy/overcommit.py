@@ -279,7 +279,6 @@ class _ExactFilter(_SizeFilter):
         return free
 
     def passing(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        """Return the mask of the hosts that pass."""
         passes: Mask = self.free_of(hosts) == self.asked(request)
         return passes
 
