@@ -104,7 +104,8 @@ class RemainingCapacity:
 
     def exclude(self, candidate: Candidate) -> None:
         """Remember that this is no candidate any more."""
-        self._excluded.append(candidate)
+        if candidate not in self._excluded:
+            self._excluded.append(candidate)
 
     def include(self, candidate: Candidate) -> None:
         """Forget that this was no candidate any more."""
@@ -383,7 +384,8 @@ class PickVerification:
     ) -> Retry | None:
         """Verify picks before they are claimed, and likely alternates with them; record
         those that are void. Return why they are not to be claimed."""
-        verdicts = self._look_at(wanted, ahead, has_claims)
+        new = [pick for pick in ahead if (self._known(pick) or (0, None))[1] is None]
+        verdicts = self._look_at(wanted, new, has_claims)
         if isinstance(verdicts, Retry):
             return verdicts
         self._record_void(verdicts, wanted)

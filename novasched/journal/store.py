@@ -476,6 +476,8 @@ class FileJournal:
             return
         try:
             file.mark(offset, state)
+            if self._is_closed and file is self._file and not file.open:
+                self._file = None
             if file is not self._file and not file.open:
                 file.remove()
         except OSError as problem:

@@ -16,12 +16,14 @@ from novasched.objects.context import RequestContext
 from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask, failed
 from novasched.ports import QueryFailed
-from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 T = TypeVar('T')
 
 VERSION = '1.28'
-LOOKUP_TIMEOUT_S = 10.0
+LOOKUP_TIMEOUT_S, LOOKUPS_TIMEOUT_S = 10.0, 30.0
+"""How long one look may take, and how long all looks of a question."""
+TOO_SLOW = f'its answers took longer than {LOOKUPS_TIMEOUT_S:g} s'
 MOST_ASKED = 200
 """Consumers of which it is asked one by one what they hold."""
 AGE_PRECISION_S = 2.0
@@ -95,42 +97,75 @@ def holders(
     context: RequestContext,
     consumers: Sequence[str],
     among: Collection[str] | None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Mapping[str, Collection[str]] | QueryFailed:
     """Return the providers that consumers take from.
 
     One request is sent for each consumer. If fewer providers matter, or consumers are
     too many, one is sent for each provider instead.
     """
-    found: dict[str, set[str]] = {}
     if among is None or len(consumers) < min(len(among), MOST_ASKED + 1):
-        for consumer in consumers[:MOST_ASKED]:
-            held = held_by(adapter, context, consumer, LOOKUP_TIMEOUT_S)
-            if isinstance(held, QueryFailed):
-                return held
-            if held.allocations:
-                found[consumer] = {*held.allocations}
-        return found
-    for provider in among:
-        there = _of_provider(
-            adapter, context, provider, 'allocations', lambda said: said.keys()
+        held = _each(
+            consumers[:MOST_ASKED],
+            lambda consumer, timeout_s: held_by(adapter, context, consumer, timeout_s),
+            clock,
         )
-        if isinstance(there, QueryFailed):
-            return there
-        for consumer in there & {*consumers}:
+        if isinstance(held, QueryFailed):
+            return held
+        return {
+            consumer: {*has.allocations}
+            for consumer, has in held.items()
+            if has.allocations
+        }
+    there = _each(
+        among,
+        lambda provider, timeout_s: _of_provider(
+            adapter, context, provider, 'allocations', timeout_s, lambda s: s.keys()
+        ),
+        clock,
+    )
+    if isinstance(there, QueryFailed):
+        return there
+    found: dict[str, set[str]] = {}
+    for provider, holding in there.items():
+        for consumer in holding & {*consumers}:
             found.setdefault(consumer, set()).add(provider)
     return found
 
 
 def usages(
-    adapter: Adapter, context: RequestContext, providers: Iterable[str]
+    adapter: Adapter,
+    context: RequestContext,
+    providers: Iterable[str],
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
     """Return the usages of providers, by one request for each."""
-    found = {}
-    for provider in providers:
-        used = _of_provider(adapter, context, provider, 'usages', _amounts)
-        if isinstance(used, QueryFailed):
-            return used
-        found[provider] = used
+    return _each(
+        providers,
+        lambda provider, timeout_s: _of_provider(
+            adapter, context, provider, 'usages', timeout_s, _amounts
+        ),
+        clock,
+    )
+
+
+def _each(
+    uuids: Iterable[str],
+    look: Callable[[str, float], T | QueryFailed],
+    clock: Clock,
+) -> dict[str, T] | QueryFailed:
+    """Return what is found of each uuid, by looks with a timeout. The first that fails
+    ends it, and so does LOOKUPS_TIMEOUT_S."""
+    until_s = clock.monotonic() + LOOKUPS_TIMEOUT_S
+    found: dict[str, T] = {}
+    for uuid in uuids:
+        left_s = until_s - clock.monotonic()
+        if left_s <= 0:
+            return QueryFailed(0, TOO_SLOW, is_unavailable=True)
+        seen = look(uuid, min(LOOKUP_TIMEOUT_S, left_s))
+        if isinstance(seen, QueryFailed):
+            return seen
+        found[uuid] = seen
     return found
 
 
@@ -139,11 +174,12 @@ def _of_provider(
     context: RequestContext,
     provider: str,
     what: str,
+    timeout_s: float,
     read: Callable[[Mapping[str, Any]], T],
 ) -> T | QueryFailed:
     """Ask what there is of a provider; return what is read of it."""
     url = f'/resource_providers/{provider}/{what}'
-    answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=LOOKUP_TIMEOUT_S)
+    answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=timeout_s)
     if isinstance(answer, NoAnswer) or answer.status_code != 200:
         return failed(answer)
     try:

@@ -35,7 +35,7 @@ from novasched.placement.allocations import (
     what_changed,
 )
 from novasched.placement.session import NoAnswer, ask
-from novasched.placement.writes import AllocationWrites
+from novasched.placement.writes import LEAST_TIMEOUT_S, AllocationWrites
 from novasched.ports import (
     MAY_ARRIVE,
     STANDS,
@@ -64,9 +64,6 @@ CONFLICT_TRIES = 10
 SOON_S = 30.0
 """So soon after a claim nobody has removed it and made the same again."""
 RECOVERY_TIMEOUT_S = 10.0
-LEAST_TIMEOUT_S = 1.0
-PATIENT_S = 10.0
-"""An undo with less time left does not wait for other writes."""
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
@@ -250,8 +247,8 @@ class Rollback:
                 consumer,
                 undo,
                 VERSION,
-                timeout_s=left_s,
-                is_alone=self._is_alone or left_s < PATIENT_S,
+                within_s=left_s,
+                is_alone=self._is_alone,
             )
             self._is_alone = written.is_shared  # if it must be sent once more
             return written.answer

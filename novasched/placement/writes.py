@@ -29,6 +29,8 @@ AT_ONCE = 1
 """Writes under way at once, but for those that go alone."""
 SLOW_S = 2.0
 """After so long a write that is under way no longer holds up others."""
+PATIENT_S, LEAST_TIMEOUT_S = 10.0, 1.0
+"""With less time left a write does not wait for others; it has this much at least."""
 CHECK_S = 0.5
 """How often a write that waits checks whether it is still wanted."""
 REFUSED = (400, 409)
@@ -72,11 +74,22 @@ class _Write:
     context: RequestContext
     consumer_uuid: str
     body: Mapping[str, Any]
-    timeout_s: float | None
+    until_s: float | None  # by the monotonic clock
     is_quiet: bool
     batch: _Batch
     written: Written | None = None
     has_left: bool = False  # its thread has ended
+
+    @property
+    def left_s(self) -> float | None:
+        """The seconds until it must have ended; None without a limit."""
+        if self.until_s is None:
+            return None
+        return max(LEAST_TIMEOUT_S, self.until_s - SYSTEM_CLOCK.monotonic())
+
+    @property
+    def is_urgent(self) -> bool:
+        return self.left_s is not None and self.left_s < PATIENT_S
 
 
 @dataclass(eq=False)
@@ -119,7 +132,7 @@ class AllocationWrites:
         body: Mapping[str, Any],
         version: str,
         *,
-        timeout_s: float | None = None,  # None for the adapter's
+        within_s: float | None = None,  # None: the adapter's timeout, and any wait
         is_alone: bool = False,
         is_quiet: bool = False,
         check: Check = never,
@@ -127,11 +140,13 @@ class AllocationWrites:
         """Write the allocations of one consumer, as PUT /allocations/{uuid} does.
 
         ``check`` is called now and then while they wait for others; what it raises is
-        raised if they have not been sent. A write that goes alone does not wait.
+        raised if they have not been sent. A write that goes alone does not wait, nor
+        one with less than PATIENT_S left.
         """
         batch = _Batch(version)
-        mine = _Write(context, consumer_uuid, body, timeout_s, is_quiet, batch)
-        if is_alone or self._most == 1:
+        until_s = None if within_s is None else SYSTEM_CLOCK.monotonic() + within_s
+        mine = _Write(context, consumer_uuid, body, until_s, is_quiet, batch)
+        if is_alone or mine.is_urgent or self._most == 1:
             return Written(self._sent([mine], version))
         with self._changed:
             self._join(mine)
@@ -143,6 +158,8 @@ class AllocationWrites:
                     self._send(taken)
                 elif mine.written is None:
                     self._check(mine, check)
+                    if mine.is_urgent and self._withdraw(mine):
+                        return Written(self._sent([mine], version))
         finally:
             with self._changed:
                 self._leave(mine)
@@ -192,11 +209,16 @@ class AllocationWrites:
         try:
             check()
         except errors.RequestError:
-            with self._changed:
-                was_sent = mine.batch not in self._queue or mine.batch.is_split
-                if not was_sent:
-                    self._leave(mine)
-                    raise
+            if self._withdraw(mine):
+                raise
+
+    def _withdraw(self, mine: _Write) -> bool:
+        """Take a write out of the queue; return False if it was sent."""
+        with self._changed:
+            was_sent = mine.batch not in self._queue or mine.batch.is_split
+            if not was_sent:
+                self._leave(mine)
+            return not was_sent
 
     def _send(self, batch: _Batch) -> None:
         answer: requests.Response | NoAnswer = NoAnswer('The sender ended', sent=True)
@@ -223,7 +245,7 @@ class AllocationWrites:
             url,
             version,
             body,
-            min((w.timeout_s for w in writes if w.timeout_s is not None), default=None),
+            min((w.left_s for w in writes if w.left_s is not None), default=None),
             is_quiet=first.is_quiet,
         )
 

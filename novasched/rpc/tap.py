@@ -274,10 +274,11 @@ class Tap:
 
     def _take_notice(self, raw: Any) -> None:
         """Hear when nova-scheduler started or ended a request."""
-        body = _body(raw)
-        if EVENT.encode() not in (body if isinstance(body, bytes) else body.encode()):
-            return
         with contextlib.suppress(Exception):
+            body = _body(raw)
+            text = body if isinstance(body, bytes) else body.encode()
+            if EVENT.encode() not in text:
+                return
             context, message = unpacked(body)
             at = datetime.datetime.fromisoformat(message['timestamp'])
             self._observer.notified(
@@ -293,7 +294,7 @@ class Tap:
     def _begin(self) -> None:
         now_s = self._clock.time()
         if self._until is not None:
-            self._observer.missed(now_s - self._until[0])
+            self._observer.missed(self._clock.monotonic() - self._until[1])
         self._keep(Interval(now_s, now_s))
         self.problem, self._burst = None, 0
         self._tried.set()
@@ -312,7 +313,8 @@ class Tap:
             if were_dropped:
                 self._begin()
             else:
-                self._keep(Interval(self._intervals[-1].since_s, self._clock.time()))
+                since_s = self._intervals[-1].since_s
+                self._keep(Interval(since_s, max(since_s, self._clock.time())))
             self._burst = 0
 
     def _keep(self, interval: Interval) -> None:

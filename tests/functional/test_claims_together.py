@@ -13,7 +13,7 @@ import requests
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
-from novasched.placement.writes import SLOW_S, AllocationWrites
+from novasched.placement.writes import PATIENT_S, SLOW_S, AllocationWrites
 from novasched.ports import CallerGone, Claimed, ClaimRefused, ClaimRequest
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import put_between
@@ -120,6 +120,12 @@ class Claiming:
             check=check,
             **options,
         )
+
+    def undo(self, consumer, within_s):
+        body = {'allocations': {}, 'project_id': 'p', 'user_id': 'u'}
+        body['consumer_generation'] = None
+        context = RequestContext(overwrite=False)
+        return self._writes.put(context, consumer, body, '1.28', within_s=within_s)
 
     def together(self, first_node, others, leaving=0):
         """Return the outcomes by consumer; ``others`` has nodes by consumer. So many
@@ -337,6 +343,18 @@ def test_slow_write_holds_up_no_other(claiming, gate, nodes):
         assert gate.is_reached.wait(30)
         others = [pool.submit(claiming.claim, *consumers(1), nodes[1]) for _ in '12']
         assert all(isinstance(each.result(30), Claimed) for each in others)
+        assert not first.done()
+        gate.is_open.set()
+        assert isinstance(first.result(30), Claimed)
+
+
+def test_write_with_little_time_left_goes_alone(claiming, gate, nodes):
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(claiming.claim, FIRST, nodes[1])
+        assert gate.is_reached.wait(30)
+        written = pool.submit(claiming.undo, *consumers(1), PATIENT_S + 0.1)
+        claiming.wait(1)
+        assert written.result(SLOW_S).answer.status_code == 204
         assert not first.done()
         gate.is_open.set()
         assert isinstance(first.result(30), Claimed)

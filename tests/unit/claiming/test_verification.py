@@ -59,11 +59,12 @@ class Cloud:
 
         return claim
 
-    def ask(self, *uuids):
+    def ask(self, *uuids, alternates=False):
         placed = drive(
             self.driver,
             self.placement,
             uuids,
+            alternates=alternates,
             attempt=self.attempt,
             recorder=self.recorder,
             verifier=self.verifier,
@@ -83,6 +84,20 @@ class Hanging:
 
     def still_offered(self, picks):
         raise errors.CopyError('it hangs')
+
+
+class Voids:
+    """Placement, which offers some hosts no more; ``looked_at`` has all."""
+
+    def __init__(self, *nodes):
+        self.nodes, self.looked_at = nodes, []
+
+    def still_offered(self, picks):
+        self.looked_at += [node for node, _ in picks]
+        return [node not in self.nodes for node, _ in picks]
+
+    def claimed(self, candidates):
+        pass
 
 
 @pytest.fixture
@@ -195,3 +210,15 @@ def test_a_claim_that_cannot_be_undone_gets_no_other_host(cloud):
         cloud.ask(A)
     assert cloud.placement.tried == [(A, cloud.nodes['h1'])]
     assert candidate(cloud.nodes['h1']) in cloud.placement.held.values()
+
+
+def test_alternate_that_is_void_is_looked_at_once():
+    """However many claims of the request it is an alternate of."""
+    cloud = Cloud([f'h{number}' for number in range(8)])
+    voids = [cloud.nodes['h2'], cloud.nodes['h3']]
+    cloud.verifier = Voids(*voids)
+    cloud.placement.together = 'refused'
+    cloud.placement.looks = [lambda placement: None] * 8
+    assert cloud.ask(A, B, alternates=True) == ['h0', 'h1']
+    assert [cloud.verifier.looked_at.count(node) for node in voids] == [1, 1]
+    assert cloud.attempt.budget.spent(Outcome.VOID) == 2

@@ -260,3 +260,16 @@ def test_a_file_that_could_not_be_removed_is_when_the_disk_is_back(
     fails.clear()
     again(made, intent('c'))
     assert not os.path.exists(inner.path)
+
+
+def test_last_request_of_a_journal_that_has_ended_removes_its_file(
+    worker, intent, files
+):
+    journal = worker()
+    (entry,) = journal.intend([intent('a')])
+    file = entry.file
+    journal.close()
+    assert len(files()) == 1
+    entry.settle()
+    assert files() == []
+    assert file._descriptor < 0

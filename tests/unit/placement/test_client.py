@@ -4,9 +4,15 @@
 import pytest
 import requests
 
-from novasched.placement.allocations import MOST_ASKED
+from novasched.placement.allocations import (
+    LOOKUPS_TIMEOUT_S,
+    MOST_ASKED,
+    holders,
+    usages,
+)
 from novasched.placement.client import PlacementClient
 from novasched.ports import QueryFailed
+from tests.support.clouds.fakes import FakeClock
 from tests.support.tables.cases import cases
 
 
@@ -106,6 +112,24 @@ def test_usages_are_asked_for_of_each_provider(scripted, context):
     assert found == {'a': {'VCPU': 1}, 'b': {'VCPU': 2}}
     asked = [f'GET /resource_providers/{each}/usages' for each in 'ab']
     assert script.asked == asked
+
+
+@cases(
+    'look, body',
+    ('usages', lambda *asked: usages(*asked), {'usages': {}}),
+    (
+        'holders',
+        lambda *asked: holders(*asked[:3], None, asked[3]),
+        {'allocations': {}},
+    ),
+)
+def test_slow_answers_are_waited_for_together(scripted, context, look, body):
+    clock = FakeClock()
+    adapter, script = scripted(*[(200, body)] * 100)
+    adapter.session.session.hooks['response'] = [lambda *_, **__: clock.advance(8)]
+    found = look(adapter, context, [f'u{number}' for number in range(100)], clock)
+    assert (found.status, found.is_unavailable) == (0, True)
+    assert len(script.asked) == -(-LOOKUPS_TIMEOUT_S // 8)
 
 
 @cases('status, text', ('an error', 404, 'no'), ('nonsense', 200, '{"usages": [1]}'))

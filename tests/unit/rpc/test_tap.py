@@ -6,6 +6,7 @@ import json
 import amqp
 import pytest
 from kombu import compression
+from prometheus_client import Counter
 
 from novasched.observability.requests import RequestTracker
 from novasched.rpc.tap import BEHIND, LONGEST, OLDEST_S, REBIND_S, Tap, TapObserver
@@ -169,6 +170,29 @@ def test_interval_that_is_written_is_forgotten_once_it_has_ended():
     assert broker.tap.intervals() == [last]
     broker.tap.forget([last])
     assert broker.tap.intervals() == [last]
+
+
+def test_clock_that_is_set_back_during_a_gap_ends_no_tap():
+    def gap():
+        broker.clock.set_back(3600)
+        broker.clock.advance(OLDEST_S + 1)
+        raise ConnectionError('the broker goes away')
+
+    broker = Broker(1, gap, 1, 1)
+    counted = Counter('gap', 'seconds', registry=None)
+    broker.tap._observer.missed = counted.inc
+    broker.run()
+    assert broker.tap.problem is None
+    assert counted.collect()[0].samples[0].value >= OLDEST_S
+    assert all(each.since_s <= each.until_s for each in broker.tap.intervals())
+
+
+def test_notification_that_cannot_be_unpacked_is_passed_over():
+    odd = Message(REQUEST)
+    odd.properties['application_headers']['compression'] = 'unknown'
+    broker = Broker((0, 'notices', odd), (0, 'requests', Message(REQUEST))).run()
+    assert broker.said == [REQUEST]
+    assert not any(broker.problems)
 
 
 @pytest.mark.parametrize(
