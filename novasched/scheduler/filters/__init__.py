@@ -64,8 +64,9 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         """Return the columns from whose values of a host it follows whether it passes.
 
         None if something else counts: other hosts, the number of the instance in the
-        request, or the hosts of the instances before it. With columns, the filter
-        writes nothing, and is not asked again while their values stay.
+        request, or the hosts of the instances before it. With columns, the filter is
+        not asked again while their values stay. It writes nothing, or for each instance
+        of a request the same.
         """
         return None
 
