@@ -65,8 +65,8 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
 
         None if something else counts: other hosts, the number of the instance in the
         request, or the hosts of the instances before it. With columns, the filter is
-        not asked again while their values stay. It writes nothing, or for each instance
-        of a request the same.
+        not asked again while their values stay; it writes the same each time, if it
+        writes.
         """
         return None
 
