@@ -232,7 +232,8 @@ class LabCloud:
     def changing(self) -> frozenset[str]:
         """The columns that instances change; without disk, its column stays."""
         has_disk = self._hosts.column('total_usable_disk_gb').any()
-        return frozenset(CHANGING if has_disk else set(CHANGING) - {'free_disk_mb'})
+        changing = {*CHANGING, 'numa_topology'}
+        return frozenset(changing if has_disk else changing - {'free_disk_mb'})
 
     def add(self, placed: Placed) -> None:
         """Let an instance take what it takes."""

@@ -92,6 +92,10 @@ def shown(decision):
             ],
             decision.ranked.rows.tolist(),
             decision.totals.tolist(),
+            [
+                (host.limits, host.allocation_candidates)
+                for host in decision.ranked.states()
+            ],
             decision.plugin_warnings,
         )
     )

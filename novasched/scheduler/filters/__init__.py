@@ -64,8 +64,9 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         """Return the columns from whose values of a host it follows whether it passes.
 
         None if something else counts: other hosts, the number of the instance in the
-        request, or the hosts of the instances before it. With columns, the filter
-        writes nothing, and is not asked again while their values stay.
+        request, or the hosts of the instances before it. With columns, the filter is
+        not asked again while their values stay; it writes the same each time, if it
+        writes.
         """
         return None
 

@@ -33,6 +33,14 @@ from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects, Rows
 from novasched.scheduler.reasons import Code, Reason
 
 POLICY, THREADS = 'cpu_policy', 'cpu_thread_policy'
+FITTED = (
+    'numa_topology',
+    'pci_stats',
+    'cpu_allocation_ratio',
+    'ram_allocation_ratio',
+    'allocation_candidates',
+)
+"""The columns that an instance is fitted to, if all candidates of a host are alike."""
 
 
 class NUMATopologyFilter(WritingFilter):
@@ -81,8 +89,10 @@ class NUMATopologyFilter(WritingFilter):
         return found
 
     def depends_on(self, request: RequestSpec) -> Collection[str] | None:
-        nodes = request.if_set('numa_topology')
-        return None if nodes else ('numa_topology',)
+        requirements = FitRequirements.of(request, self.fitting)
+        if requirements.guest is None:
+            return ('numa_topology',)
+        return None if requirements.tells_candidates_apart else FITTED
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         hopeful: Mask = np.ones(len(hosts), bool)

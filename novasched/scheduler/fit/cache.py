@@ -16,7 +16,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from novasched.scheduler.columns import Categories, Ints, Mask, Objects, PerValue, Rows
 from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
@@ -32,7 +31,8 @@ S = TypeVar('S')
 Mappings = Sequence[ProviderMapping | None]
 
 MOST_REQUIREMENTS = 64
-FEW = 32
+MOST_KEYS = 1024
+"""Fits that are kept by key, and two more for each host."""
 DIGEST = 16
 WIDTH = 6
 """Numbers for cells, devices and two ratios, and two for the providers."""
@@ -63,15 +63,12 @@ class FitCache:
         new = np.flatnonzero((before[rows] != keys).any(axis=1))
         if not len(new):
             return found[rows]
-        first, place_of = _distinct(keys[new])
-        known_fits = kept.by_key() if len(first) > FEW else {}
         evaluation = _Evaluation(requirements, hosts, mappings)
-        fits = np.empty(len(first), object)
-        for number, at in enumerate(new[first].tolist()):
-            known = known_fits.get(keys[at].tobytes())
-            fits[number] = evaluation.fits(at) if known is None else known
+        fits = np.empty(len(new), object)
+        for number, at in enumerate(new.tolist()):
+            fits[number] = kept.of(keys[at].tobytes(), at, evaluation)
         before, found = before.copy(), found.copy()
-        before[rows[new]], found[rows[new]] = keys[new], fits[place_of]
+        before[rows[new]], found[rows[new]] = keys[new], fits
         kept.keep(before, found)
         return found[rows]
 
@@ -124,12 +121,14 @@ class _Serials(Generic[S]):
 class _CachedFits:
     """Fits for one set of requirements, by row, and the keys of the hosts then.
 
-    Arrays are not changed: another thread may read them.
+    Fits are kept by key, too: hosts are alike, and return to what they were. Arrays are
+    not changed: another thread may read them.
     """
 
     def __init__(self, requirements: FitRequirements) -> None:
         self._rows: tuple[Ints, Objects]
         self._rows = np.zeros((0, WIDTH), np.int64), np.empty(0, object)
+        self._by_key: dict[bytes, tuple[bool, ...]] = {}
 
     def rows(self, count: int) -> tuple[Ints, Objects]:
         """Return both arrays with at least so many rows."""
@@ -141,10 +140,14 @@ class _CachedFits:
             fits = np.concatenate([fits, np.empty(more, object)])
         return keys, fits
 
-    def by_key(self) -> dict[bytes, Any]:
-        """Return the fits by the key of their host: rows may have moved."""
-        keys, fits = self._rows
-        return dict(zip(map(bytes, keys), fits.tolist(), strict=True))
+    def of(self, key: bytes, at: int, evaluation: _Evaluation) -> tuple[bool, ...]:
+        """Return the fits of the host at a position of a table, by its key."""
+        fits = self._by_key.get(key)
+        if fits is None:
+            if len(self._by_key) > MOST_KEYS + 2 * len(self._rows[0]):
+                self._by_key.clear()
+            fits = self._by_key[key] = evaluation.fits(at)
+        return fits
 
     def keep(self, keys: Ints, fits: Objects) -> None:
         self._rows = keys, fits
@@ -184,18 +187,6 @@ class _Evaluation:
             self._cpu.item(at), self._ram.item(at), requirements.networks
         )
         return HostCapacity(self._topologies.item(at) or NOWHERE, pools, limits)
-
-
-def _distinct(keys: NDArray[Any]) -> tuple[Rows, Rows]:
-    """Return where each different row stands first, and which of them each row is."""
-    place_of: Rows = np.zeros(len(keys), np.intp)
-    first: Rows = place_of[:1]
-    for column in keys.T:
-        _, codes = np.unique(column, return_inverse=True)
-        _, first, place_of = np.unique(
-            place_of * len(codes) + codes, return_index=True, return_inverse=True
-        )
-    return first, place_of
 
 
 def _digest(providers: object) -> bytes:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from novasched.scheduler.fit.cache import (
-    FEW,
     MOST_REQUIREMENTS,
     FitCache,
     filter_candidates,
@@ -98,10 +97,21 @@ def test_other_ratios_are_another_question(fitting, name):
 
 def test_hosts_may_move_to_other_rows(fitting):
     answers, asked = FitCache(), question(fitting)
-    values = topologies(FEW + 2)
+    values = topologies(34)
     answers.of(asked, table(values))
     answers.of(asked, table([*topologies(1, used=1), *values[1:-1][::-1]]))
     assert fitting.fitted == len(values) + 1
+
+
+def test_a_host_that_becomes_like_another_is_not_asked_again(fitting):
+    answers, asked = FitCache(), question(fitting)
+    empty, used = (*topologies(1), *topologies(1, used=1))
+    hosts = table([empty, used])
+    for codes in ([0, 1], [1, 1], [0, 0], [1, 0]):
+        now = Categories([empty, used], np.array(codes))
+        found = answers.of(asked, hosts.with_columns(numa_topology=now))
+        assert found.tolist() == [(True,)] * 2
+    assert fitting.fitted == 2
 
 
 def test_each_of_many_questions_is_remembered(fitting):
