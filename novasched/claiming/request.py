@@ -221,6 +221,13 @@ class UnresolvedClaim(NamedTuple):
         if self.entry is not None:
             self.entry.settle()
 
+    def answer(self, caller: Caller) -> None:
+        """What is claimed since bars it, unless the answer reaches no reader."""
+        if self.entry is not None:
+            self.entry.answering()
+        caller.when_answered(self.resolved)
+        caller.if_undeliverable(self.hand_to_recovery)
+
     def keep(self) -> None:
         """It stands, and nothing undoes it."""
         self.resolved()

@@ -29,9 +29,10 @@ class GroupMembers:
         """Return the members of a group, newest first. Raises errors.StoreFailed."""
         started_s = self._clock.monotonic()
         with self._lock:
-            if self._hangs is not None:
+            hangs = self._hangs
+            if hangs is not None:
                 if started_s < self._again_s:
-                    raise self._hangs.with_traceback(None)
+                    raise hangs.with_traceback(None)
                 self._again_s = started_s + AGAIN_AFTER_S
         try:
             found = self._api.group_members(group_uuid)

@@ -417,7 +417,7 @@ class FileJournal:
         for file, keys in left.items():
             if file.open == len(keys):
                 for key in keys:
-                    del self._to_undo[key]
+                    self._to_undo.pop(key).file = None
                 if file is self._file:
                     self._file = None
                 file.close()

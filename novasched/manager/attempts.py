@@ -168,8 +168,8 @@ class OutageRetry:
         if self._handed is not None:
             return self._handed
         self._outages.served += 1
-        for lost in self._lost:  # what may still arrive is barred by what is claimed
-            lost.resolved()
+        for lost in self._lost:
+            lost.answer(self._request.caller)
         return result
 
     def _leave_lost(self) -> None:
@@ -401,6 +401,8 @@ class RequestAttempts:
         budget, may_be_old = request.budget, not request.freshness.is_current
         happened = budget.within(Scope.CANDIDATES)
         if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
+            return None
+        if request.attempt.rollback_uncertain:
             return None
         ends = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
         may_refresh = not (ends or budget.is_over(Outcome.UNAVAILABLE))

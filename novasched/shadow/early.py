@@ -34,7 +34,7 @@ class EarlyClaims:
         A claim that the copy does not show must stay: the copy would have too much
         room.
         """
-        done = []
+        freed = dict[str, Amounts]()
         for consumer in consumers:
             if consumer in self.own_claims:  # another tap of a reload has done it
                 continue
@@ -42,13 +42,12 @@ class EarlyClaims:
             if isinstance(held, QueryFailed) or not held.allocations:
                 continue
             if self._shows(context, held.allocations):
-                freed = {
+                freed[consumer] = {
                     provider: {name: -amount for name, amount in amounts.items()}
                     for provider, amounts in held.allocations.items()
                 }
-                self.own_claims.add({consumer: freed}, self.now_s())
-                done.append(consumer)
-        return done
+        self.own_claims.add(freed, self.now_s())  # the copy then shows other usages
+        return [*freed]
 
     def put_back(self, consumers: Sequence[str]) -> None:
         """Show the claims of consumers again."""

@@ -246,7 +246,7 @@ class ShadowLog(DecisionLog):
         took_s = self._phases.took_s(mine)
         choices = {
             uuid: replace(choice, took_s=took_s)
-            for uuid, choice in waiting.choices.items()
+            for uuid, choice in dict(waiting.choices).items()
         }
         recorder.compared = compare(
             recorder, choices, others, waiting.is_late, self._most_candidates

@@ -43,6 +43,16 @@ def test_claim_is_taken_out_and_put_back(made):
         made.ask(scheduler, new_uuids(), **WHOLE)
 
 
+def test_claims_on_one_provider_are_taken_out_together(made):
+    consumers = new_uuids(2)
+    for consumer in consumers:
+        made.hold(consumer, h1={'VCPU': 1})
+    scheduler = made.copied(made.store)
+    early = early_claims(made, scheduler)
+    assert early.take_out(contexts.admin(), consumers) == consumers
+    assert scheduler.copy.current(60.0).table.used(0, 'VCPU') == 0
+
+
 def test_claim_that_the_copy_does_not_show_stays(made):
     scheduler = made.copied(made.store)
     (nova,) = new_uuids()

@@ -35,11 +35,11 @@ A, B, OTHER = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 class Cloud:
     """Hosts, of which the first is the best, with some CPUs each."""
 
-    def __init__(self, names=('h1', 'h2'), cpus=2, **parts):
+    def __init__(self, names=('h1', 'h2'), cpus=2, placement=FakePlacement, **parts):
         rams = [8000 - 100 * number for number in range(len(names))]
         self.hosts = factories.hosts(host=names, free_ram_mb=rams)
         self.nodes = dict(zip(names, self.hosts.uuid.tolist(), strict=True))
-        self.placement = FakePlacement(*self.hosts.uuid.tolist())
+        self.placement = placement(*self.hosts.uuid.tolist())
         has = {'resources': {'VCPU': {'capacity': cpus, 'used': 0}}}
         self.placement.summaries = dict.fromkeys(self.nodes.values(), has)
         self.recorder, self.attempt = Recorder(), RequestAttempt()
@@ -210,6 +210,22 @@ def test_a_claim_that_cannot_be_undone_gets_no_other_host(cloud):
         cloud.ask(A)
     assert cloud.placement.tried == [(A, cloud.nodes['h1'])]
     assert candidate(cloud.nodes['h1']) in cloud.placement.held.values()
+
+
+def test_undo_that_may_be_carried_out_later_ends_the_request():
+    """It could delete an equal claim that is made again."""
+
+    class Unsure(FakePlacement):
+        def undo(self, context, claims, *options, **more):
+            left = super().undo(context, claims, *options, **more)
+            left.unsure.update(claim.consumer_uuid for claim in claims)
+            return left
+
+    cloud = Cloud(['h1'], placement=Unsure)
+    cloud.placement.looks = [cloud.races('h1', 2), lambda there: there.held.pop(OTHER)]
+    with pytest.raises(errors.AllocationUpdateFailed):
+        cloud.select(A)
+    assert len(cloud.placement.queries) == 1
 
 
 def test_alternate_that_is_void_is_looked_at_once():

@@ -273,3 +273,17 @@ def test_last_request_of_a_journal_that_has_ended_removes_its_file(
     entry.settle()
     assert files() == []
     assert file._descriptor < 0
+
+
+def test_entry_that_is_settled_after_its_file_was_handed_over_harms_no_other(
+    worker, intent, written, said
+):
+    journal = worker()
+    entries = journal.intend([intent('a'), intent('b')])
+    for entry in entries:
+        entry.undo_later(0.0)
+    (first, _) = journal.to_undo()
+    journal.close()
+    first.settle()
+    assert [state for state, _ in written()][-1:] == ['o']
+    assert said() == []

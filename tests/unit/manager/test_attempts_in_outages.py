@@ -232,7 +232,8 @@ def test_a_lost_claim_is_undone_before_the_next_attempt(kind):
     scene.outcomes.insert(0, scene.loses(kind))
     assert scene.run() == 'hosts'
     assert [consumer for consumer, _ in scene.placement.undone] == ['c']
-    assert scene.journal.told == [('c', 'settled')]
+    scene.caller.answered()
+    assert scene.journal.told[-1] == ('c', 'settled')
     assert scene.attempts[0].retries_rollback
     scene.outages.close()
 
@@ -273,7 +274,19 @@ def test_a_claim_that_may_arrive_is_settled_with_the_answer():
         lambda attempt: 'hosts' if scene.journal.told == [] else NO_HOST,
     ]
     assert scene.run() == 'hosts'
-    assert scene.journal.told == [('c', 'settled')]
+    assert scene.journal.told == [('c', 'answering')]
+    scene.caller.answered()
+    assert scene.journal.told[1:] == [('c', 'settled')]
+    scene.outages.close()
+
+
+def test_a_claim_that_may_arrive_is_undone_later_if_the_answer_reaches_no_reader():
+    """What barred it is undone, too."""
+    scene = Scene(placement=Undoing(MAY_ARRIVE))
+    scene.outcomes = [scene.loses(ClaimUnknown), 'hosts']
+    assert scene.run() == 'hosts'
+    scene.caller.undeliverable()
+    assert scene.journal.told == [('c', 'answering'), ('c', 'to be undone')]
     scene.outages.close()
 
 
@@ -295,7 +308,8 @@ def test_a_lost_claim_that_stands_is_adopted(looks, attempts):
     assert all(each.may_claim(OTHER) for each in before)
     assert all(each.adopted is None for each in before)
     assert len(scene.placement.undone) == len(looks) - 1
-    assert scene.journal.told == [('c', 'settled')]
+    scene.caller.answered()
+    assert scene.journal.told[-1] == ('c', 'settled')
     scene.outages.close()
 
 
