@@ -149,13 +149,15 @@ def usages(
     )
 
 
-def _each(
+    """Return the answers to looks at uuids, by uuid; a look gets its timeout.
     uuids: Iterable[str],
     look: Callable[[str, float], T | QueryFailed],
     clock: Clock,
 ) -> dict[str, T] | QueryFailed:
-    """Return what is found of each uuid, by looks with a timeout. The first that fails
-    ends it, and so does LOOKUPS_TIMEOUT_S."""
+    """Return what is found of each uuid, by looks with a timeout.
+
+    A look that fails ends it, and so does LOOKUPS_TIMEOUT_S.
+    """
     until_s = clock.monotonic() + LOOKUPS_TIMEOUT_S
     found: dict[str, T] = {}
     for uuid in uuids:
