@@ -105,7 +105,7 @@ def holders(
     too many, one is sent for each provider instead.
     """
     if among is None or len(consumers) < min(len(among), MOST_ASKED + 1):
-        held = _each(
+        held = _look_at_all(
             consumers[:MOST_ASKED],
             lambda consumer, timeout_s: held_by(adapter, context, consumer, timeout_s),
             clock,
@@ -117,7 +117,7 @@ def holders(
             for consumer, has in held.items()
             if has.allocations
         }
-    there = _each(
+    there = _look_at_all(
         among,
         lambda provider, timeout_s: _of_provider(
             adapter, context, provider, 'allocations', timeout_s, lambda s: s.keys()
@@ -140,7 +140,7 @@ def usages(
     clock: Clock = SYSTEM_CLOCK,
 ) -> Mapping[str, Mapping[str, int]] | QueryFailed:
     """Return the usages of providers, by one request for each."""
-    return _each(
+    return _look_at_all(
         providers,
         lambda provider, timeout_s: _of_provider(
             adapter, context, provider, 'usages', timeout_s, _amounts
@@ -149,12 +149,12 @@ def usages(
     )
 
 
-    """Return the answers to looks at uuids, by uuid; a look gets its timeout.
+def _look_at_all(
     uuids: Iterable[str],
     look: Callable[[str, float], T | QueryFailed],
     clock: Clock,
 ) -> dict[str, T] | QueryFailed:
-    """Return what is found of each uuid, by looks with a timeout.
+    """Look at uuids in turn, and return the answers by uuid.
 
     A look that fails ends it, and so does LOOKUPS_TIMEOUT_S.
     """
