@@ -305,8 +305,7 @@ class PickVerification:
         retry = self._look_at(others, (), has_claims=True)
         if isinstance(retry, Retry):
             return retry
-        known = [self._known(pick) for pick in wanted]
-        return [verified is None or verified[1] is None for verified in known]
+        return [not self._is_void(pick) for pick in wanted]
 
     def look_again(self) -> None:
         """Hosts are taken again: those may be fit that had merely changed."""
@@ -319,6 +318,11 @@ class PickVerification:
         """Return the candidate of a pick that was verified before, with its verdict."""
         known = self._seen.get(pick.node_uuid)
         return known if known is not None and known[0] == pick.candidate else None
+
+    def _is_void(self, pick: ClaimRequest) -> bool:
+        """Return whether a pick was verified before, and is void."""
+        known = self._known(pick)
+        return known is not None and known[1] is not None
 
     def _look_at(
         self,
@@ -384,8 +388,8 @@ class PickVerification:
     ) -> Retry | None:
         """Verify picks before they are claimed, and likely alternates with them; record
         those that are void. Return why they are not to be claimed."""
-        new = [pick for pick in ahead if (self._known(pick) or (0, None))[1] is None]
-        verdicts = self._look_at(wanted, new, has_claims)
+        ahead = [pick for pick in ahead if not self._is_void(pick)]
+        verdicts = self._look_at(wanted, ahead, has_claims)
         if isinstance(verdicts, Retry):
             return verdicts
         self._record_void(verdicts, wanted)

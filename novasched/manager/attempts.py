@@ -400,9 +400,8 @@ class RequestAttempts:
         """
         budget, may_be_old = request.budget, not request.freshness.is_current
         happened = budget.within(Scope.CANDIDATES)
-        if happened[Outcome.UNKNOWN] or budget.is_over(Outcome.GROUP_BROKEN):
-            return None
-        if request.attempt.rollback_uncertain:
+        may_stand = happened[Outcome.UNKNOWN] or request.attempt.rollback_uncertain
+        if may_stand or budget.is_over(Outcome.GROUP_BROKEN):
             return None
         ends = happened[Outcome.UNVERIFIED] or happened[Outcome.UNREACHABLE]
         may_refresh = not (ends or budget.is_over(Outcome.UNAVAILABLE))
