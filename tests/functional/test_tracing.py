@@ -130,14 +130,16 @@ def test_refused_request_is_an_error_with_its_blocker(traced, collector):
 def sent_soon(monkeypatch):
     """Have OpenTelemetry send small batches at once."""
     monkeypatch.setenv('OTEL_BSP_SCHEDULE_DELAY', '10')
-    monkeypatch.setenv('OTEL_BSP_MAX_QUEUE_SIZE', '16')
     monkeypatch.setenv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', '8')
 
 
 @pytest.mark.scenario('F52', 'I7')
 @pytest.mark.parametrize('is_hung', [True, False], ids=['hung', 'unavailable'])
 @pytest.mark.usefixtures('sent_soon')
-def test_no_request_and_no_stop_waits_for_the_collector(traced, collector, is_hung):
+def test_no_request_and_no_stop_waits_for_the_collector(
+    traced, collector, is_hung, monkeypatch
+):
+    monkeypatch.setenv('OTEL_BSP_MAX_QUEUE_SIZE', '16')
     collector.is_open.clear()
     made = traced(None if is_hung else f'http://127.0.0.1:{free_port()}')
     scheduler = made.compose()

@@ -77,7 +77,9 @@ def shadow(peer_cloud, opened, placement):
 
 def test_each_decision_is_compared_and_each_difference_has_a_cause(api, shadow):
     compared = boot_compared(api, shadow, BOOTS)
-    assert all(each.nova_ms > 0 for each in compared)
+    # Nova tells no end of a request that it fails.
+    ended = [each for each in compared if each.known_by != KnownBy.FAILED]
+    assert all(each.nova_ms > 0 for each in ended)
 
 
 def test_a_decision_without_a_choice_is_equal(api, shadow):
