@@ -46,7 +46,7 @@ from novasched.ports import (
     UndoOutcome,
     UndoUnanswered,
 )
-from novasched.runtime.clock import SYSTEM_CLOCK
+from novasched.runtime.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ RECOVERY_TIMEOUT_S = 10.0
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
+TOO_SLOW = 'placement took too long to say since when the claim stands'
 
 
 class Rollback:
@@ -315,6 +316,7 @@ class ClaimRecovery:
     """Undoes claims of killed workers exactly, or not. Satisfies journal.ClaimUndo."""
 
     adapter: Adapter
+    clock: Clock = SYSTEM_CLOCK
 
     def stands(
         self, consumer_uuid: str, holds: Allocations, generation: int | None
@@ -329,12 +331,14 @@ class ClaimRecovery:
         generation: int | None,
         ages_s: tuple[float, float],
     ) -> UndoOutcome:
+        began_s = self.clock.monotonic()
         held = self._standing(consumer_uuid, holds, generation)
         if held is None:
             return UndoOutcome.ABSENT
-        least_s, most_s = ages_s
-        age_s = 0.0 if held.age_s is None else held.age_s
-        if not least_s - AGE_PRECISION_S <= age_s <= most_s + AGE_PRECISION_S:
+        is_between = _is_between(ages_s, held.age_s, self.clock.monotonic() - began_s)
+        if is_between is None:
+            raise UndoUnanswered(consumer_uuid, TOO_SLOW)
+        if not is_between:
             return UndoOutcome.OTHER
         nothing: dict[str, Any] = {
             'allocations': {},
@@ -376,11 +380,26 @@ class ClaimRecovery:
         return held if held.is_exactly(holds, generation_after(generation)) else None
 
 
-def claim_recovery(adapter: Adapter) -> ClaimRecovery:
+def _is_between(
+    ages_s: tuple[float, float], age_s: float | None, waited_s: float
+) -> bool | None:
+    """Return whether an age is between two, which were known before its answer.
+
+    It may be the age at any moment of the wait: None if it is one age or the other by
+    that moment.
+    """
+    age_s = 0.0 if age_s is None else age_s
+    least_s, most_s = ages_s[0] - AGE_PRECISION_S, ages_s[1] + AGE_PRECISION_S
+    if least_s + waited_s <= age_s <= most_s:
+        return True
+    return None if least_s <= age_s <= most_s + waited_s else False
+
+
+def claim_recovery(adapter: Adapter, clock: Clock = SYSTEM_CLOCK) -> ClaimRecovery:
     """Return recovery by an adapter that does not retry.
 
     Retries of keystoneauth1 would take longer than ``undo`` may.
     """
     once = copy.copy(adapter)
     once.connect_retries = once.status_code_retries = 0
-    return ClaimRecovery(once)
+    return ClaimRecovery(once, clock)

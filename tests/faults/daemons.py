@@ -92,9 +92,9 @@ class Daemons:
 
     def kill(self, daemon):
         """End a daemon and its workers at once; wait until the broker has noticed."""
-        before = self.consumers()
+        left = self.consumers() - len(self.workers(daemon))
         daemon.kill()
-        wait_until(lambda: self.consumers() < before, START_S, 'the end of a daemon')
+        wait_until(lambda: self.consumers() <= left, START_S, 'the end of a daemon')
 
     def journals(self):
         """The files of the journals of claims."""

@@ -18,9 +18,11 @@ from tests.support.tables.cases import cases
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 HOSTS = [Host('h1', vcpus=16), Host('h2', vcpus=16), Host('h3', vcpus=16)]
+LARGE = [Host(f'h{n}', vcpus=256, memory_mb=1 << 20, disk_gb=1 << 16) for n in '123']
+"""No claim is refused."""
 CLAIM, TOGETHER, QUERY = '^/allocations/', '^/allocations$', '^/allocation_candidates'
 WAIT_S = 60
-HANGING_S = 10
+AWAY_S, HANGING_S = 2, 10
 DECIDED_S = 0.5
 """How long requests take at most from the answer of a query to their claims."""
 
@@ -41,12 +43,12 @@ def made(cloud, audit):
     return made
 
 
-def gather(made, clients, count):
+def gather(made, clients, count, room=True):
     """Boot a server whose claim is held back, and others whose claims wait for it."""
-    clients.boot(room=True)
+    clients.boot(room=room)
     wait_until(lambda: made.proxy.asked('PUT', CLAIM), WAIT_S, 'first claim')
     for _ in range(count):
-        clients.boot(room=True)
+        clients.boot(room=room)
     wait_until(
         lambda: len(made.proxy.asked('GET', QUERY)) > count, WAIT_S, 'candidates'
     )
@@ -102,11 +104,46 @@ def test_placement_that_hangs_delays_claims_once(made, callers, audit):
     audit.check(*ALL)
 
 
+@pytest.mark.scenario('F47', 'I1', 'I2', 'I3', 'I4', 'I6')
+def test_placement_away_then_hanging_amid_posts_leaves_no_claim(made, callers, audit):
+    clients, ended = callers(made), threading.Event()
+
+    def hang(exchange):
+        ended.wait(WAIT_S)
+        proxy.passed(exchange)
+
+    gather(made, clients, 5, room=False)
+    for fault, lasts_s in ((proxy.drop, AWAY_S), (hang, HANGING_S)):
+        made.proxy.heal()
+        for method in ('GET', 'PUT', 'POST', 'DELETE'):
+            made.proxy.on(method, '', fault, times=9999)
+        made.claimed.set()
+        for _ in range(3):
+            clients.boot()
+        time.sleep(lasts_s)
+    made.proxy.heal()
+    ended.set()
+    clients.wait()
+    assert sizes(made)[0] > 1
+    for _ in range(4):
+        clients.boot(room=True)
+    clients.wait()
+    audit.check(*ALL)
+
+
 @pytest.mark.scenario('F47', 'I2', 'I3', 'I4')
-def test_claims_of_a_worker_killed_amid_a_post_are_undone(cloud, url, daemons, connect):
-    made = cloud(HOSTS, DEFAULT={'transport_url': url, 'executor_thread_pool_size': 8})
+@cases(
+    'count, fault',
+    ('one, after the claims', 1, proxy.late),
+    ('two, after the claims', 2, proxy.late),
+    ('two, before the claims', 2, proxy.stuck),
+)
+def test_claims_of_workers_killed_amid_posts_are_undone(
+    cloud, url, daemons, connect, count, fault
+):
+    made = cloud(LARGE, DEFAULT={'transport_url': url, 'executor_thread_pool_size': 8})
     workers = daemons(made)
-    killed = workers.start()
+    killed = workers.start(count)
     caller = connect(expires_s=600)
     release = threading.Event()
 
@@ -114,19 +151,28 @@ def test_claims_of_a_worker_killed_amid_a_post_are_undone(cloud, url, daemons, c
         assert release.wait(WAIT_S)
         proxy.passed(exchange)
 
-    made.proxy.on('PUT', CLAIM, held_back)
-    made.proxy.on('POST', TOGETHER, proxy.late)
-    consumers = {boot(caller)[0] for _ in range(4)}
+    made.proxy.on('PUT', CLAIM, held_back, times=count)
+    made.proxy.on('POST', TOGETHER, fault, times=4 * count)
+    calls = dict(boot(caller)[::-1] for _ in range(4 * count))
     wait_until(
-        lambda: len(made.proxy.asked('GET', QUERY)) >= len(consumers), WAIT_S, 'queries'
+        lambda: len(made.proxy.asked('GET', QUERY)) >= len(calls), WAIT_S, 'queries'
     )
     time.sleep(DECIDED_S)
     release.set()
-    wait_until(lambda: sizes(made), WAIT_S, 'claims')
-    wait_until(lambda: set(made.held()) == consumers, WAIT_S, 'allocations')
-    (answered,) = {
-        path.rpartition('/')[2] for _, path, *_ in made.proxy.asked('PUT', CLAIM)
-    }
+    answered = set()
+
+    def are_all_there():
+        answered.update(calls[each] for each in caller.ended())
+        asked = made.proxy.asked('POST', TOGETHER)
+        held_back = {consumer for each in asked for consumer in json.loads(each.body)}
+        return answered | held_back == set(calls.values())
+
+    wait_until(are_all_there, WAIT_S, 'claims')
+    held = answered if fault is proxy.stuck else set(calls.values())
+    wait_until(lambda: set(made.held()) == held, WAIT_S, 'allocations')
+    assert answered < set(calls.values())
     workers.kill(killed)
     workers.start()
-    wait_until(lambda: set(made.held()) <= {answered}, WAIT_S, 'recovery')
+    made.proxy.release()
+    wait_until(lambda: not workers.journals(), WAIT_S, 'recovery')
+    assert set(made.held()) == answered

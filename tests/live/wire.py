@@ -191,6 +191,15 @@ class Wire:
             found.append(self.next_answer(msg_id))
         return found
 
+    def ended(self):
+        """Give the ids of the calls whose final answers came since the last time."""
+        with contextlib.suppress(TimeoutError):
+            self._connection.drain_events(timeout=0.1)
+        bodies = [json.loads(each.body) for each in self._answers]
+        self._answers.clear()
+        found = [json.loads(body['oslo.message']) for body in bodies]
+        return [answer['_msg_id'] for answer in found if answer['ending']]
+
     def call(self, inner, timeout_s=None):
         """Send a call; give (result, failure), one of which is None."""
         final = self.answers(self.send(inner, timeout_s))[-1]

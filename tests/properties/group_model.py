@@ -99,6 +99,7 @@ class Model:
     A member that is named twice is delivered twice. ``sees_all``: a look shows all
     members, as that at a database does, not only those on the host of the request.
     ``prefers`` are the hosts that are the best for the requests, as their views differ.
+    ``claims_together``: claims may go as one POST, whose worker may be killed then.
     The tries of a request are counted up to two, as the third is like the second: so
     the states are finite, though nothing bounds how often a request decides again.
     """
@@ -111,6 +112,7 @@ class Model:
     relooks: int = 2
     sees_all: bool = True
     prefers: tuple[int, ...] = (0,)
+    claims_together: bool = False
 
     # -- states
 
@@ -128,11 +130,25 @@ class Model:
             if request.at not in ENDED:
                 yield number, self.step(state, number)
                 if state.kills_left:
-                    dead = Request(request.member, At.KILLED, journal=request.journal)
-                    killed = self._with(state, number, dead)
-                    yield number, killed._replace(kills_left=state.kills_left - 1)
+                    yield number, self._killed(state, [number])
             elif request.at is At.KILLED and request.journal is not None:
                 yield number, self._recovered(state, number)
+        claiming = [n for n, r in enumerate(state.requests) if r.at is At.CLAIM]
+        if self.claims_together and len(claiming) > 1:
+            for number in claiming:
+                state = self.step(state, number)
+            yield claiming[0], state
+            if state.kills_left:
+                yield claiming[0], self._killed(state, claiming)
+
+    def _killed(self, state: State, numbers: Iterable[int]) -> State:
+        """Kill the worker of requests."""
+        for number in numbers:
+            request = state.requests[number]
+            if request.at not in ENDED:
+                dead = Request(request.member, At.KILLED, journal=request.journal)
+                state = self._with(state, number, dead)
+        return state._replace(kills_left=state.kills_left - 1)
 
     def step(self, state: State, number: int) -> State:
         """Return what follows if a request takes its next step."""

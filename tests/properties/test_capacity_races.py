@@ -59,16 +59,20 @@ class Cloud:
         return consumer in self._granted
 
     def _send(self, claims):
-        """Let a POST through, or split it; it is written later."""
+        """Let a POST through, or split it by a host without room; it is written
+        later."""
         used = self.used()
         for host, amount in claims.values():
             used[host] += amount
-        if all(used[host] <= self.capacities[host] for host, _ in claims.values()):
+        full = [host for host, has in self.capacities.items() if used[host] > has]
+        if not full:
             self._granted.update(dict.fromkeys(claims, claims))
         elif len(claims) > 1:
-            half = len(claims) // 2
-            self._send(dict([*claims.items()][:half]))
-            self._send(dict([*claims.items()][half:]))
+            refused = [each for each, (host, _) in claims.items() if host == full[0]]
+            half = (len(refused) + 1) // 2
+            for part in (claims.keys() - refused, refused[:half], refused[half:]):
+                if part:
+                    self._send({each: claims[each] for each in part})
 
     def write(self, consumer):
         """Write the POST that a claim was in, unless it is written."""

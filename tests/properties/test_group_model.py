@@ -34,6 +34,12 @@ MODELS = {
         TOGETHER, ('a', 'b'), (1, 2), kills=1, prefers=(0, 1)
     ),
     'three together': Model(TOGETHER, tuple('abc'), (3, 3), prefers=(0, 1, 1)),
+    'claims in one POST, some refused': Model(
+        TOGETHER, ('a', 'b'), (1, 2), claims_together=True
+    ),
+    'claims in one POST, its worker is killed': Model(
+        APART, ('a', 'b'), (2, 2), kills=1, claims_together=True
+    ),
 }
 
 
@@ -60,6 +66,11 @@ def test_they_hold_of_three_on_three_hosts(sees_all):
         (Guard.READS_MEMBERS, 'two of two hosts', 'the policy'),
         (Guard.UNDOES_ITS_OWN, 'one is delivered twice, one killed', 'holds nothing'),
         (Guard.KEEPS_A_JOURNAL, 'one is killed', 'neither answered nor undone'),
+        (
+            Guard.KEEPS_A_JOURNAL,
+            'claims in one POST, its worker is killed',
+            'neither answered nor undone',
+        ),
         (Guard.CLAIMS_ONCE, 'one is delivered twice', 'holds two hosts'),
         (Guard.SENIOR_STAYS, 'two of two hosts', 'hinder each other'),
         (Guard.SENIOR_STAYS, 'together, by other views', 'hinder each other'),

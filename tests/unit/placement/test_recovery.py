@@ -2,6 +2,7 @@
 """Exactly what the journal names is taken back, or nothing."""
 
 import email.utils
+import itertools
 
 import pytest
 import requests
@@ -33,8 +34,20 @@ def held(age_s=None, **amounts):
     return status, {**body, **OWNER}, headers
 
 
-def undo(adapter, holds=HOLDS, before=None, generation=2, ages_s=(0.0, 30.0)):
-    recovery = claim_recovery(adapter)
+class Waiting:
+    """A clock by which each answer takes so long."""
+
+    def __init__(self, waited_s):
+        self._times = itertools.count(0.0, waited_s)
+
+    def monotonic(self):
+        return next(self._times)
+
+
+def undo(
+    adapter, holds=HOLDS, before=None, generation=2, ages_s=(0.0, 30.0), waited_s=0.0
+):
+    recovery = claim_recovery(adapter, Waiting(waited_s))
     return recovery.undo(CONSUMER, holds, before, generation, ages_s)
 
 
@@ -115,6 +128,22 @@ def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
     adapter, script = scripted(held(age_s, new=2), SAVED)
     assert undo(adapter, ages_s=ages_s) is UndoOutcome[outcome]
     assert len(script.asked) == (2 if outcome == 'UNDONE' else 1)
+
+
+@cases(
+    'age_s, is_certain',
+    ('it may be of a later request', 35, False),
+    ('it may be of an earlier request', 55, False),
+    ('whenever the answer was made, it is of its time', 45, True),
+)
+def test_claim_is_kept_if_its_age_was_long_in_coming(scripted, age_s, is_certain):
+    adapter, script = scripted(held(age_s, new=2), SAVED)
+    if is_certain:
+        assert undo(adapter, ages_s=(30.0, 50.0), waited_s=8.0) is UndoOutcome.UNDONE
+        return
+    with pytest.raises(UndoUnanswered):
+        undo(adapter, ages_s=(30.0, 50.0), waited_s=8.0)
+    assert script.asked == [f'GET {URL}']
 
 
 @cases(
