@@ -31,6 +31,7 @@ KILLS = 20
 SPLITS = 5
 SETTLE_S = 120
 MOVING = 6
+TOGETHER = ('POST', '/allocations')
 SMALL = {'vcpus': 1, 'memory_mb': 64, 'root_gb': 1}
 
 
@@ -219,6 +220,22 @@ def test_beside_a_nova_scheduler_all_are_answered(
             answered |= set() if problem else {member}
         eventually(functools.partial(has_only, placement, answered), 'the undo')
         release(placement, {'answered': answered})
+
+
+@pytest.mark.exhaustive('the sizes of POSTs are tested without a nova-scheduler')
+@pytest.mark.scenario('F47', 'I1', 'I2', 'I4', 'I6')
+def test_claims_in_one_post_beside_a_nova_scheduler(
+    equal_hosts, placement, machines, nova_scheduler, claims, eventually
+):
+    machine = machines(of_database=True)
+    nova_scheduler(equal_hosts, machine.url, filter_scheduler={'host_subset_size': 2})
+    posts = placement.accesses().count(TOGETHER)
+    asked = [machine.client.submit(flavor=SMALL) for _ in range(10 * NUMBER)]
+    answered = {Reply(*each).uuid for each in answers(asked)}
+    assert len(answered) == len(asked)
+    eventually(functools.partial(has_only, placement, answered), 'the undo')
+    assert placement.accesses().count(TOGETHER) > posts
+    release(placement, {'answered': answered})
 
 
 def ask_audited(cloud, audit, machine, policy, number, members):
