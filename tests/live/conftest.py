@@ -25,6 +25,9 @@ from tests.live.servers.preloaded import ours, placements
 from tests.live.servers.process import Process, at_once, running, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
+from tests.support.suite.own_logs import caplog, threads_of_others
+
+__all__ = ['caplog', 'threads_of_others']
 
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
 # of MariaDB's, and lets hosts be used beyond what they have.

@@ -20,6 +20,7 @@ from tests.support.tables.combinations import BACKENDS
 
 STOP_S = 20
 REPORT = '    Scheduler    '
+OPTION, UNDER_WAY = '\n  enabled_filters = ', '\nrequests under way = '
 
 
 def _row(cloud, host):
@@ -126,17 +127,19 @@ def test_sigusr2_reports_and_ends_nothing(
     for count, pid in enumerate((main, *workers), 1):
         os.kill(int(pid), signal.SIGUSR2)
         eventually(lambda n=count: asked.log.count(REPORT) >= n, 'a report')
-    said = asked.log
     everybody = 1 + len(workers)
+
+    def is_whole():
+        lines = {OPTION: everybody, UNDER_WAY: len(workers)}
+        return all(asked.log.count(line) >= count for line, count in lines.items())
+
+    eventually(is_whole, 'all lines of the last report')
+    said = asked.log
     assert said.count('novasched = ') == everybody
-    assert said.count('\n  enabled_filters = ') == everybody
+    assert said.count(OPTION) == everybody
     for uuid in map(cloud.cell_uuid, ('cell1', 'cell2')):
         assert said.count(uuid) == len(workers)
-    assert (
-        said.count('\nhosts = ')
-        == said.count('\nrequests under way = ')
-        == len(workers)
-    )
+    assert said.count('\nhosts = ') == said.count(UNDER_WAY) == len(workers)
     for secret in ('placement-secret', 'broker-secret', cloud.urls['cell0']):
         assert secret not in said
     uuids, answer = asked.client.submit()
