@@ -18,7 +18,7 @@ from tests.live.servers.process import free_port
 from tests.live.wire import Wire
 from tests.support.tables.combinations import BACKENDS
 
-STOP_S = 20
+STOP_S = 60
 REPORT = '    Scheduler    '
 OPTION, UNDER_WAY = '\n  enabled_filters = ', '\nrequests under way = '
 
@@ -55,7 +55,7 @@ def test_an_idle_daemon_stops_at_once_and_the_next_takes_its_row_over(daemon, cl
     started = time.monotonic()
     first.process.send(signal.SIGTERM)
     assert first.process.wait(STOP_S) == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < STOP_S / 3
     cloud.update('cell0', 'services', {'version': 70}, host='again')
     daemon(DEFAULT={'host': 'again'})
     now = _row(cloud, 'again')
@@ -95,7 +95,7 @@ def test_a_request_in_progress_is_answered_after_sigterm(
         eventually(lambda: ready() == (200, ''), 'readiness')
     arrived = hold_claims(gate)
     uuids, answer = stopping.client.submit()
-    assert arrived.wait(20)
+    assert arrived.wait(STOP_S)
     said = stopping.log
     stopping.process.send(signal.SIGTERM)
     eventually(
@@ -156,7 +156,7 @@ def test_a_long_request_keeps_its_caller_informed(
     wire = Wire(rabbitmq, slow.url)
     try:
         call = wire.send(wire_.message(args=wire_.boot_args([consumer])), timeout_s=2)
-        assert arrived.wait(20)
+        assert arrived.wait(STOP_S)
         first = wire.next_answer(call)
         gate.release()
         final = wire.answers(call)[-1]

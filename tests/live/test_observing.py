@@ -19,7 +19,7 @@ from tests.support.tables.combinations import BACKENDS
 
 pytestmark = pytest.mark.ours
 
-ANSWER_S = 20
+ANSWER_S = 60
 START_S = 120
 START = 'Starting scheduler node (version '
 RELOAD = 'Reloaded the configuration, the cells and the plugins: '
