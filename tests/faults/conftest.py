@@ -29,6 +29,9 @@ from tests.live.servers.placement import Placement
 from tests.live.servers.process import running
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.support.databases.databases import Copies
+from tests.support.suite.own_logs import caplog, threads_of_others
+
+__all__ = ['caplog', 'threads_of_others']
 
 CONF = """
 [placement]

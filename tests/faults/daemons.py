@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from tests.faults.resources import children
+from tests.functional.conftest import CELL_TIMEOUT_S
 from tests.live.daemon import command
 from tests.live.servers.process import Process, at_once, wait_until
 
@@ -16,8 +17,9 @@ PROMPT = {'heartbeat_rate': 60, 'rabbit_interval_max': 1}
 broker is there again."""
 
 
-AT_ONCE = {'outage_patience': 0}
-"""Tests look at one attempt of a request; those of outages wait for the next one."""
+AS_IN_TESTS = {'outage_patience': 0, 'cell_timeout': CELL_TIMEOUT_S}
+"""Tests look at one attempt of a request; those of outages wait for the next one. No
+cell is late, however busy the machine is."""
 
 
 class Daemons:
@@ -70,7 +72,7 @@ class Daemons:
             },
             'scheduler': {'workers': workers},
             'oslo_messaging_rabbit': PROMPT,
-            'novasched': AT_ONCE,
+            'novasched': AS_IN_TESTS,
         }
         for name, values in self._sections.items():
             sections[name] = {**sections.get(name, {}), **values}

@@ -282,6 +282,7 @@ class Proxy:
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = False
     block_on_close = True
+    request_queue_size = 128  # else clients that come at once wait for seconds
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from novasched.placement import writes
+from novasched.placement.writes import SLOW_S
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.faults.callers import boot
@@ -24,15 +26,17 @@ CLAIM, TOGETHER, QUERY = '^/allocations/', '^/allocations$', '^/allocation_candi
 WAIT_S = 60
 AWAY_S, HANGING_S = 2, 10
 DECIDED_S = 0.5
-"""How long requests take at most from the answer of a query to their claims."""
+"""How long requests take, as a rule, from the answer of a query to their claims."""
 
 
 @pytest.fixture
-def made(cloud, audit):
+def made(cloud, audit, monkeypatch):
     """A cloud whose first claim is held back until ``claimed`` is set."""
+    # However long a busy machine takes, the claims wait for the first one.
+    monkeypatch.setattr(writes, 'SLOW_S', WAIT_S)
     audit.bounds = Bounds(latency_s=2 * WAIT_S)
     made = cloud(HOSTS)
-    made.serve()
+    made.writes = made.serve().manager.attempts._placement._writes
     made.claimed = threading.Event()
 
     def held_back(exchange):
@@ -49,15 +53,17 @@ def gather(made, clients, count, room=True):
     wait_until(lambda: made.proxy.asked('PUT', CLAIM), WAIT_S, 'first claim')
     for _ in range(count):
         clients.boot(room=room)
-    wait_until(
-        lambda: len(made.proxy.asked('GET', QUERY)) > count, WAIT_S, 'candidates'
-    )
-    time.sleep(DECIDED_S)
+    wait_until(lambda: made.writes.waiting == count, WAIT_S, 'all others to wait')
+
+
+def posted(made):
+    """Return the consumers of each POST."""
+    return [{*json.loads(asked.body)} for asked in made.proxy.asked('POST', TOGETHER)]
 
 
 def sizes(made):
     """Return of how many consumers each POST was."""
-    return [len(json.loads(asked.body)) for asked in made.proxy.asked('POST', TOGETHER)]
+    return [*map(len, posted(made))]
 
 
 @pytest.mark.scenario('F47', 'I2', 'I3', 'I4', 'I6')
@@ -82,7 +88,7 @@ def test_requests_of_one_post_each_get_a_host(made, callers, audit, fault):
 
 
 @pytest.mark.scenario('F47', 'I2', 'I7')
-def test_placement_that_hangs_delays_claims_once(made, callers, audit):
+def test_placement_that_hangs_delays_claims_once(made, callers, audit, monkeypatch):
     """No claim waits for a write that hangs, and no claim is left behind."""
     clients, ended = callers(made), threading.Event()
 
@@ -92,6 +98,7 @@ def test_placement_that_hangs_delays_claims_once(made, callers, audit):
 
     made.proxy.on('POST', TOGETHER, hang)
     gather(made, clients, 4)
+    monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
     made.claimed.set()
     wait_until(lambda: sizes(made), WAIT_S, 'claims that hang')
     living = callers(made)
@@ -105,7 +112,9 @@ def test_placement_that_hangs_delays_claims_once(made, callers, audit):
 
 
 @pytest.mark.scenario('F47', 'I1', 'I2', 'I3', 'I4', 'I6')
-def test_placement_away_then_hanging_amid_posts_leaves_no_claim(made, callers, audit):
+def test_placement_away_then_hanging_amid_posts_leaves_no_claim(
+    made, callers, audit, monkeypatch
+):
     clients, ended = callers(made), threading.Event()
 
     def hang(exchange):
@@ -113,6 +122,7 @@ def test_placement_away_then_hanging_amid_posts_leaves_no_claim(made, callers, a
         proxy.passed(exchange)
 
     gather(made, clients, 5, room=False)
+    monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
     for fault, lasts_s in ((proxy.drop, AWAY_S), (hang, HANGING_S)):
         made.proxy.heal()
         for method in ('GET', 'PUT', 'POST', 'DELETE'):
@@ -163,9 +173,7 @@ def test_claims_of_workers_killed_amid_posts_are_undone(
 
     def are_all_there():
         answered.update(calls[each] for each in caller.ended())
-        asked = made.proxy.asked('POST', TOGETHER)
-        held_back = {consumer for each in asked for consumer in json.loads(each.body)}
-        return answered | held_back == set(calls.values())
+        return answered.union(*posted(made)) == set(calls.values())
 
     wait_until(are_all_there, WAIT_S, 'claims')
     held = answered if fault is proxy.stuck else set(calls.values())

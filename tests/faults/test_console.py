@@ -25,7 +25,7 @@ from tests.functional.console_clients import ask
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until
 
-START_S = 30
+START_S = 60
 STOP_S = 60
 """gunicorn gives its workers half a minute."""
 RETRY_S = 0.05
@@ -108,14 +108,16 @@ def test_a_console_that_is_killed_leaves_all_to_the_next(consoles):
     first = consoles.start()
     first.send(signal.SIGUSR2)  # it makes a report, and goes on
     wait_until(lambda: 'Guru Meditation' in first.log, START_S, 'a report', first)
-    assert consoles.is_shown()
+    wait_until(consoles.is_shown, START_S, 'the hosts', first)
     stopped = threading.Event()
     seen = Counter()
 
     def look():
         while not stopped.is_set():
             try:
-                seen[consoles.answer('/hosts').status] += 1
+                answer = consoles.answer('/hosts')
+                is_late = 'Retry-After' in answer.headers  # on a busy machine
+                seen['late' if is_late else answer.status] += 1
             except (OSError, http.client.HTTPException):
                 seen['nobody'] += 1
                 stopped.wait(RETRY_S)
@@ -131,7 +133,7 @@ def test_a_console_that_is_killed_leaves_all_to_the_next(consoles):
         stopped.set()
     for each in asking:
         each.result()
-    assert set(seen) == {200, 'nobody'}
+    assert set(seen) - {'late'} == {200, 'nobody'}
     second.send(signal.SIGTERM)
     assert second.wait(START_S) == 0
     assert not (consoles.directory / 'console.sock').exists()
@@ -139,7 +141,7 @@ def test_a_console_that_is_killed_leaves_all_to_the_next(consoles):
 
 def test_clients_at_once_leave_the_scheduler_at_work(consoles):
     console = consoles.start()
-    assert consoles.is_shown()
+    wait_until(consoles.is_shown, START_S, 'the hosts', console)
     together = threading.Barrier(CLIENTS)
 
     def look(number):
@@ -159,7 +161,7 @@ def test_clients_at_once_leave_the_scheduler_at_work(consoles):
             assert answer.text.strip()
             assert int(answer.headers['Retry-After']) > 0
     assert sum(answer.status == 200 for answer in answers) >= 8
-    assert consoles.is_shown()
+    wait_until(consoles.is_shown, START_S, 'the hosts', console)
     assert console.poll() is None
 
 
@@ -185,7 +187,7 @@ def test_databases_away_at_the_start_are_named_until_they_are_back(consoles):
 )
 def test_databases_lost_meanwhile_are_named_until_they_are_back(consoles):
     console = consoles.start()
-    assert consoles.is_shown()
+    wait_until(consoles.is_shown, START_S, 'the hosts', console)
     content = {
         path: path.read_bytes()
         for name in ('api', 'cell1', 'cell2')
@@ -208,7 +210,7 @@ def test_databases_lost_meanwhile_are_named_until_they_are_back(consoles):
 
 def test_console_under_gunicorn_serves_and_ends_on_sigterm(consoles):
     gunicorn = consoles.start_in_gunicorn()
-    assert consoles.is_shown()
+    wait_until(consoles.is_shown, START_S, 'the hosts', gunicorn)
     assert consoles.answer('/hosts', Host='elsewhere.test').status == 403
     gunicorn.send(signal.SIGTERM)
     assert gunicorn.wait(STOP_S) == 0

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.filterwarnings('ignore:unclosed <socket:ResourceWarning
 
 SCRIPT = Path(__file__).with_name('tapping.py')
 ACCOUNT, SECRET = 'tapping', 'tap-secret'
-START_S = 30
-CALL_S = 15
+START_S = 60
+CALL_S = 30
 CLASSIC = {}
 QUORUM = {'rabbit_quorum_queue': True, 'amqp_durable_queues': True}
 LONGEST = 20

@@ -12,6 +12,7 @@ import requests
 
 from novasched import errors
 from novasched.objects.context import RequestContext
+from novasched.placement import writes
 from novasched.placement.client import PlacementClient
 from novasched.placement.writes import PATIENT_S, SLOW_S, AllocationWrites
 from novasched.ports import CallerGone, Claimed, ClaimRefused, ClaimRequest
@@ -22,6 +23,7 @@ from tests.support.tables.cases import cases
 FIRST = str(uuid.uuid4())
 POST, PUT = 'POST', 'PUT'
 LOST = object()
+WAIT_S = 60
 
 
 class Gate(requests.adapters.BaseAdapter):
@@ -156,7 +158,9 @@ def _outcome(future):
 
 
 @pytest.fixture
-def claiming(adapter, gate):
+def claiming(adapter, gate, monkeypatch):
+    """No write is called slow, as a busy machine may need long until all wait."""
+    monkeypatch.setattr(writes, 'SLOW_S', WAIT_S)
     return Claiming(adapter, gate)
 
 
@@ -261,8 +265,9 @@ def test_request_delivered_twice_holds_one_host(claiming, gate, nodes, held):
     assert held(twice) == [nodes[1 + outcomes.index(Claimed(twice))]]
 
 
-def test_each_batch_waits_for_a_hanging_one_once(claiming, gate, nodes):
+def test_each_batch_waits_for_a_hanging_one_once(claiming, gate, nodes, monkeypatch):
     """All writes hang: the next one begins SLOW_S after the one before."""
+    monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
     began, ended = [], threading.Event()
 
     def hang(method, consumers):
@@ -337,7 +342,8 @@ def test_poisonous_claim_fails_alone(claiming, gate, nodes, held):
     assert held(poison) == []
 
 
-def test_slow_write_holds_up_no_other(claiming, gate, nodes):
+def test_slow_write_holds_up_no_other(claiming, gate, nodes, monkeypatch):
+    monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(claiming.claim, FIRST, nodes[1])
         assert gate.is_reached.wait(30)
@@ -348,13 +354,14 @@ def test_slow_write_holds_up_no_other(claiming, gate, nodes):
         assert isinstance(first.result(30), Claimed)
 
 
-def test_write_with_little_time_left_goes_alone(claiming, gate, nodes):
+def test_write_with_little_time_left_goes_alone(claiming, gate, nodes, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(claiming.claim, FIRST, nodes[1])
         assert gate.is_reached.wait(30)
-        written = pool.submit(claiming.undo, *consumers(1), PATIENT_S + 0.1)
+        written = pool.submit(claiming.undo, *consumers(1), 2 * PATIENT_S)
         claiming.wait(1)
-        assert written.result(SLOW_S).answer.status_code == 204
+        monkeypatch.setattr(writes, 'PATIENT_S', 3 * PATIENT_S)  # it has less now
+        assert written.result(30).answer.status_code == 204
         assert not first.done()
         gate.is_open.set()
         assert isinstance(first.result(30), Claimed)

@@ -191,7 +191,9 @@ class TestSlowClients:
             for _ in range(3):
                 assert len(ask(where, '/much').text) == MUCH
             wait_until(
-                lambda: tracemalloc.get_traced_memory()[0] < MUCH, 5, 'the memory back'
+                lambda: tracemalloc.get_traced_memory()[0] < MUCH,
+                END_S,
+                'the memory back',
             )
         finally:
             tracemalloc.stop()

@@ -16,14 +16,13 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.observability import host, serving
+from novasched.observability import host, serving, worker
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import Probe
 from novasched.observability.host import HostService, Workers
 from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import (
-    PROBE_INTERVAL_S,
     SOCKET,
     InstrumentedService,
     Observer,
@@ -155,12 +154,13 @@ class TestLife:
         lost = 'the connection to the broker is lost'
         assert seen == ['starting', lost, 'pass', 'stopping']
 
-    def test_components_are_asked_as_soon_as_a_life_serves(self, observer):
+    def test_components_are_asked_as_soon_as_a_life_serves(self, observer, monkeypatch):
+        monkeypatch.setattr(worker, 'PROBE_INTERVAL_S', 60)
         asked = threading.Event()
         probe = Probe('placement', asked.set)
         life = observed(Alive(), observer, probe)
         life.start()
-        assert asked.wait(0.9 * PROBE_INTERVAL_S)
+        assert asked.wait(20)
         life.stop()
 
     def test_a_life_that_does_not_start_is_not_shown(self, observer, tmp_path):

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from novasched import errors
-from novasched.decisions import files
-from novasched.decisions.reading import Criteria, DecisionFiles
+from novasched.decisions import files, task_thread
+from novasched.decisions.reading import DecisionFiles
 from novasched.objects.context import RequestContext
 from novasched.observability import tracing
+from novasched.observability.tracing import CLOSE_S
 from tests.functional.conftest import Host, new_uuids
 from tests.live.servers.process import free_port
 from tests.support.servers.collectors import Collector, attributes
@@ -24,6 +25,18 @@ HOSTS = [Host('h1'), Host('h2', cell='cell2')]
 TRACE, SPAN = uuid.uuid4(), uuid.uuid4()
 LAST_HALF = SPAN.hex[16:]
 SLACK_MS = 0.01
+LONG_S = 60.0
+"""A busy machine may need long until all is sent, where nothing hangs."""
+BUSY_S = 6.0
+"""So much longer than it may wait a stop may take on a busy machine."""
+REQUESTS = 5
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """The end of a scheduler waits until its records and spans are there."""
+    monkeypatch.setattr(task_thread, 'DRAIN_S', LONG_S)
+    monkeypatch.setattr(tracing, 'CLOSE_S', LONG_S)
 
 
 @pytest.fixture
@@ -53,10 +66,9 @@ def took_ms(span):
     return (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
 
 
-def record_of(made):
+def record_of(made, root):
     reader = DecisionFiles(Path(files.from_conf(made.conf).path))
-    (head,) = reader.find(Criteria())
-    return reader.read(head.id)
+    return reader.read(attributes(root)['novasched.decision'])
 
 
 @pytest.mark.parametrize(
@@ -77,9 +89,8 @@ def test_boot_continues_the_trace_of_its_sender(traced, collector, sent):
     assert {span.trace_id for span, _ in collector.spans} == {TRACE.bytes}
     (root,) = collector.named('select_destinations')
     assert root.parent_span_id.hex() == LAST_HALF
-    record = record_of(made)
+    record = record_of(made, root)
     found = attributes(root)
-    assert found['novasched.decision'] == record.head.id
     assert found['openstack.request_id'] == context['request_id']
     assert found['novasched.flavor'] == record.head.flavor
     assert (found['novasched.servers'], found['novasched.result']) == (2, 'scheduled')
@@ -91,19 +102,28 @@ def test_boot_continues_the_trace_of_its_sender(traced, collector, sent):
 def test_spans_of_stages_add_up_to_the_request(traced, collector):
     made = traced()
     scheduler = made.compose()
-    ask(made, scheduler, 2)
+    for _ in range(REQUESTS):
+        ask(made, scheduler, 2)
     scheduler.close()
-    (root,) = collector.named('select_destinations')
+    roots = collector.named('select_destinations')
+    assert len(roots) == REQUESTS
+    # A busy machine may hold a request up between two stages, but not each of them.
+    assert max(add_up(root, collector, record_of(made, root)) for root in roots) > 0.5
+
+
+def add_up(root, collector, record):
+    """See that the spans of a request fit each other and its record; return which
+    share of it its stages took."""
     assert not root.parent_span_id
-    stages = [span for span, _ in collector.spans if span is not root]
-    by_id = {span.span_id: span for span, _ in collector.spans}
+    spans = [span for span, _ in collector.spans if span.trace_id == root.trace_id]
+    by_id = {span.span_id: span for span in spans}
+    stages = [span for span in spans if span is not root]
     sums_ms = {}
     for span in stages:
         around = by_id[span.parent_span_id]
         assert around.start_time_unix_nano <= span.start_time_unix_nano
         assert span.end_time_unix_nano <= around.end_time_unix_nano
         sums_ms[span.name] = sums_ms.get(span.name, 0.0) + took_ms(span)
-    record = record_of(made)
     assert {'prefilter', 'query', 'filter', 'score', 'claim', 'notify'} <= set(sums_ms)
     for name, stage_ms in record.body.stages_ms.items():
         assert sums_ms[name] == pytest.approx(stage_ms, abs=1.0), name
@@ -112,7 +132,9 @@ def test_spans_of_stages_add_up_to_the_request(traced, collector):
     for before, after in itertools.pairwise(top):
         assert before.end_time_unix_nano <= after.start_time_unix_nano + 1000
     assert took_ms(root) == pytest.approx(record.head.took_us / 1000, abs=SLACK_MS)
-    assert 0.5 * took_ms(root) < sum(map(took_ms, top)) <= took_ms(root) + SLACK_MS
+    took_by_stages_ms = sum(map(took_ms, top))
+    assert took_by_stages_ms <= took_ms(root) + SLACK_MS
+    return took_by_stages_ms / took_ms(root)
 
 
 def test_refused_request_is_an_error_with_its_blocker(traced, collector):
@@ -123,7 +145,7 @@ def test_refused_request_is_an_error_with_its_blocker(traced, collector):
     (root,) = collector.named('select_destinations')
     assert attributes(root)['novasched.blocker'] == 'no-candidates'
     assert root.status.code == root.status.STATUS_CODE_ERROR
-    assert root.status.message == record_of(made).head.why
+    assert root.status.message == record_of(made, root).head.why
 
 
 @pytest.fixture
@@ -140,6 +162,8 @@ def test_no_request_and_no_stop_waits_for_the_collector(
     traced, collector, is_hung, monkeypatch
 ):
     monkeypatch.setenv('OTEL_BSP_MAX_QUEUE_SIZE', '16')
+    monkeypatch.setattr(tracing, 'CLOSE_S', CLOSE_S)
+    monkeypatch.setattr(tracing, 'EXPORT_S', LONG_S)  # no batch is sent again
     collector.is_open.clear()
     made = traced(None if is_hung else f'http://127.0.0.1:{free_port()}')
     scheduler = made.compose()
@@ -152,7 +176,7 @@ def test_no_request_and_no_stop_waits_for_the_collector(
     assert (collector.asked, collector.spans) == (int(is_hung), [])
     before_s = time.monotonic()
     scheduler.close()
-    assert time.monotonic() - before_s < tracing.CLOSE_S + 2
+    assert time.monotonic() - before_s < CLOSE_S + BUSY_S
 
 
 @pytest.mark.scenario('F52')

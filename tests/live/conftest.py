@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.faults.proxy import Proxy
+from tests.functional.conftest import CELL_TIMEOUT_S
 from tests.live import flow
 from tests.live.cloud import Cloud, Servers, Split, built
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
@@ -25,6 +26,9 @@ from tests.live.servers.preloaded import ours, placements
 from tests.live.servers.process import Process, at_once, running, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
+from tests.support.suite.own_logs import caplog, threads_of_others
+
+__all__ = ['caplog', 'threads_of_others']
 
 # Where placement tries again by itself after a conflict, it does so on an old snapshot
 # of MariaDB's, and lets hosts be used beyond what they have.
@@ -249,7 +253,12 @@ class _Daemons:
         general.setdefault('concurrency_backend', BACKEND)
         # What was freed is known at once, where a copy by the API hears of it after
         # seconds; and what was written, which may make another host the best one.
-        own = {'candidates': 'placement', 'host_state_max_age': 0}
+        # No cell is late, however busy the machine is.
+        own = {
+            'candidates': 'placement',
+            'host_state_max_age': 0,
+            'cell_timeout': CELL_TIMEOUT_S,
+        }
         own |= sections.pop('novasched', {})
         path = self._scratch / f'daemon-{number}.conf'
         conf = cloud.write_conf(path, novasched=own, **sections)
@@ -399,4 +408,4 @@ def new_uuid():
 @pytest.fixture
 def eventually():
     """Poll a check to a deadline: `eventually(check, what)` gives what it gives."""
-    return lambda check, what, timeout_s=30: wait_until(check, timeout_s, what)
+    return lambda check, what, timeout_s=60: wait_until(check, timeout_s, what)

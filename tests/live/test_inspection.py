@@ -4,6 +4,7 @@ nova-scheduler, and a machine without any that asks."""
 
 import contextlib
 import json
+import math
 import os
 import signal
 import threading
@@ -169,6 +170,24 @@ def workers_of(merged, uuid):
     ]
 
 
+def took_of_first(merged, uuid):
+    """Return how many seconds the answer of the first scheduler took; infinite if it
+    did not come in time, as on a busy machine."""
+    found, took_s = timed(lambda: workers_of(merged, uuid))
+    return took_s if found == [FIRST] else math.inf
+
+
+def wait_found(merged, uuid, within_s):
+    """Wait until the first scheduler answers in time; no question takes longer."""
+
+    def is_found():
+        found, took_s = timed(lambda: workers_of(merged, uuid))
+        assert took_s < within_s
+        return found == [FIRST]
+
+    wait_until(is_found, START_S, 'the answer of the first')
+
+
 @pytest.fixture
 def answers(controllers, decided, third):
     """Return whether a scheduler answers a new client in time."""
@@ -179,13 +198,16 @@ def answers(controllers, decided, third):
     return look
 
 
-def test_decisions_are_found_wherever_they_were_made(
-    controllers, decided, third, answers
-):
-    wait_until(lambda: all(map(answers, decided)), START_S, 'the answers')
-    merged = controllers.decisions(third)
+def test_decisions_are_found_wherever_they_were_made(controllers, decided, third):
+    def found():
+        merged = controllers.decisions(third)
+        heads = {host: merged.find(Criteria(server=u)) for host, u in decided.items()}
+        late = {*decided}.intersection(merged.unanswered)
+        return (merged, heads) if all(heads.values()) and not late else None
+
+    merged, heads = wait_until(found, START_S, 'the answers of both in time')
     for host, uuid in decided.items():
-        (head,) = merged.find(Criteria(server=uuid))
+        (head,) = heads[host]
         assert head.worker.partition(':')[0] == host
         record = merged.read(head.id)
         (server,) = record.body.servers
@@ -194,7 +216,6 @@ def test_decisions_are_found_wherever_they_were_made(
             merged.servers_of([head.id])[head.id].hosts,
         )
     assert NOVA in merged.without_log
-    assert not {FIRST, SECOND}.intersection(merged.unanswered)
     assert f'{NOVA} runs nova-scheduler, which keeps no decisions' in merged.warnings
 
 
@@ -261,13 +282,13 @@ def test_hung_scheduler_does_not_delay_answers(controllers, decided, third, answ
     )  # all is imported now
     merged = controllers.decisions(third)
     with hung(controllers.daemons[SECOND].process):
-        found, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
-        assert found == [FIRST]
-        assert took_s < SOON_S
+        wait_found(merged, decided[FIRST], SOON_S)
         assert SECOND in merged.unanswered
-        again = [timed(lambda: workers_of(merged, decided[FIRST])) for _ in range(3)]
-        assert [found for found, _ in again] == [[FIRST]] * 3
-        assert min(took_s for _, took_s in again) < WAITED_S
+        wait_until(
+            lambda: took_of_first(merged, decided[FIRST]) < WAITED_S,
+            START_S,
+            'an answer that waits for nobody',
+        )
         late = (
             f'{SECOND} did not answer within 2 s; decisions that it made are not seen'
         )
@@ -319,11 +340,9 @@ def test_dead_scheduler_does_not_delay_answers(controllers, decided, third, answ
     merged = controllers.decisions(third)
     controllers.daemons[SECOND].process.kill()
     try:
-        found, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
+        wait_found(merged, decided[FIRST], SOON_S)
     finally:
         controllers.start(SECOND)
-    assert found == [FIRST]
-    assert took_s < SOON_S
     assert SECOND in merged.unanswered
     wait_until(
         lambda: answers(SECOND), START_S, 'the answer of the one that was killed'

@@ -18,8 +18,9 @@ from tests.live.servers.process import free_port
 from tests.live.wire import Wire
 from tests.support.tables.combinations import BACKENDS
 
-STOP_S = 20
+STOP_S = 60
 REPORT = '    Scheduler    '
+OPTION, UNDER_WAY = '\n  enabled_filters = ', '\nrequests under way = '
 
 
 def _row(cloud, host):
@@ -54,7 +55,7 @@ def test_an_idle_daemon_stops_at_once_and_the_next_takes_its_row_over(daemon, cl
     started = time.monotonic()
     first.process.send(signal.SIGTERM)
     assert first.process.wait(STOP_S) == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < STOP_S / 3
     cloud.update('cell0', 'services', {'version': 70}, host='again')
     daemon(DEFAULT={'host': 'again'})
     now = _row(cloud, 'again')
@@ -94,7 +95,7 @@ def test_a_request_in_progress_is_answered_after_sigterm(
         eventually(lambda: ready() == (200, ''), 'readiness')
     arrived = hold_claims(gate)
     uuids, answer = stopping.client.submit()
-    assert arrived.wait(20)
+    assert arrived.wait(STOP_S)
     said = stopping.log
     stopping.process.send(signal.SIGTERM)
     eventually(
@@ -126,17 +127,19 @@ def test_sigusr2_reports_and_ends_nothing(
     for count, pid in enumerate((main, *workers), 1):
         os.kill(int(pid), signal.SIGUSR2)
         eventually(lambda n=count: asked.log.count(REPORT) >= n, 'a report')
-    said = asked.log
     everybody = 1 + len(workers)
+
+    def is_whole():
+        lines = {OPTION: everybody, UNDER_WAY: len(workers)}
+        return all(asked.log.count(line) >= count for line, count in lines.items())
+
+    eventually(is_whole, 'all lines of the last report')
+    said = asked.log
     assert said.count('novasched = ') == everybody
-    assert said.count('\n  enabled_filters = ') == everybody
+    assert said.count(OPTION) == everybody
     for uuid in map(cloud.cell_uuid, ('cell1', 'cell2')):
         assert said.count(uuid) == len(workers)
-    assert (
-        said.count('\nhosts = ')
-        == said.count('\nrequests under way = ')
-        == len(workers)
-    )
+    assert said.count('\nhosts = ') == said.count(UNDER_WAY) == len(workers)
     for secret in ('placement-secret', 'broker-secret', cloud.urls['cell0']):
         assert secret not in said
     uuids, answer = asked.client.submit()
@@ -153,7 +156,7 @@ def test_a_long_request_keeps_its_caller_informed(
     wire = Wire(rabbitmq, slow.url)
     try:
         call = wire.send(wire_.message(args=wire_.boot_args([consumer])), timeout_s=2)
-        assert arrived.wait(20)
+        assert arrived.wait(STOP_S)
         first = wire.next_answer(call)
         gate.release()
         final = wire.answers(call)[-1]

@@ -40,7 +40,9 @@ def enabled(api, host):
         api.set_service(host, status='disabled')
 
 
-def test_a_boot_is_active_where_placement_has_it_until_it_is_deleted(api, peer_cloud):
+def test_a_boot_is_active_where_placement_has_it_until_it_is_deleted(
+    api, peer_cloud, eventually
+):
     (uuid,) = api.boot()
     api.active(uuid)
     row, cell = peer_cloud.instance(uuid)
@@ -48,7 +50,7 @@ def test_a_boot_is_active_where_placement_has_it_until_it_is_deleted(api, peer_c
     assert COMPUTES[row['host']][0] == cell
     assert peer_cloud.held(uuid) == {row['host']: SMALL}
     api.delete(uuid)
-    assert peer_cloud.held(uuid) == {}
+    eventually(lambda: peer_cloud.held(uuid) == {}, 'its release')
 
 
 def test_five_of_one_request_are_active_and_spread(api, peer_cloud):
@@ -94,8 +96,8 @@ def test_a_resize_holds_both_hosts_until_it_is_reverted_or_confirmed(
         after, _ = peer_cloud.instance(uuid)
         is_back = action == 'revertResize'
         assert after['host'] == ('peer-1' if is_back else row['host'])
-        assert peer_cloud.held(uuid) == {after['host']: SMALL if is_back else BIGGER}
-        move = migration['uuid']
+        held, move = {after['host']: SMALL if is_back else BIGGER}, migration['uuid']
+        eventually(lambda held=held: peer_cloud.held(uuid) == held, 'one host alone')
         eventually(lambda move=move: peer_cloud.held(move) == {}, 'its end')
 
 
@@ -198,7 +200,9 @@ def novasched(cloud, *words):
 
 
 @pytest.mark.skipif(not OURS, reason='the command is ours')
-def test_our_command_boots_servers_on_the_conductor_of_the_peer(api, peer_cloud):
+def test_our_command_boots_servers_on_the_conductor_of_the_peer(
+    api, peer_cloud, eventually
+):
     code, booted = novasched(
         peer_cloud, 'boot', 'ours', '--count', '2', '--flavor', 'small', *WITHIN
     )
@@ -216,7 +220,7 @@ def test_our_command_boots_servers_on_the_conductor_of_the_peer(api, peer_cloud)
     code, deleted = novasched(peer_cloud, 'delete', *names, '--yes', *WITHIN)
     assert (code, [s['Outcome'] for s in deleted]) == (0, ['deleted', 'deleted'])
     for server in booted:
-        assert peer_cloud.held(server['ID']) == {}
+        eventually(lambda s=server: peer_cloud.held(s['ID']) == {}, 'its release')
 
 
 @pytest.mark.skipif(not OURS, reason='the command is ours')

@@ -17,6 +17,8 @@ from novasched.inspection.texts import advice
 from novasched.manage import audit
 from novasched.manage.program import CommandProgram
 from novasched.scheduler.reasons import Code
+from tests.live.peer_api import WORK_S
+from tests.live.servers.process import wait_until
 from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
@@ -102,6 +104,20 @@ class Operator:
             case words:
                 pytest.fail(f'an unknown command: {words}')
 
+    def wait_in_order(self):
+        """Wait until there is nothing to be found: the end of a migration comes after
+        its server is there."""
+        wait_until(lambda: self.audit() == {}, WORK_S, 'a cloud in order')
+
+    def wait_released(self, server):
+        """Wait until a server that was offloaded holds nothing any more."""
+
+        def released():
+            row, _ = self.cloud.instance(server)
+            return row['host'] is None and self.cloud.held(server) == {}
+
+        wait_until(released, WORK_S, 'its release')
+
 
 @pytest.fixture
 def operator(peer_cloud, peer_api, placement):
@@ -128,6 +144,7 @@ def test_offloaded_server_holds_nothing(operator):
     server = operator.server('peer-1')
     operator.api.act(server, 'shelve')
     operator.api.becomes(server, 'SHELVED_OFFLOADED')
+    operator.wait_released(server)
     operator.hold(server, 'peer-2', 'peer-3')
     ((problem, printed),) = operator.audit().values()
     assert problem == 'doubled'
@@ -157,7 +174,7 @@ def test_server_leaves_a_host_over_capacity(operator, is_stopped):
         assert problem == 'over capacity'
         operator.run(printed)
         assert operator.cloud.held(server) == {'peer-2': AMOUNTS}
-        assert operator.audit() == {}
+        operator.wait_in_order()
     finally:
         operator.offer('peer-1', total)
 

@@ -18,7 +18,7 @@ from tests.support.tables.combinations import BACKENDS
 pytestmark = pytest.mark.ours
 
 WORKERS = 2
-STOP_S = 30
+STOP_S = 60
 RELOADS = 4
 TURNS = 5
 SETTLED_S = 20

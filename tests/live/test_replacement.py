@@ -206,7 +206,7 @@ def test_a_week_in_the_shadow_is_set_up_read_and_leaves_nothing(
     )
     assert report['verdicts'].get('unknown', 0) == 0, report
     assert len(api.services(binary='nova-scheduler')) == rows
-    assert shadow.stop() == 0
+    assert shadow.stop(timeout_s=STEP_S) == 0
     assert queues() == set()
 
 
@@ -254,7 +254,7 @@ def test_the_page_is_right_while_servers_are_booted(
         eventually(lambda: consumers() == 2, 'the end of the old one', STEP_S)
         boot(2)
         final_conf = page.make_final_conf()
-        assert trial.stop() == 0
+        assert trial.stop(timeout_s=STEP_S) == 0
         final = peer_cloud.start_scheduler(conf, final_conf, name='final')
         boot(2)
         assert peer_cloud.would_change('cell0', page.forget_trial()) == 1
@@ -269,7 +269,7 @@ def test_the_page_is_right_while_servers_are_booted(
         eventually(lambda: scheduled() >= 2, 'novasched to be the one that places')
         assert page.attempts('result="error"') == 0
         # Step 8
-        assert final.stop() == 0
+        assert final.stop(timeout_s=STEP_S) == 0
         peer_cloud.start_peer_scheduler(OLD, again=True)
         boot(2)
         eventually(lambda: services() == {OLD: 'up'}, 'one service that is up')

@@ -15,7 +15,7 @@ from tests.support.tables.cases import cases
 
 pytestmark = pytest.mark.ours
 
-START_S = 30
+START_S = 60
 # A warning for each attempt to connect is welcome.
 ROUTINE = re.compile(r' (DEBUG|INFO|WARNING) ')
 BRIEFLY = {'max_retries': 1, 'retry_interval': 1}

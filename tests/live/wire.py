@@ -14,7 +14,7 @@ from tests.live.servers.rabbitmq import vhost_of
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
-ANSWER_S = 30
+ANSWER_S = 60
 CONTEXT = {
     'user_id': 'c0ffee00c0ffee00c0ffee00c0ffee00',
     'project_id': '6f70656e737461636b20444556204954',

@@ -23,7 +23,7 @@ from novasched_lab.host_inventory import name_uuid
 from tests.functional.conftest import new_uuids
 from tests.support.clouds import factories
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def eventually(found):

@@ -19,6 +19,7 @@ from novasched.runtime.typed_json import of_json
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
 from tests.live.servers.process import completed
+from tests.support.suite.waiting import eventually
 from tests.support.tables.cases import cases
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
@@ -158,7 +159,7 @@ def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
     before = set(threading.enumerate())
     made = walkthrough.run(GivenServers(), lambda text: None)
     assert made.record.body.servers[0].host == SELECTED
-    assert set(threading.enumerate()) <= before
+    eventually(lambda: set(threading.enumerate()) <= before)
 
 
 def test_help_does_not_wait_for_what_only_the_demo_needs():

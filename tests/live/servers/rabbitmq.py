@@ -20,6 +20,9 @@ from tests.live.servers.process import Process, free_port, listens, wait_until
 SERVERS = ('/usr/lib/rabbitmq/bin/rabbitmq-server', shutil.which('rabbitmq-server'))
 USER = 'live'
 PASSWORD = 'broker-secret'
+START_S = 90
+CONNECT_S = 30
+"""Also each step of the handshake may take so long."""
 
 
 class RabbitMQ:
@@ -48,7 +51,7 @@ class RabbitMQ:
             self.dir / 'epmd.log',
             env=env,
         )
-        wait_until(lambda: listens(self._epmd_port), 10, 'epmd', self._epmd)
+        wait_until(lambda: listens(self._epmd_port), START_S, 'epmd', self._epmd)
         self.run()
 
     def run(self):
@@ -58,7 +61,7 @@ class RabbitMQ:
         self._server = Process(
             [server], self.dir / 'console.log', env=env, cwd=self.dir
         )
-        wait_until(self._ready, 90, 'rabbitmq', self._server)
+        wait_until(self._ready, START_S, 'rabbitmq', self._server)
 
     def _environment(self):
         return {
@@ -101,7 +104,7 @@ class RabbitMQ:
             userid=USER,
             password=PASSWORD,
             virtual_host=vhost,
-            connect_timeout=5,
+            connect_timeout=CONNECT_S,
         )
         try:
             connection.connect()

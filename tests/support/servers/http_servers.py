@@ -46,12 +46,16 @@ class JsonHandler(http.server.BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
+class _QueueingServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # else clients that come at once wait for seconds
+
+
 class HttpServer:
     """Serves at a free port, from start() to stop() or while its context lasts."""
 
     def __init__(self, handler, path=''):
-        self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
-        self._server.daemon_threads = True
+        self._server: Any = _QueueingServer(('127.0.0.1', 0), handler)
         self._server.service = self
         self.url = f'http://127.0.0.1:{self._server.server_port}{path}'
         self._thread = threading.Thread(

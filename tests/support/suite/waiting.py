@@ -4,7 +4,7 @@
 import time
 
 
-def eventually(check, within_s=20):
+def eventually(check, within_s=60):
     """Wait until a check holds; fail when it does not in time."""
     until_s = time.monotonic() + within_s
     while not check():

@@ -45,6 +45,21 @@ def test_nothing_has_changed(look, many):
     assert look('h1', 'h2', 'pool') == (None, trees)
 
 
+class Asking:
+    """What is known; tells how many looks have begun."""
+
+    def __init__(self, known):
+        self._known, self.begun = known, threading.Semaphore(0)
+
+    def __getattr__(self, name):
+        return getattr(self._known, name)
+
+    def trees(self, roots):
+        found = self._known.trees(roots)
+        self.begun.release()
+        return found
+
+
 def test_look_that_waits_for_a_thread_serves_all_that_ask(
     world, world_api, served, many
 ):
@@ -67,8 +82,10 @@ def test_look_that_waits_for_a_thread_serves_all_that_ask(
         hosts = [f'host-{number}' for number in range(TREES_AT_ONCE)]
         looks = [pool.submit(reader.trees, known, {ids[host]}) for host in hosts]
         assert all(begun.acquire(timeout=DEADLINE_S) for _ in hosts)
-        looks += [pool.submit(reader.trees, known, {ids['h2']}) for _ in range(3)]
-        time.sleep(SUBMITTED_S)
+        asking = Asking(known)
+        looks += [pool.submit(reader.trees, asking, {ids['h2']}) for _ in range(3)]
+        assert all(asking.begun.acquire(timeout=DEADLINE_S) for _ in range(3))
+        time.sleep(SUBMITTED_S)  # the next thing that they do is to ask
         is_open.set()
         assert [look.result(DEADLINE_S) for look in looks] == [None] * len(looks)
     assert asked().count('/resource_providers/h2') == 1
