@@ -128,8 +128,8 @@ def test_text(made):
     code, text, _ = run(made, ShowHost, 'h1', '--long', form='text')
     assert code == 0
     lines = text.splitlines()
-    assert lines[0].startswith('h1   enabled · up · heard from ')
-    assert lines[1] == 'In      az1'
+    assert lines[0].startswith('h1      enabled · heard from ')
+    assert lines[1].strip() == 'aggregate az1 (availability_zone=az1) · 0 servers'
     assert lines[2] == 'Traits  OWNER_NOVA'
     assert 'VCPU            8          0       1      0      8' in lines
     assert (

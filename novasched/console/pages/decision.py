@@ -40,7 +40,7 @@ def view(explained: Explanation, asked: PageQuery) -> View:
         'remedies': [] if is_scheduled else causes.remedies(explained),
         'won_by': weights.gap_text(explained) if is_scheduled else '',
         'decisive': [
-            (weights.decided_by(weigher), words.to_host(host))
+            (weights.decided_by(weigher), host)
             for weigher, host in explained.decisive.items()
         ],
         'tries': weights.tries_of(explained),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from novasched.console.pages import shapes, words
-from novasched.console.pages.hosts import state, usage
+from novasched.console.pages.hosts import usage
 from novasched.console.pages.words import View
 from novasched.inspection.questions.reports import (
     Holder,
@@ -19,6 +19,7 @@ from novasched.inspection.texts.host import (
     EMPTY,
     cpus_text,
     device_text,
+    facts,
     held_cpus,
     held_pages,
     pages_text,
@@ -50,16 +51,9 @@ def view(answer: HostReport) -> View:
 
 
 def _node(node: HostNode, holders: Sequence[Holder]) -> View:
-    kind = 'enabled' if node.enabled else 'disabled'
-    if not node.up:
-        kind = 'down'
-    said = [] if node.enabled or kind == 'disabled' else ['disabled, too']
-    if node.forced_down:
-        said.append('forced down')
     return {
         'node': node,
-        'state': state(kind, node.disabled_reason if not node.enabled else ''),
-        'said': said,
+        'facts': list(facts(node)),
         'resources': list(_resources(node)),
         'numa': [_numa(each, holders) for each in node.numa],
         'devices': list(map(device_text, node.devices)),

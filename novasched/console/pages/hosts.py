@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from novasched.console.pages import shapes, words
+from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
-from novasched.console.pages.words import View
+from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import HostsReport, ListedHost
 from novasched.inspection.session.orders import STATES, HostsOrder, options
+from novasched.inspection.texts.lines import Fact
 from novasched.inspection.texts.missing import missing_parts
 
 CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
@@ -57,16 +58,6 @@ def _classes(used: Iterable[Mapping[str, tuple[int, int]]]) -> list[str]:
     return [*known, *sorted(set(found) - set(CLASSES))][:MOST_CLASSES]
 
 
-def state(name: str, reason: str | None) -> View:
-    """Return the state of a host as it is shown."""
-    return {
-        'kind': name,
-        'sign': words.STATES.get(name, '!'),
-        'word': name,
-        'reason': reason or '',
-    }
-
-
 def usage(name: str, used: float, total: float) -> View:
     """Return how much of a resource class is used, in words and as a bar."""
     part, whole = words.amount(name, used), words.amount(name, total)
@@ -86,15 +77,11 @@ def _used(name: str, used: float, total: float) -> View:
 
 def _row(row: ListedHost, classes: Sequence[str]) -> View:
     return {
-        'host': words.to_host(row.host),
-        'state': state(row.state, row.reason),
-        'cell': words.to_hosts(row.cell, cell=row.cell),
-        'zone': words.to_hosts(row.zone, zone=row.zone),
-        'aggregates': [
-            words.to_hosts(name, aggregate=name)
-            for name in row.aggregates
-            if name != row.zone
-        ],
+        'host': row.host,
+        'state': Fact(row.state, 'state', note=row.reason or ''),
+        'cell': row.cell,
+        'zone': Link(row.zone, query.of_hosts(zone=row.zone)),
+        'aggregates': [name for name in row.aggregates if name != row.zone],
         'used': [
             _used(name, *row.used[name]) if name in row.used else None
             for name in classes

@@ -88,9 +88,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
                 'taken': each,
                 'room': plan_text.room(each),
                 'share': shapes.share(each.servers, most),
-                'alternates': [
-                    words.to_host(name) for name in each.alternates[:MOST_ALTERNATES]
-                ],
+                'alternates': each.alternates[:MOST_ALTERNATES],
             }
             for each in answer.hosts
         ],

@@ -11,7 +11,7 @@ from novasched.decisions.comparison import SAME, ServerComparison, Verdict
 from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import ShadowOrder
 from novasched.inspection.texts import shadow
-from novasched.inspection.texts.lines import SHOWN_OF_UUID, shown
+from novasched.inspection.texts.lines import shown
 from novasched.runtime.times import TIME, time_of
 
 TIMES = ('1h', '24h', '7d', '30d')
@@ -56,14 +56,11 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
         'differences': [
             {
                 'at': time_of(each.at, TIME),
-                'decision': words.to_decision(each.id),
-                'server': words.to_decisions(
-                    each.server[:SHOWN_OF_UUID], server=each.server
-                ),
-                'uuid': each.server,
-                'flavor': words.to_decisions(each.flavor, flavor=each.flavor),
-                'ours': words.to_host(each.ours),
-                'nova': words.to_host(each.nova),
+                'id': each.id,
+                'server': each.server,
+                'flavor': each.flavor,
+                'ours': each.ours,
+                'nova': each.nova,
                 'verdict': _verdict(each.verdict),
                 'cause': shadow.cause_of(
                     each.verdict, each.cause, each.detail, each.weighers_named
@@ -71,8 +68,9 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
             }
             for each in answer.differences
         ],
-        'all': words.to_decisions(
-            'all decisions that differ', differs='yes', since=time_of(answer.since)
+        'all': Link(
+            'all decisions that differ',
+            query.of_decisions(differs='yes', since=time_of(answer.since)),
         ),
     }
 
@@ -103,10 +101,10 @@ def compared(found: Sequence[ServerComparison]) -> list[View]:
     """Return the rows of what nova chose for the servers of a decision."""
     return [
         {
-            'server': words.to_decisions(each.server, server=each.server),
-            'ours': words.to_host(each.ours),
+            'server': each.server,
+            'ours': each.ours,
             'our_weight': '' if each.our_weight is None else shown(each.our_weight),
-            'nova': words.to_host(each.nova.host),
+            'nova': each.nova.host,
             'nova_weight': '' if each.nova_weight is None else shown(each.nova_weight),
             'known': ', '.join(shadow.known(each.nova)),
             'verdict': _verdict(each.verdict),

@@ -11,7 +11,7 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, top
-from novasched.inspection.texts.lines import SHOWN_OF_UUID, length
+from novasched.inspection.texts.lines import length
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -32,26 +32,6 @@ class Link(NamedTuple):
 
     text: str
     href: str = ''
-
-
-def to_host(name: str | None) -> Link:
-    """Return a host, and its page."""
-    return Link(name or '', query.of_host(name) if name else '')
-
-
-def to_hosts(text: str | None, **order: str) -> Link:
-    """Return a text that stands for hosts, and the list of these."""
-    return Link(text or '', query.of_hosts(**order))
-
-
-def to_decision(id: str | None) -> Link:
-    """Return the id of a decision, and its page."""
-    return Link(id or '', query.of_decision(id or ''))
-
-
-def to_decisions(text: str | None, **criteria: str) -> Link:
-    """Return a text, and the decisions that meet criteria."""
-    return Link(text or '', query.of_decisions(**criteria))
 
 
 class Option(NamedTuple):
@@ -169,7 +149,7 @@ def criterion(name: str) -> str:
 
 def blamed(name: str, **others: str) -> Link:
     """Return a filter or reason, and the decisions that it ended."""
-    return to_decisions(name, **{criterion(name): name}, **others)
+    return Link(name, query.of_decisions(**{criterion(name): name}, **others))
 
 
 def row(head: ListedDecision | ShownDecision) -> View:
@@ -180,12 +160,11 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'href': query.of_decision(head.id),
         'at': time_of(head.at, TIME),
         'result': result(head.result),
-        'flavor': to_decisions(head.flavor, flavor=head.flavor),
+        'flavor': head.flavor,
         'zone': head.zone,
-        'server': to_decisions(head.server[:SHOWN_OF_UUID], server=head.server),
-        'server_uuid': head.server,
+        'server': head.server,
         'others': head.servers - 1,
-        'hosts': [to_host(name) for name in head.picked[:MOST_NAMED]],
+        'hosts': head.picked[:MOST_NAMED],
         'more_hosts': max(0, len(head.picked) - MOST_NAMED),
         'why': head.why,
         'plugin': plugin if head.why else '',

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from novasched.inspection.questions.reports import (
     Devices,
@@ -14,7 +14,7 @@ from novasched.inspection.questions.reports import (
     NumaNode,
     PagePool,
 )
-from novasched.inspection.texts.lines import SEPARATOR, Style, columns, counted
+from novasched.inspection.texts.lines import SEPARATOR, Fact, Style, columns, counted
 from novasched.scheduler.fit.numa import size_text
 
 NOTHING = '-'
@@ -25,7 +25,10 @@ def as_text(report: HostReport, style: Style) -> str:
     """Return a host: its state, what is free of it, and which servers hold the rest."""
     lines = []
     for node in report.nodes:
-        lines += _state(report, node, style)
+        said = map(str, facts(node))
+        lines += style.packed(f'{report.host}   ', said, SEPARATOR)
+        if style.is_long and node.traits:
+            lines += style.packed('Traits', node.traits, ' ')
         lines += _resources(node)
         lines += _numa(node)
         lines += _devices(node)
@@ -46,22 +49,25 @@ def as_text(report: HostReport, style: Style) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def _state(report: HostReport, node: HostNode, style: Style) -> list[str]:
-    said = ['enabled' if node.enabled else 'DISABLED']
-    if node.disabled_reason and not node.enabled:
-        said[0] += f' ({node.disabled_reason})'
-    said.append('up' if node.up else 'DOWN')
+def facts(node: HostNode) -> Iterator[Fact]:
+    """Yield the state of a node, where it belongs, and how many servers it has."""
+    if not node.up:
+        yield Fact('down', 'state')
     if node.forced_down:
-        said.append('forced down')
-    said.append(f'heard from {node.heard_from or "never"}')
-    said.append(f'cell {node.cell}')
-    said.append(counted(node.instances, 'server'))
-    names = [each.name or NOTHING for each in node.aggregates]
-    lines = [f'{report.host}   {SEPARATOR.join(said)}']
-    lines += style.packed('In', names or ['no aggregate'], SEPARATOR)
-    if style.is_long and node.traits:
-        lines += style.packed('Traits', node.traits, ' ')
-    return lines
+        yield Fact('forced down')
+    if not node.enabled:
+        yield Fact('disabled', 'state', note=node.disabled_reason or '')
+    elif node.up:
+        yield Fact('enabled', 'state')
+    seen = node.heard_from
+    yield Fact(seen or 'never', 'time' if seen else '', 'heard from')
+    yield Fact(node.cell, 'cell', 'cell')
+    for each in node.aggregates:
+        properties = ', '.join(f'{key}={it}' for key, it in each.properties.items())
+        yield Fact(each.name or NOTHING, 'aggregate', 'aggregate', properties)
+    yield Fact(counted(node.instances, 'server'))
+    if node.io_ops:
+        yield Fact(f'{node.io_ops} builds or moves under way')
 
 
 def _resources(node: HostNode) -> list[str]:

@@ -18,6 +18,23 @@ SHOWN_OF_UUID = 8
 MOST_IN_FULL = 1e6
 
 
+class Fact(NamedTuple):
+    """A text with its label and its note, as a terminal and a page say it.
+
+    A page opens what has the ``value`` of the criterion ``by``: '': the text.
+    """
+
+    text: str
+    by: str = ''
+    label: str = ''
+    note: str = ''
+    value: str = ''
+
+    def __str__(self) -> str:
+        note = f'({self.note})' if self.note else ''
+        return ' '.join(filter(None, (self.label, self.text, note)))
+
+
 class Style(NamedTuple):
     """Style of texts: the width of lines, colours, and whether ids are cut."""
 

@@ -85,8 +85,8 @@ def test_each_cpu_is_drawn_with_who_has_it():
 def test_state_pages_and_devices():
     said = page('/hosts/cmp-1', host=ANSWER).text()
     assert '!down' in said
-    assert 'disabled, too' in said
-    assert 'heard from never' in said
+    assert 'forced down –disabled memory is replaced heard from never' in said
+    assert 'aggregate pinned pinned=true' in said
     assert 'pages of 4 KiB 1 of 4 GiB free' in said
     assert 'pages of 1 GiB 3 of 1,000 free' in said
     assert 'pages of 2 MiB' not in said
