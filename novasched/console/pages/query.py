@@ -131,6 +131,8 @@ def opened(by: str, value: str | None) -> str:
         return ''
     if by in ('host', 'decision'):
         return of_host(value) if by == 'host' else of_decision(value)
+    if by == 'slots':
+        return address('/capacity', [('heat', value)])
     of_list = of_hosts if by in ('cell', 'aggregate') else of_decisions
     return of_list(**{by: value})
 

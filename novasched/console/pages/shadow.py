@@ -10,7 +10,7 @@ from novasched.console.pages.words import Link, View
 from novasched.decisions.comparison import SAME, ServerComparison, Verdict
 from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import ShadowOrder
-from novasched.inspection.texts import shadow
+from novasched.inspection.texts import amounts, shadow
 from novasched.inspection.texts.lines import shown
 from novasched.runtime.times import TIME, time_of
 
@@ -47,7 +47,7 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
         'filters': shadow.top(answer.filters),
         'weighers': shadow.top(answer.weighers),
         'times_of': [
-            (name, words.duration(each.p50), words.duration(each.p99), of)
+            (name, amounts.duration(each.p50), amounts.duration(each.p99), of)
             for name, each, of in shadow.times_of(answer)
         ],
         'refused': shadow.refused(answer),
