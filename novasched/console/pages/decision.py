@@ -12,7 +12,6 @@ from novasched.console.pages import (
     outcomes,
     query,
     scores,
-    shadow,
     shapes,
     words,
 )
@@ -20,7 +19,7 @@ from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import View
 from novasched.decisions.body import RecordedQuery
 from novasched.inspection.questions.explain import HEAD, WHOLE, Explanation
-from novasched.inspection.texts import causes, render, weights
+from novasched.inspection.texts import causes, render, shadow, weights
 from novasched.inspection.texts.lines import counted
 from novasched.inspection.texts.missing import missing_parts
 

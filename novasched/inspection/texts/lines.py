@@ -116,10 +116,11 @@ class Style(NamedTuple):
 
     def _packed(self, start: str, items: Iterable[str], gap: str) -> Iterator[str]:
         width = max(self.width, LEAST_WIDTH) - len(start)
-        line = ''
+        line, end = '', gap.rstrip()
         for item in filter(None, items):
             if line and len(line) + len(gap) + len(item) > width:
-                yield from self.wrapped(start, f'{line}{gap.rstrip()}')
+                is_full = len(line) + len(end) > width
+                yield from self.wrapped(start, line if is_full else f'{line}{end}')
                 start, line = ' ' * len(start), ''
             line = f'{line}{gap}{item}' if line else item
         if line:
